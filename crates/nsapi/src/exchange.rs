@@ -8,6 +8,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use touchstone_http::chunked::ChunkedDecoder;
 use touchstone_http::grammar::{is_field_value_byte, is_token};
 use touchstone_http::ip_text::IpText;
 
@@ -50,6 +51,8 @@ pub struct Exchange {
     answer: AnswerState,
     /// What of the answer's length is still to come, where it was said.
     remaining: Option<u64>,
+    /// The plug-in writes the body in chunks, behind a head of its own.
+    chunks: Option<Box<ChunkedDecoder>>,
     no_body: bool,
     is_head: bool,
     pub gone: bool,
@@ -89,6 +92,7 @@ impl Exchange {
             connection: no_connection(),
             answer: AnswerState::Nothing,
             remaining: None,
+            chunks: None,
             no_body: false,
             is_head: false,
             gone: false,
@@ -184,6 +188,7 @@ impl Exchange {
         self.connection = no_connection();
         self.answer = AnswerState::Nothing;
         self.remaining = None;
+        self.chunks = None;
         self.no_body = false;
         self.gone = false;
         self.body_bytes_written = 0;
@@ -237,12 +242,19 @@ impl Exchange {
 
     /// Whether all that was said to come has come.
     pub fn is_complete(&self) -> bool {
-        self.is_started() && (self.no_body || self.remaining.is_none_or(|bytes| bytes == 0)) && !self.gone
+        let has_ended = match &self.chunks {
+            Some(chunks) => chunks.is_done(),
+            None => self.remaining.is_none_or(|bytes| bytes == 0),
+        };
+        self.is_started() && (self.no_body || has_ended) && !self.gone
     }
 
-    /// Whether it is certain that nothing of the answer is missing: it has no body, or all of the length that was said.
+    /// Whether it is certain that nothing of the answer is missing: it has no body, or all of the length that was said,
+    /// or the last chunk.
     pub fn is_whole(&self) -> bool {
-        self.is_started() && (self.no_body || self.remaining == Some(0)) && !self.gone
+        let is_last =
+            self.remaining == Some(0) || self.chunks.as_ref().is_some_and(|chunks| chunks.is_done());
+        self.is_started() && (self.no_body || is_last) && !self.gone
     }
 
     /// Whether the client is still there.
@@ -292,13 +304,36 @@ impl Exchange {
             return Err(Gone);
         }
         match self.answer {
-            AnswerState::Started => self.write_body(data),
+            AnswerState::Started => self.write_piece(data),
             AnswerState::Nothing if !is_raw_head(data) => {
                 self.start_response();
                 self.write_body(data)
             }
             _ => self.write_raw(data),
         }
+    }
+
+    /// Some of the body as the plug-in frames it.
+    fn write_piece(&mut self, mut data: &[u8]) -> Result<(), Gone> {
+        let Some(mut decoder) = self.chunks.take().filter(|_| !self.no_body) else {
+            return self.write_body(data);
+        };
+        let mut written = Ok(());
+        while written.is_ok() && !data.is_empty() && !decoder.is_done() {
+            written = match decoder.decode(data) {
+                Ok(decoded) => {
+                    let piece = &data[decoded.data];
+                    data = &data[decoded.consumed..];
+                    self.write_body(piece)
+                }
+                Err(_) => {
+                    self.gone = true;
+                    Err(Gone)
+                }
+            };
+        }
+        self.chunks = Some(decoder);
+        written
     }
 
     fn write_body(&mut self, mut data: &[u8]) -> Result<(), Gone> {
@@ -320,28 +355,32 @@ impl Exchange {
     /// client's version and the connection be kept.
     fn write_raw(&mut self, data: &[u8]) -> Result<(), Gone> {
         self.answer = AnswerState::RawHead;
-        if self.raw_head.is_empty()
-            && let Some(head_bytes) = end_of_head(data)
-        {
-            self.start_raw(&data[..head_bytes])?;
-            return self.write_body(&data[head_bytes..]);
+        let mut joined = std::mem::take(&mut self.raw_head);
+        let is_begun = !joined.is_empty();
+        if is_begun {
+            joined.extend_from_slice(data);
         }
-        let mut head = std::mem::take(&mut self.raw_head);
-        head.extend_from_slice(data);
-        match end_of_head(&head) {
-            Some(head_bytes) => {
-                self.start_raw(&head[..head_bytes])?;
-                self.write_body(&head[head_bytes..])
+        let all = if is_begun { &joined[..] } else { data };
+        let mut begin = 0;
+        while let Some(head_bytes) = end_of_head(&all[begin..]) {
+            let (head, body) = all[begin..].split_at(head_bytes);
+            if !is_interim(head) {
+                self.start_raw(head)?;
+                return self.write_piece(body);
             }
-            None if head.len() > LONGEST_RAW_HEAD_BYTES => {
-                self.gone = true;
-                Err(Gone)
-            }
-            None => {
-                self.raw_head = head;
-                Ok(())
-            }
+            begin += head_bytes;
         }
+        if all.len() - begin > LONGEST_RAW_HEAD_BYTES {
+            self.gone = true;
+            return Err(Gone);
+        }
+        if is_begun {
+            joined.drain(..begin);
+            self.raw_head = joined;
+        } else {
+            self.raw_head.extend_from_slice(&data[begin..]);
+        }
+        Ok(())
     }
 
     fn start_raw(&mut self, head: &[u8]) -> Result<(), Gone> {
@@ -356,6 +395,14 @@ impl Exchange {
             }
         }
         self.request.status_num = status as i16;
+        let is_chunked = fields.iter().any(|(name, value)| {
+            name.eq_ignore_ascii_case(b"transfer-encoding") && value.eq_ignore_ascii_case(b"chunked")
+        });
+        if is_chunked {
+            // RFC 9112 section 6.3: chunks count more.
+            fields.retain(|(name, _)| !name.eq_ignore_ascii_case(b"content-length"));
+            self.chunks = Some(Box::default());
+        }
         self.start(status, reason, fields)
     }
 
@@ -494,6 +541,12 @@ fn end_of_head(data: &[u8]) -> Option<usize> {
     None
 }
 
+/// Whether a head is one of those that come before the final one (RFC 9110 section 15.2).
+fn is_interim(head: &[u8]) -> bool {
+    let status = head.split(|byte| *byte == b' ').nth(1).and_then(|rest| rest.get(..3));
+    matches!(status, Some([b'1', b'0'..=b'9', b'0'..=b'9'])) && status != Some(b"101")
+}
+
 /// The status of `HTTP/1.0 200 OK`, and its reason phrase.
 fn parse_status_line(line: &[u8]) -> Option<(u16, &[u8])> {
     let rest = &line[line.iter().position(|byte| *byte == b' ')? + 1..];
@@ -546,6 +599,8 @@ mod tests {
         assert_eq!(end_of_head(b"HTTP/1.0 200 OK\r\nA: b\r\n"), None);
         assert_eq!(parse_status_line(b"HTTP/1.0 404 Not here"), Some((404, &b"Not here"[..])));
         assert_eq!(parse_status_line(b"HTTP/1.0 200"), Some((200, &b""[..])));
+        assert!(is_interim(b"HTTP/1.1 103 Early Hints\r\n\r\n") && is_interim(b"HTTP/1.1 100\r\n\r\n"));
+        assert!(!is_interim(b"HTTP/1.1 101 x\r\n\r\n") && !is_interim(b"HTTP/1.1 200 103\r\n\r\n"));
         assert_eq!(parse_status_line(b"HTTP/1.0 20"), None);
         assert_eq!(parse_status_line(b"HTTP/1.0 100 Continue"), None);
         assert!(

@@ -10,6 +10,7 @@ use crate::{compile_text, text};
 const PLUGIN: &str = r#"
 #include "base/pblock.h"
 #include "frame/protocol.h"
+#include <string.h>
 #include <unistd.h>
 
 /* As PHP's function: it never sends the file itself. */
@@ -57,6 +58,23 @@ NSAPI_PUBLIC int answers_reason(pblock *pb, Session *sn, Request *rq)
     return REQ_PROCEED;
 }
 
+/* Answers as a server does: an interim response, then a body in chunks, in two pieces. */
+NSAPI_PUBLIC int answers_chunks(pblock *pb, Session *sn, Request *rq)
+{
+    static const char head[] = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n"
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-A: b\r\n\r\n5\r\nhel";
+    char *rest = pblock_findval("rest", pb);
+
+    net_write(sn->csd, (char *)head, sizeof head - 1);
+    if (!strcmp(rest, "whole"))
+        net_write(sn->csd, "lo\r\n6\r\n there\r\n0\r\n\r\n", 21);
+    else if (!strcmp(rest, "short"))
+        net_write(sn->csd, "lo\r\n", 4);
+    else
+        net_write(sn->csd, "lo wrong", 8);
+    return REQ_PROCEED;
+}
+
 /* Writes, waits until the file of its parameter is there, and writes again. */
 NSAPI_PUBLIC int answers_wait(pblock *pb, Session *sn, Request *rq)
 {
@@ -82,7 +100,7 @@ fn start(tree: &Tree, way: (&str, &str), site: &str, init: &str, directives: &st
         "[error_log]\npath = \"stderr\"\n[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = \".\"\n{site}\
          [[site.route]]\n[site.route.nsapi]\n{}\
          init = [\"fn=load-modules shlib=answers.so \
-         funcs=answers-page,answers-fields,answers-reason,answers-wait{}\"{init}]\n\
+         funcs=answers-page,answers-fields,answers-reason,answers-chunks,answers-wait{}\"{init}]\n\
          directives = [{directives}]\n",
         way.1, way.0,
     );
@@ -134,6 +152,27 @@ fn fields_of_one_name_keep_their_order_both_ways() {
         assert_eq!(text(&answer.body), "1.1.1.1, 2.2.2.2, 3.3.3.3|a=1; b=2", "{way:?}");
         let cookies: Vec<&str> = answer.values("set-cookie").collect();
         assert_eq!(cookies, ["id=old", "id=new"], "{way:?}");
+    }
+}
+
+#[test]
+fn chunks_that_a_function_writes_are_taken_apart() {
+    for way in WAYS {
+        for rest in ["whole", "short", "wrong"] {
+            let tree = Tree::empty();
+            let directives = format!("\"Service fn=answers-chunks rest={rest}\"");
+            let Some(server) = start(&tree, way, "", "", &directives) else { return };
+            let mut client = server.connect();
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            let answer = client.try_answer(AnswerTo::Other);
+            if rest == "whole" {
+                let answer = answer.unwrap();
+                assert_eq!((answer.status, answer.field("x-a")), (200, Some("b")), "{way:?}");
+                assert_eq!(text(&answer.body), "hello there", "{way:?}");
+            } else {
+                assert!(!answer.is_ok_and(|answer| answer.status == 200), "{way:?} {rest}");
+            }
+        }
     }
 }
 
