@@ -14,7 +14,6 @@ mod admin;
 mod admin_token;
 use touchstone_interfaces::answer;
 
-mod acme;
 mod cache_lookup;
 mod calls;
 mod cgi;

@@ -17,7 +17,6 @@ use touchstone_accelerator::layer::Accelerator;
 
 use crate::accelerator;
 use crate::access::AccessShared;
-use crate::acme::AcmeManager;
 use crate::admin::Admin;
 use crate::calls::CallsSeed;
 use crate::control::{ControlAddress, ControlListener};
@@ -37,6 +36,7 @@ use crate::site::Snapshot;
 use crate::start_error::StartError;
 use crate::systemd::Notifier;
 use crate::{programs, servlet};
+use touchstone_acme::AcmeManager;
 use touchstone_config::{AdminConfig, AdminListen, Config, ControlSocket, LogLevel};
 use touchstone_observe::log::access::AccessLog;
 use touchstone_observe::log::error::ErrorLog;

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::acme;
 use crate::unusable::Unusable;
+use touchstone_acme as acme;
 use touchstone_config::{AcmeConfig, Config, SiteConfig};
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_tls::{

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use crate::access::PasswordFile;
-use crate::acme::read_hmac_key;
 use crate::admin_token::read_token;
 use crate::privileges::Account;
+use touchstone_acme::read_hmac_key;
 use touchstone_config::{
     AccessConfig, AcmeConfig, AdminListen, Config, ConfigPlaces, ConfigProblem, ControlSocket,
     LogDestination, PasswordSource, SectionPlaces, ServerConfig, SiteConfig,

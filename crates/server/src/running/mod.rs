@@ -22,7 +22,6 @@ use touchstone_accelerator::layer::Accelerator;
 
 use crate::accelerator::purge::PurgeOrder;
 use crate::access::AccessShared;
-use crate::acme::AcmeManager;
 use crate::admin::Admin;
 use crate::control::{Answer, Control, ControlListener, Reply, Request};
 use crate::core::Connections;
@@ -36,6 +35,7 @@ use crate::pid_file::PidFile;
 use crate::site::{Snapshot, scheme};
 use crate::systemd::{self, Notice, Notifier};
 use crate::{programs, servlet};
+use touchstone_acme::AcmeManager;
 use touchstone_observe::log::access::AccessLog;
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::Metrics;
