@@ -28,6 +28,9 @@ macro_rules! targets {
 }
 
 targets! {
+    "access":
+    proxy_protocol = "../../access/fuzz/fuzz_targets/proxy_protocol.rs";
+    real_ip = "../../access/fuzz/fuzz_targets/real_ip.rs";
     "accelerator":
     disk_record = "../../accelerator/fuzz/fuzz_targets/disk_record.rs";
     response_fields = "../../accelerator/fuzz/fuzz_targets/response_fields.rs";
@@ -67,8 +70,6 @@ targets! {
     log_line = "../../observe/fuzz/fuzz_targets/log_line.rs";
     "server":
     control = "../../server/fuzz/fuzz_targets/control.rs";
-    proxy_protocol = "../../server/fuzz/fuzz_targets/proxy_protocol.rs";
-    real_ip = "../../server/fuzz/fuzz_targets/real_ip.rs";
     "servlet":
     answers = "../../servlet/fuzz/fuzz_targets/answers.rs";
 }

@@ -14,7 +14,6 @@ use std::time::Instant;
 use touchstone_files::cache::{CoreCache, Entry, NewEntry, Prepared, ReadTicket, Variant};
 use touchstone_http::request::{Limits, RequestHead};
 
-use crate::access::{Admission, TOO_MANY_CONNECTIONS};
 use crate::cache_lookup::Caches;
 use crate::calls::{Callers, Calls};
 use crate::clock::CoreClock;
@@ -24,6 +23,7 @@ use crate::header_blocks::HeaderBlocks;
 use crate::site::Snapshot;
 use crate::socket::Socket;
 use crate::transport::Transport;
+use touchstone_access::{Admission, TOO_MANY_CONNECTIONS};
 use touchstone_config::LogLevel;
 use touchstone_observe::log::access::CoreBuffer;
 use touchstone_observe::log::error::ErrorLog;

@@ -8,7 +8,6 @@
 //! another process its successor, `systemd` hears of all that.
 
 pub mod accelerator;
-pub mod access;
 mod account;
 mod admin;
 mod admin_token;

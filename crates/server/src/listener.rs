@@ -12,11 +12,11 @@ use rustix::net::SocketFlags;
 use socket2::{Domain, Protocol, SockFilter, SockRef, Socket as RawSocket, Type};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
+use touchstone_access::proxy_protocol::ProxySource;
+use touchstone_access::{Admission, ConnectionPermit, proxy_header};
 use touchstone_config::LogLevel;
 use touchstone_observe::metrics::Refused;
 
-use crate::access::proxy_protocol::ProxySource;
-use crate::access::{Admission, ConnectionPermit, proxy_header};
 use crate::connection::{Connection, Next};
 use crate::core::Core;
 use crate::socket::Socket;

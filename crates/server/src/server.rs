@@ -16,7 +16,6 @@ use tokio::sync::mpsc::unbounded_channel;
 use touchstone_accelerator::layer::Accelerator;
 
 use crate::accelerator;
-use crate::access::AccessShared;
 use crate::admin::Admin;
 use crate::calls::CallsSeed;
 use crate::control::{ControlAddress, ControlListener};
@@ -36,6 +35,7 @@ use crate::site::Snapshot;
 use crate::start_error::StartError;
 use crate::systemd::Notifier;
 use crate::{programs, servlet};
+use touchstone_access::AccessShared;
 use touchstone_acme::AcmeManager;
 use touchstone_config::{AdminConfig, AdminListen, Config, ControlSocket, LogLevel};
 use touchstone_observe::log::access::AccessLog;

@@ -15,13 +15,13 @@ use touchstone_files::mime::ContentTypes;
 use touchstone_files::root::{Root, SymlinkPolicy};
 use touchstone_interfaces::includes::PageCache;
 
-use crate::access::{AccessShared, ConnectionGate};
 use crate::compression;
 use crate::includes::SiteIncludes;
 use crate::on_disk;
 use crate::route::SiteRules;
 use crate::site_tls::open_endpoint;
 use crate::unusable::Unusable;
+use touchstone_access::{AccessShared, ConnectionGate};
 use touchstone_acme::HttpChallenges;
 use touchstone_config::routes::OwnFiles;
 use touchstone_config::{self as config, AccessConfig, Config, SiteConfig, names_of_sites};

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
-use crate::access::PasswordFile;
 use crate::admin_token::read_token;
 use crate::privileges::Account;
+use touchstone_access::PasswordFile;
 use touchstone_acme::read_hmac_key;
 use touchstone_config::{
     AccessConfig, AcmeConfig, AdminListen, Config, ConfigPlaces, ConfigProblem, ControlSocket,

@@ -12,8 +12,8 @@ use base64::engine::general_purpose::STANDARD;
 use touchstone_http::host::split_port;
 use touchstone_http::request::RequestHead;
 
-use crate::access::AddressRules;
 use crate::admin_token::read_token;
+use touchstone_access::AddressRules;
 use touchstone_config::{AdminConfig, AdminListen};
 use touchstone_http::request_view::{HeadFields, RequestFields};
 

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use touchstone_access::ConnectionPermit;
 use touchstone_config::LogLevel;
 use touchstone_observe::log::access::CoreBuffer;
 use touchstone_observe::log::error::ErrorLog;
@@ -14,7 +15,6 @@ use touchstone_observe::metrics::Metrics;
 
 use super::station::{Arrival, Order, Station, Told};
 use super::thread;
-use crate::access::ConnectionPermit;
 use crate::connection::{Connection, Ending};
 use crate::core::{Connections, Core};
 use crate::deadline::DeadlineGuard;

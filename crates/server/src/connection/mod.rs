@@ -22,12 +22,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use touchstone_access::{ConnectionPermit, Pace};
 use touchstone_files::cache::{Prepared, Variant};
 use touchstone_http::request::{RequestError, RequestHead, Version};
 use touchstone_interfaces::request::{Protocol, TlsFacts};
 use touchstone_observe::metrics::Timeout;
 
-use crate::access::{ConnectionPermit, Pace};
 use crate::account::{self, Account, Origin};
 use crate::answer::{Answer, Part};
 use crate::calls::GoesOn;

@@ -11,13 +11,13 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use touchstone_access::{MinimumPace, Pace};
 use touchstone_http::chunked::{ChunkedDecoder, ChunkedLimits};
 use touchstone_http::request::{Expectation, RequestBody, RequestHead};
 use touchstone_interfaces::pipe::{Receiver, Sender, pipe};
 use touchstone_observe::metrics::Timeout;
 
 use super::Connection;
-use crate::access::{MinimumPace, Pace};
 
 /// How much of a body waits for its handler.
 const PIPE_BYTES: usize = 128 * 1024;

@@ -9,6 +9,7 @@ use std::task::Poll;
 use std::time::Instant;
 
 use bytes::Bytes;
+use touchstone_access::MinimumPace;
 use touchstone_files::cache::Variant;
 use touchstone_http::chunked::{LAST_CHUNK, chunk_head};
 use touchstone_http::request::{Expectation, Method, RequestHead, Version};
@@ -21,7 +22,6 @@ use touchstone_interfaces::request::ReceivedHead;
 use super::hits::GATHER_BYTES;
 use super::request_body::{BodyFeed, BodyProblem};
 use super::{Connection, Next, ParsedHead, protocol_of};
-use crate::access::MinimumPace;
 use crate::account::{self, Account};
 use crate::exchange::{self, Answered, Arrival, Progress};
 use crate::site::Snapshot;

@@ -6,9 +6,10 @@ use std::io;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use touchstone_access::{MinimumPace, Pace};
+
 use super::request_body::BodyFeed;
 use super::{Connection, Waiting};
-use crate::access::{MinimumPace, Pace};
 
 /// After an answer that leaves part of the request unread: how long, and for how many bytes, the connection listens
 /// on so that the client can read the answer before it learns that the rest was not wanted (RFC 9112 section 9.6).

@@ -32,7 +32,6 @@ use touchstone_interfaces::answer::Answer;
 use touchstone_interfaces::handler::{self, Begun, Handled, OnCore};
 use touchstone_interfaces::request::Request;
 
-use crate::access;
 use crate::core::Core;
 use crate::file_request::FileRequest;
 use crate::includes;
@@ -40,6 +39,7 @@ use crate::on_disk;
 use crate::route::{Outcome, Resolved};
 use crate::site::Snapshot;
 use crate::static_files;
+use touchstone_access as access;
 use touchstone_config::LogLevel;
 use touchstone_http::request_view::{HeadFields, RequestView};
 

@@ -7,12 +7,12 @@ use std::time::Instant;
 use bytes::Bytes;
 use quinn::RecvStream;
 use tokio::time::timeout;
+use touchstone_access::{MinimumPace, Pace};
 use touchstone_http::h3::{ErrorCode, Received, RequestHead, RequestStream, SectionLimits, trailers};
 use touchstone_interfaces::pipe::Sender;
 
 use super::connection::Connection;
 use super::stream::{Failure, RECEIVE_BYTES, code, poll_once};
-use crate::access::{MinimumPace, Pace};
 use crate::header_blocks::field_lines;
 
 /// Reads a request's stream.

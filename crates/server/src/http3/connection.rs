@@ -27,9 +27,9 @@ use touchstone_interfaces::request::TlsFacts;
 use super::listener::{Handshake, Listener};
 use super::request;
 use super::stream::{RECEIVE_BYTES, code, poll_once};
-use crate::access::ConnectionPermit;
 use crate::deadline::{DeadlineGuard, SessionHandle};
 use crate::session::Opened;
+use touchstone_access::ConnectionPermit;
 use touchstone_tls::{QuicFacts, client_certificate, host_name};
 
 /// What a client is told first when the server leaves: no stream is excluded yet, since some may be on their way

@@ -17,11 +17,11 @@ use super::connection_id::CoreConnectionIds;
 use super::response::encode_section;
 use super::secrets::Secrets;
 use super::transport::server_config;
-use crate::access::Admission;
 use crate::cache_lookup::HitOf;
 use crate::core::Core;
 use crate::header_blocks::HeaderBlocks;
 use crate::site::{ListenerSites, Snapshot};
+use touchstone_access::Admission;
 use touchstone_config::LogLevel;
 use touchstone_tls::QuicCrypto;
 

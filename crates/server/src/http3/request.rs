@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use quinn::{RecvStream, SendStream};
 use tokio::time::timeout;
+use touchstone_access::MinimumPace;
 use touchstone_config::{LimitsConfig, LogLevel};
 use touchstone_files::cache::{Prepared, Variant};
 use touchstone_http::h2::StreamRequest;
@@ -22,7 +23,6 @@ use super::body::{BodyProblem, Got, Reader, feed};
 use super::connection::{Connection, OpenStream};
 use super::response::{Writer, encode_answer, encode_fields};
 use super::stream::{Failure, code};
-use crate::access::MinimumPace;
 use crate::account::{self, Account, Origin};
 use crate::answer::{Answer, Framing};
 use crate::cache_lookup::{self, Lookup, Outcome, Place};

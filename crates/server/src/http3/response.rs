@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use quinn::SendStream;
 use tokio::time::timeout;
+use touchstone_access::{MinimumPace, Pace};
 use touchstone_files::cache::Prepared;
 use touchstone_http::h3::frame::{self, FrameType};
 use touchstone_http::h3::qpack;
 
 use super::stream::{Failure, poll_once};
 use super::transport::SEND_WINDOW_BYTES;
-use crate::access::{MinimumPace, Pace};
 use crate::answer::{Answer, Framing, Part};
 use crate::core::Core;
 use crate::header_blocks::split_field;

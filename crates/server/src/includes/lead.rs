@@ -8,10 +8,10 @@ use touchstone_http::content_coding::AcceptEncoding;
 use touchstone_interfaces::includes::{Place, Target};
 use touchstone_interfaces::request::{ReceivedHead, Request};
 
-use crate::access;
 use crate::hidden_names::is_refused_name;
 use crate::route::Outcome;
 use crate::site::Snapshot;
+use touchstone_access as access;
 use touchstone_http::request_view::{HeadFields, RequestView};
 
 /// Where a path leads.

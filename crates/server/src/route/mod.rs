@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-use crate::access::{AccessShared, Admitted, Gate};
 use touchstone_accelerator::layer::{Accelerator, CachedRoute};
+use touchstone_access::{AccessShared, Admitted, Gate};
 use touchstone_config::routes::{Action, AnswerFields, OwnFiles, Rewritten, Route, Routes};
 use touchstone_config::{RespondConfig, SiteConfig};
 use touchstone_http::path::PathRules;
@@ -68,7 +68,7 @@ impl ProgramAtOnce<'_> {
 
 /// What the routes make of a request.
 pub struct Resolved<'r> {
-    /// What it must pass before the outcome is done, see [`pass`](crate::access::pass).
+    /// What it must pass before the outcome is done, see [`pass`](touchstone_access::pass).
     pub gates: Vec<&'r Gate>,
     /// The path and query to go by instead of those of the request.
     pub rewritten: Option<Rewritten>,

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::access::{AccessShared, pass};
 use touchstone_accelerator::layer::Accelerator;
 use touchstone_accelerator::store::Store;
+use touchstone_access::{AccessShared, pass};
 use touchstone_config::{Config, RouteConfig, parse};
 use touchstone_http::request_view::RequestView;
 use touchstone_http::target::normalise_path;
@@ -549,7 +549,7 @@ proptest! {
 fn rules_can_be_shared() {
     fn is_shared<T: Send + Sync>() {}
     is_shared::<SiteRules>();
-    is_shared::<Arc<crate::access::ConnectionGate>>();
+    is_shared::<Arc<touchstone_access::ConnectionGate>>();
     fn can_be_sent<T: Send>() {}
-    can_be_sent::<crate::access::PendingCheck>();
+    can_be_sent::<touchstone_access::PendingCheck>();
 }

@@ -21,7 +21,6 @@ use tokio::sync::mpsc::UnboundedSender;
 use touchstone_accelerator::layer::Accelerator;
 
 use crate::accelerator::purge::PurgeOrder;
-use crate::access::AccessShared;
 use crate::admin::Admin;
 use crate::control::{Answer, Control, ControlListener, Reply, Request};
 use crate::core::Connections;
@@ -35,6 +34,7 @@ use crate::pid_file::PidFile;
 use crate::site::{Snapshot, scheme};
 use crate::systemd::{self, Notice, Notifier};
 use crate::{programs, servlet};
+use touchstone_access::AccessShared;
 use touchstone_acme::AcmeManager;
 use touchstone_observe::log::access::AccessLog;
 use touchstone_observe::log::error::ErrorLog;

@@ -14,6 +14,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use touchstone_access::{MinimumPace, Pace};
 use touchstone_files::cache::Variant;
 use touchstone_http::h2::{
     Body, ErrorCode, Event, Events, Limits, Request, Responded, ServerConnection, StreamKey,
@@ -25,7 +26,6 @@ use touchstone_observe::metrics::Timeout;
 
 use super::Connection;
 use super::as_http1::{nothing_received, request_text};
-use crate::access::{MinimumPace, Pace};
 use crate::account::{self, Account};
 use crate::answer::{Answer, Framing, Part};
 use crate::core::Hot;

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use touchstone_server::access::proxy_protocol::{LONGEST_BYTES, ProxyHeader, parse};
+use touchstone_access::proxy_protocol::{LONGEST_BYTES, ProxyHeader, parse};
 
 fuzz_target!(|bytes: &[u8]| {
     let whole = parse(bytes);

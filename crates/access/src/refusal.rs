@@ -2,7 +2,7 @@
 //! answer of it, with the site's error page for the status.
 
 use super::rate::TooMany;
-use crate::answer::Answer;
+use touchstone_interfaces::answer::Answer;
 
 /// A request that is not let through.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use touchstone_server::access::real_ip::client_address;
+use touchstone_access::real_ip::client_address;
 use touchstone_config::{ClientField, NetworkSet};
 
 fuzz_target!(|bytes: &[u8]| {
