@@ -202,6 +202,11 @@ impl Engine<'_> {
         self.rest(index, now_ns, 0);
     }
 
+    /// The class of the request that a client is at.
+    pub(crate) fn class_of(&self, client: usize) -> usize {
+        self.shared.requests[self.clients[client].request].expected.class
+    }
+
     /// Ends the request that is under way as failed, and its connection with it unless other requests are on it.
     pub(crate) fn fail(&mut self, index: usize, failure: impl Into<Failure>) {
         let connection = self.clients[index].connection;
@@ -227,8 +232,7 @@ impl Engine<'_> {
     pub(crate) fn end_failed(&mut self, index: usize, failure: impl Into<Failure>) {
         let (now_ns, failure) = (now_ns(), failure.into());
         self.now_ns = now_ns;
-        let request = self.clients[index].request;
-        let class = self.shared.requests[request].expected.class;
+        let (request, class) = (self.clients[index].request, self.class_of(index));
         self.record.failed(index, request, class, failure, now_ns);
         let pause_ns = match failure.kind {
             ErrorKind::Connect | ErrorKind::Reset | ErrorKind::Tls => PAUSE_AFTER_ERROR_NS,
@@ -262,6 +266,9 @@ impl Engine<'_> {
     fn rest(&mut self, index: usize, now_ns: u64, pause_ns: u64) {
         self.under_way -= 1;
         self.clients[index].state = ClientState::Resting;
+        if self.next_of_page(index).is_none() {
+            self.record.page_ended(self.class_of(index), now_ns);
+        }
         if now_ns >= self.stop_ns {
             return self.close_connections(index);
         }

@@ -67,7 +67,8 @@ impl Engine<'_> {
                     let connected_ns = now_ns();
                     let connect_ns = connected_ns.saturating_sub(connection.connect_started_ns);
                     self.connections[index].phase = Phase::Open;
-                    self.record.connected(connected_ns, connect_ns);
+                    let class = self.class_of(client);
+                    self.record.connected(Some(class), connected_ns, connect_ns);
                 }
                 let client = &mut self.clients[client];
                 client.sent += sent;
@@ -149,7 +150,8 @@ impl Engine<'_> {
             Ok(sent) => {
                 let (started_ns, returned_ns) =
                     (connection.connect_started_ns, connection.connect_returned_ns);
-                self.record.connected(returned_ns, returned_ns.saturating_sub(started_ns));
+                let class = self.class_of(client);
+                self.record.connected(Some(class), returned_ns, returned_ns.saturating_sub(started_ns));
                 self.connections[index].phase = Phase::Open;
                 let client = &mut self.clients[client];
                 client.sent = sent;

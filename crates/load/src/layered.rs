@@ -167,7 +167,7 @@ impl Engine<'_> {
                 connection.phase = if layers.tls.is_some() { Phase::Handshaking } else { Phase::Open };
                 connection.connect_returned_ns = now_ns();
                 let connect_ns = connection.connect_returned_ns - connection.connect_started_ns;
-                self.record.connected(connection.connect_returned_ns, connect_ns);
+                self.record.connected(None, connection.connect_returned_ns, connect_ns);
             }
         }
         layers.out.clear();

@@ -28,6 +28,7 @@ mod layered;
 mod layered_ends;
 mod machine;
 mod merge;
+mod moments;
 mod named_certificate;
 mod outcome;
 mod parts;
@@ -60,6 +61,7 @@ pub use export::{interval_log, percentile_text};
 
 pub use machine::allowed_cores;
 pub use merge::{MachineOutcome, MergeError, merge};
+pub use moments::Moments;
 pub use outcome::{
     ArrivalsOutcome, ClassOutcome, ClientOutcome, EngineUse, ErrorCounts, ErrorReason, HandshakeCounts,
     Interval, LATE, Outcome, Saturation, StageOutcome, TimeSummary,

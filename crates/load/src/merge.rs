@@ -70,9 +70,7 @@ impl Outcome {
         self.window = self.window.max(other.window);
         self.requests += other.requests;
         for (sum, class) in self.classes.iter_mut().zip(&other.classes) {
-            sum.requests += class.requests;
-            sum.errors += class.errors;
-            sum.bytes += class.bytes;
+            sum.add(class);
             add(&mut sum.latency_ns, &class.latency_ns)?;
         }
         self.requests_by_class = self.classes.iter().map(|class| class.requests).collect();

@@ -1,5 +1,6 @@
 //! What a run measured.
 
+use crate::moments::Moments;
 use hdrhistogram::{Counter, Histogram};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -141,6 +142,30 @@ pub struct ClassOutcome {
     /// Latency in nanoseconds, two significant digits; empty where there is one class only.
     #[serde(with = "crate::wire::histogram")]
     pub latency_ns: Histogram<u32>,
+    /// Pages whose last request ended between the ramps, answered or not; where there are none, requests.
+    pub pages: u64,
+    /// Latency of the valid answers, nanoseconds.
+    pub response_ns: Moments,
+    /// From connect to connected, nanoseconds, of the connections that its requests had made (HTTP/1).
+    pub connect_ns: Moments,
+    /// Bytes of a valid answer, head included.
+    pub answer_bytes: Moments,
+    /// Bytes of a valid answer's body.
+    pub body_bytes: Moments,
+}
+
+impl ClassOutcome {
+    /// Adds what does not fail: all but the histogram.
+    pub(crate) fn add(&mut self, other: &ClassOutcome) {
+        self.requests += other.requests;
+        self.errors += other.errors;
+        self.bytes += other.bytes;
+        self.pages += other.pages;
+        self.response_ns.merge(&other.response_ns);
+        self.connect_ns.merge(&other.connect_ns);
+        self.answer_bytes.merge(&other.answer_bytes);
+        self.body_bytes.merge(&other.body_bytes);
+    }
 }
 
 /// One second of the run (ramps included), from its start.

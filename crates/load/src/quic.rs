@@ -120,7 +120,7 @@ impl Engine<'_> {
         let connection = &mut self.connections[index];
         connection.phase = Phase::Open;
         connection.connect_returned_ns = now_ns;
-        self.record.connected(now_ns, now_ns.saturating_sub(connection.connect_started_ns));
+        self.record.connected(None, now_ns, now_ns.saturating_sub(connection.connect_started_ns));
     }
 
     fn quic_is_lost(&mut self, index: usize, text: String) {

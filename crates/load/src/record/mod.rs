@@ -3,6 +3,7 @@
 //! Nothing is shared between threads and nothing is averaged: counts and histograms are merged by addition only.
 
 use crate::failure::{Failure, Reasons};
+use crate::moments::Moments;
 use crate::outcome::{
     ArrivalsOutcome, ClassOutcome, ClientOutcome, ErrorCounts, HandshakeCounts, Interval, LATE, StageOutcome,
 };
@@ -196,13 +197,21 @@ impl Record {
         }
     }
 
-    /// A connection was made.
-    pub(crate) fn connected(&mut self, at_ns: u64, connect_ns: u64) {
+    /// A connection was made, for a request of a class where it is for no other.
+    pub(crate) fn connected(&mut self, class: Option<usize>, at_ns: u64, connect_ns: u64) {
         self.total_connections += 1;
         if self.times.counts(at_ns) {
             self.connections += 1;
             note(&mut self.connect_ns, connect_ns);
+            if let Some(class) = class {
+                self.classes[class].connect_ns.note(connect_ns);
+            }
         }
+    }
+
+    /// The last request of a page is over, whatever became of it.
+    pub(crate) fn page_ended(&mut self, class: usize, at_ns: u64) {
+        self.classes[class].pages += u64::from(self.times.counts(at_ns));
     }
 
     /// A complete answer has come, valid or not.
@@ -260,6 +269,9 @@ impl Record {
         let is_one_of_many = self.classes.len() > 1;
         let class = &mut self.classes[answer.class];
         class.requests += 1;
+        class.response_ns.note(answer.latency_ns);
+        class.answer_bytes.note(answer.bytes);
+        class.body_bytes.note(answer.body_bytes);
         if is_one_of_many {
             class.bytes += answer.bytes;
             note(&mut class.latency_ns, answer.latency_ns);
@@ -312,9 +324,7 @@ impl Record {
     pub(crate) fn merge(&mut self, other: Record) {
         self.requests += other.requests;
         for (sum, class) in self.classes.iter_mut().zip(&other.classes) {
-            sum.requests += class.requests;
-            sum.errors += class.errors;
-            sum.bytes += class.bytes;
+            sum.add(class);
             add(&mut sum.latency_ns, &class.latency_ns);
         }
         self.statuses.iter_mut().zip(other.statuses.iter()).for_each(|(sum, count)| *sum += count);
@@ -424,7 +434,18 @@ fn stages(plan: &Plan, times: &Times) -> (Vec<StageOutcome>, Vec<u64>) {
 }
 
 fn no_class() -> ClassOutcome {
-    ClassOutcome { requests: 0, errors: 0, bytes: 0, latency_ns: small_histogram() }
+    let none = Moments::default();
+    ClassOutcome {
+        requests: 0,
+        errors: 0,
+        bytes: 0,
+        latency_ns: small_histogram(),
+        pages: 0,
+        response_ns: none,
+        connect_ns: none,
+        answer_bytes: none,
+        body_bytes: none,
+    }
 }
 
 fn no_arrivals() -> ArrivalsOutcome {

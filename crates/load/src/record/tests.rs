@@ -37,7 +37,8 @@ fn only_what_ends_between_the_ramps_counts() {
     for ended in [5 * SECOND, 6 * SECOND - 1, 6 * SECOND, 8 * SECOND, 8_500_000_000, 9_600_000_000] {
         record.answered(1, &answer(ended));
         record.failed(0, 0, 2, ErrorKind::Timeout.into(), ended);
-        record.connected(ended, 50);
+        record.connected(Some(2), ended, 50);
+        record.page_ended(1, ended);
         record.started(ended, ended, false);
     }
     assert_eq!((record.requests, record.total_requests), (2, 6));
@@ -47,6 +48,10 @@ fn only_what_ends_between_the_ramps_counts() {
     assert_eq!(record.classes.iter().map(|class| class.requests).collect::<Vec<_>>(), [0, 2, 0]);
     assert_eq!(record.classes.iter().map(|class| class.errors).collect::<Vec<_>>(), [0, 0, 2]);
     assert_eq!((record.classes[1].latency_ns.len(), record.classes[1].bytes), (2, 600));
+    let class = &record.classes[1];
+    assert_eq!((class.pages, class.body_bytes.count, class.body_bytes.mean()), (2, 2, 200.0));
+    assert_eq!((class.answer_bytes.min, class.answer_bytes.max, class.response_ns.max), (300, 300, 1000));
+    assert_eq!((class.connect_ns.count, record.classes[2].connect_ns.count), (0, 2));
     assert_eq!((record.bytes, record.body_bytes, record.total_bytes), (600, 400, 1800));
     assert_eq!(record.latency_ns.len(), 2);
     assert_eq!((record.clients[0].requests, record.clients[0].errors), (0, 2));
