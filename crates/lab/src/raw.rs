@@ -6,7 +6,7 @@
 
 use crate::recording::Recording;
 use crate::regular_file;
-use crate::result::{FleetUse, HandshakeRecord, MixResult};
+use crate::result::{ClassFigures, FleetUse, HandshakeRecord, MixResult, Values};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
@@ -16,7 +16,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use touchstone_load::{Outcome, Saturation};
+pub use touchstone_load::Moments;
+use touchstone_load::{ClassOutcome, Outcome, Saturation};
 
 /// The name of the file in the result directory.
 pub const FILE_NAME: &str = "raw.jsonl";
@@ -68,6 +69,9 @@ pub struct RawMix {
     pub latency: RawHistogram,
     /// Connect times in the window, nanoseconds.
     pub connect: RawHistogram,
+    /// Every class of requests; absent in raw data of before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<RawClass>,
     /// Every client.
     pub clients: Vec<RawClient>,
     /// Every second, ramps included.
@@ -119,6 +123,50 @@ impl RawLabels {
             delay_s: mix.delay_s,
             think_time_s: mix.think_time_s,
             complete: mix.complete,
+        }
+    }
+}
+
+/// One class of requests in the window.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RawClass {
+    /// Errors.
+    pub errors: u64,
+    /// Pages that ended.
+    pub pages: u64,
+    /// Latency of the valid answers, nanoseconds.
+    pub response_ns: Moments,
+    /// From connect to connected, nanoseconds.
+    pub connect_ns: Moments,
+    /// Bytes of a valid answer, head included.
+    pub answer_bytes: Moments,
+    /// Bytes of a valid answer's body.
+    pub body_bytes: Moments,
+}
+
+impl RawClass {
+    /// What the engine counted.
+    pub fn of(class: &ClassOutcome) -> RawClass {
+        let ClassOutcome { errors, pages, response_ns, connect_ns, answer_bytes, body_bytes, .. } = *class;
+        RawClass { errors, pages, response_ns, connect_ns, answer_bytes, body_bytes }
+    }
+
+    /// Its figures in the result file.
+    pub fn figures(&self) -> ClassFigures {
+        let values = |moments: &Moments, unit: f64| Values {
+            count: moments.count,
+            mean: moments.mean() / unit,
+            stddev: moments.stddev() / unit,
+            min: moments.min as f64 / unit,
+            max: moments.max as f64 / unit,
+        };
+        ClassFigures {
+            errors: self.errors,
+            pages: self.pages,
+            response_us: values(&self.response_ns, 1e3),
+            connect_us: values(&self.connect_ns, 1e3),
+            answer_bytes: values(&self.answer_bytes, 1.0),
+            body_bytes: values(&self.body_bytes, 1.0),
         }
     }
 }
@@ -231,6 +279,7 @@ impl RawMix {
             tls_handshakes: HandshakeRecord::of(outcome.handshakes),
             latency: RawHistogram::of(&outcome.latency_ns),
             connect: RawHistogram::of(&outcome.connect_ns),
+            classes: outcome.classes.iter().map(RawClass::of).collect(),
             clients: outcome.clients.iter().map(client).collect(),
             intervals: outcome.intervals.iter().map(interval).collect(),
             engine: RawEngine {

@@ -505,6 +505,9 @@ pub struct MixResult {
     pub megabits_per_second: f64,
     /// Mean body length, bytes.
     pub mean_body_bytes: f64,
+    /// Each class's share, in the order of the suite's classes; a result of before has none.
+    #[serde(default)]
+    pub classes: Vec<ClassFigures>,
     /// Connections made in the window.
     pub connections: u64,
     /// TLS handshakes that were finished, ramps included; absent where there were none.
@@ -773,6 +776,58 @@ pub struct LatencyRecord {
     pub max_us: f64,
     /// The curve for drawing: (percentile 0 to 100, microseconds), rising, at most 100 points.
     pub curve: Vec<(f64, f64)>,
+}
+
+/// What a mix measured of one class of requests, for example of one page.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, PartialEq)]
+pub struct ClassFigures {
+    /// Errors.
+    pub errors: u64,
+    /// Pages that ended, whether all their requests were answered or not; where there are none, requests.
+    pub pages: u64,
+    /// Latency of the valid answers, microseconds.
+    pub response_us: Values,
+    /// From connect to connected, microseconds; without values where connections are for requests of several classes.
+    pub connect_us: Values,
+    /// Bytes of a valid answer, head included.
+    pub answer_bytes: Values,
+    /// Bytes of a valid answer's body.
+    pub body_bytes: Values,
+}
+
+/// Values in figures.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, PartialEq)]
+pub struct Values {
+    /// How many.
+    pub count: u64,
+    /// Mean.
+    pub mean: f64,
+    /// Standard deviation.
+    pub stddev: f64,
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+impl Values {
+    /// All values of several together; none without values.
+    pub fn together(parts: impl IntoIterator<Item = Values>) -> Option<Values> {
+        let mut all: Option<Values> = None;
+        for part in parts.into_iter().filter(|part| part.count > 0) {
+            all = Some(all.map_or(part, |sum| {
+                let count = sum.count + part.count;
+                let share = |of_sum: f64, of_part: f64| {
+                    (of_sum * sum.count as f64 + of_part * part.count as f64) / count as f64
+                };
+                let mean = share(sum.mean, part.mean);
+                let apart = |one: Values| one.stddev.powi(2) + (one.mean - mean).powi(2);
+                let stddev = share(apart(sum), apart(part)).sqrt();
+                Values { count, mean, stddev, min: sum.min.min(part.min), max: sum.max.max(part.max) }
+            }));
+        }
+        all
+    }
 }
 
 /// One virtual client's share of a mix (WebBench: Client Data Report).

@@ -127,6 +127,7 @@ pub fn mix(clients: u64, rate: f64) -> MixResult {
         bytes_per_second,
         megabits_per_second: bytes_per_second * 8.0 / 1e6,
         mean_body_bytes: 8348.0,
+        classes: Vec::new(),
         connections: 0,
         tls_handshakes: None,
         latency: latency(requests, mean_us),
@@ -156,6 +157,19 @@ pub fn mix(clients: u64, rate: f64) -> MixResult {
         complete: true,
         total_requests: requests + 2 * rate as u64,
         fleet: None,
+    }
+}
+
+/// A class of so many answers of two sizes.
+pub fn class_figures(count: u64) -> ClassFigures {
+    let values = |mean: f64| Values { count, mean, stddev: mean / 2.0, min: mean / 2.0, max: mean * 1.5 };
+    ClassFigures {
+        errors: 1,
+        pages: count,
+        response_us: values(2_000.0),
+        connect_us: values(100.0),
+        answer_bytes: values(1_200.0),
+        body_bytes: values(1_000.0),
     }
 }
 

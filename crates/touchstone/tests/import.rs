@@ -205,6 +205,32 @@ fn lists_and_commands_become_suites() {
     assert!(text(&output.stdout).contains("name = \"mine\"\n"), "{}", text(&output.stdout));
 }
 
+/// A list of pages is measured as WebStone does, and the report has its lines.
+#[test]
+fn a_list_of_webstone_is_measured_page_by_page() {
+    let place = tempfile::tempdir().unwrap();
+    let list = place.path().join("filelist");
+    fs::write(&list, "2 # pages\n50 2\n/file1k.html # text\n/file500.html\n50 1\n/file1k.html\n").unwrap();
+    let suite = place.path().join("mine.toml").display().to_string();
+    let output = touchstone(&["import", "webstone", &list.display().to_string(), "--output", &suite]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let result = bench(place.path(), &suite, "touchstone");
+    assert_clean(&result);
+    let mix = &result["systems"][0]["mixes"][0];
+    let of = |class: usize, name: &str| mix["classes"][class][name].as_u64().unwrap();
+    let answers = |class: usize| mix["classes"][class]["body_bytes"]["count"].as_u64().unwrap();
+    assert_eq!(answers(0) + answers(1), mix["requests"].as_u64().unwrap());
+    // A page is two answers, but for those at the edges of the window.
+    assert!(answers(0).abs_diff(2 * of(0, "pages")) <= 2 * mix["clients"].as_u64().unwrap(), "{mix}");
+    assert_eq!(answers(1), of(1, "pages"));
+    let sizes = &mix["classes"][0]["body_bytes"];
+    assert_eq!((sizes["min"].as_f64(), sizes["max"].as_f64()), (Some(500.0), Some(1025.0)));
+    let sizes = &mix["classes"][1];
+    assert_eq!(sizes["body_bytes"]["stddev"].as_f64(), Some(0.0));
+    assert_eq!(sizes["connect_us"]["count"].as_u64().map(|count| count > 0), Some(true));
+    assert_eq!(result["suite"]["http_version"], "HTTP/1.0");
+}
+
 #[test]
 fn what_cannot_be_imported_says_where_and_what_to_do() {
     let place = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use touchstone_lab::derived;
 use touchstone_lab::engine_seconds::{self, Second};
 use touchstone_lab::latency::latency_record;
-use touchstone_lab::raw::{RawHistogram, RawInterval, RawMix};
+use touchstone_lab::raw::{RawClass, RawHistogram, RawInterval, RawMix};
 use touchstone_lab::result::{CpuShares, MachineUse, MixResult, ProcessUse, ResultFile};
 use touchstone_lab::series;
 use touchstone_lab::statistics::{fairness, taint};
@@ -203,6 +203,8 @@ fn expected(raw: &RawMix, stated: &Value) -> Result<Value, String> {
         "bytes_per_second": bytes_per_second,
         "megabits_per_second": bytes_per_second * 8.0 / 1e6,
         "mean_body_bytes": ratio(raw.body_bytes as f64, raw.requests as f64),
+        "classes": (!raw.classes.is_empty())
+            .then(|| raw.classes.iter().map(RawClass::figures).collect::<Vec<_>>()),
         "connections": raw.connections,
         "tls_handshakes": raw.tls_handshakes,
         "littles_law_clients": rate * latency.mean_us / 1e6,
@@ -371,7 +373,7 @@ pub(super) mod tests {
     use super::*;
     use std::collections::BTreeMap;
     use std::time::Duration;
-    use touchstone_lab::raw::{RawClient, RawEngine, RawLabels, VERSION};
+    use touchstone_lab::raw::{Moments, RawClient, RawEngine, RawLabels, VERSION};
     use touchstone_lab::recording::{Recording, Snapshot, TreeReading};
 
     fn histogram(values: impl IntoIterator<Item = u64>) -> RawHistogram {
@@ -409,12 +411,28 @@ pub(super) mod tests {
             own_cpu_s: 0.1 * second as f64,
             ..Snapshot::default()
         };
+        let moments = |mean: u64| Moments {
+            count: 5000,
+            sum: (5000 * mean) as f64,
+            sum_of_squares: (5000 * mean * mean) as f64,
+            min: mean,
+            max: mean,
+        };
+        let class = || RawClass {
+            errors: 0,
+            pages: 5000,
+            response_ns: moments(2_000_000),
+            connect_ns: Moments::default(),
+            answer_bytes: moments(8500),
+            body_bytes: moments(8348),
+        };
         RawMix {
             version: VERSION,
             system: "nginx".into(),
             row: 0,
             mix: "2_clients".into(),
             labels: Some(RawLabels { clients: 2, ..RawLabels::of(&touchstone_lab::sample::mix(2, 1000.0)) }),
+            classes: vec![class()],
             load_cpus: vec![1],
             cpus: vec![0],
             window_s: 5.0,

@@ -14,10 +14,12 @@
 //! | Average client thruput | 8 (B / R) / 2^20 |
 //!
 //! WebStone makes a connection for each file; where connections were kept, C is the number of answers, and the report
-//! says so.
+//! says so. Before the results of a mix stand the blocks of its pages, as with `-v`: a class of the suite is a page.
 
 use std::fmt::Write as _;
-use touchstone_lab::result::{LatencyRecord, MixResult, ResultFile};
+use touchstone_lab::result::{
+    ClassFigures, ClassRecord, LatencyRecord, MixResult, ResultFile, SuiteRecord, Values,
+};
 
 /// Bits of WebStone's Mbit.
 const MEGABIT: f64 = 1_048_576.0;
@@ -39,6 +41,8 @@ pub struct WebStone {
     pub body_bytes: f64,
     /// R, seconds.
     pub response_time_s: f64,
+    /// Pages; where a result does not count them, connections.
+    pub pages: u64,
 }
 
 impl WebStone {
@@ -52,6 +56,10 @@ impl WebStone {
             bytes: mix.bytes_per_second * mix.window_s,
             body_bytes: mix.mean_body_bytes * mix.requests as f64,
             response_time_s: mix.latency.mean_us / 1e6 * mix.latency.count as f64,
+            pages: match mix.classes.is_empty() {
+                true => mix.requests,
+                false => mix.classes.iter().map(|class| class.pages).sum(),
+            },
         }
     }
 
@@ -97,20 +105,94 @@ pub fn webstone(result: &ResultFile) -> String {
         "{}\nmeasured by touchstone {}, {}, in the form of WebStone 2.0\n",
         result.suite.title, result.tool.version, result.started_at
     );
-    text.push_str(if result.suite.keep_alive {
-        "Connections were kept, which WebStone never does: \"connections\" are answers here, and figures are not \
-         comparable with those of WebStone.\n"
-    } else {
-        "A new connection was made for each answer, as WebStone does.\n"
-    });
+    text.push_str(comparable(&result.suite));
     for series in touchstone_lab::series::of(result) {
         for mix in &series.mixes {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "\n===== {}, {} =====", series.title, mix.name);
-            let _ = write_mix(&mut text, mix);
+            let _ = write_pages(&mut text, &result.suite, mix).and_then(|()| write_mix(&mut text, mix));
         }
     }
     text
+}
+
+/// Whether the suite asked as WebStone does, in a line.
+fn comparable(suite: &SuiteRecord) -> &'static str {
+    if suite.keep_alive {
+        "Connections were kept, which WebStone never does: \"connections\" are answers here, and figures are not \
+         comparable with those of WebStone.\n"
+    } else if suite.http_version != "HTTP/1.0" || suite.tls.is_some() {
+        "The requests were not of HTTP/1.0 without TLS, as those of WebStone are: figures are not comparable with \
+         those of WebStone.\n"
+    } else {
+        "A new connection was made for each answer, as WebStone does: figures are comparable with those of WebStone \
+         with the same list.\n"
+    }
+}
+
+/// The classes of a mix with their figures, where there are any.
+fn pages<'a>(suite: &'a SuiteRecord, mix: &'a MixResult) -> Vec<(&'a ClassRecord, &'a ClassFigures)> {
+    match mix.classes.len() == suite.classes.len() {
+        true => suite.classes.iter().zip(&mix.classes).collect(),
+        false => Vec::new(),
+    }
+}
+
+const RULE: &str = "===============================================================================";
+
+fn write_pages(text: &mut String, suite: &SuiteRecord, mix: &MixResult) -> std::fmt::Result {
+    for (number, (class, figures)) in pages(suite, mix).into_iter().enumerate() {
+        let connections = figures.response_us.count;
+        if figures.pages == 0 && connections == 0 {
+            continue;
+        }
+        writeln!(text, "{RULE}")?;
+        writeln!(text, "Page # {number} ({})", class.name)?;
+        writeln!(text)?;
+        writeln!(text, "Total number of times page was hit {}", figures.pages)?;
+        writeln!(text, "{connections} connection(s) to server, {} errors", figures.errors)?;
+        writeln!(text)?;
+        write_table(text, of_us(figures.connect_us), of_us(figures.response_us), &of_sizes([figures]))?;
+        let page_bytes = figures.body_bytes.mean * class.page_requests as f64;
+        writeln!(text, "Page size {page_bytes:.0}")?;
+        writeln!(text, "{RULE}")?;
+        writeln!(text)?;
+    }
+    Ok(())
+}
+
+/// Average, standard deviation, minimum and maximum.
+type Line = Option<[f64; 4]>;
+
+fn of_us(values: Values) -> Line {
+    let seconds = [values.mean, values.stddev, values.min, values.max].map(|us| us / 1e6);
+    (values.count > 0).then_some(seconds)
+}
+
+/// The sizes of answers and of their bodies, of one class or several.
+fn of_sizes<'a>(classes: impl IntoIterator<Item = &'a ClassFigures> + Clone) -> [Line; 2] {
+    let line = |of: fn(&ClassFigures) -> Values| {
+        let all = Values::together(classes.clone().into_iter().map(of))?;
+        Some([all.mean, all.stddev, all.min, all.max])
+    };
+    [line(|class| class.answer_bytes), line(|class| class.body_bytes)]
+}
+
+fn write_table(text: &mut String, connect: Line, response: Line, sizes: &[Line; 2]) -> std::fmt::Result {
+    writeln!(text, "{:24}{:>12}{:>12}{:>12}{:>12}", "", "Average", "Std Dev", "Minimum", "Maximum")?;
+    for (name, line, digits) in [
+        ("Connect time (sec)", connect, 6),
+        ("Response time (sec)", response, 6),
+        ("Response size (bytes)", sizes[0], 0),
+        ("Body size (bytes)", sizes[1], 0),
+    ] {
+        let Some([mean, stddev, min, max]) = line else {
+            writeln!(text, "{name:24}{:>12}", "not measured")?;
+            continue;
+        };
+        writeln!(text, "{name:24}{mean:>12.digits$}{stddev:>12.digits$}{min:>12.digits$}{max:>12.digits$}")?;
+    }
+    Ok(())
 }
 
 fn write_mix(text: &mut String, mix: &MixResult) -> std::fmt::Result {
@@ -129,16 +211,16 @@ fn write_mix(text: &mut String, mix: &MixResult) -> std::fmt::Result {
     writeln!(text, "Error Level:                    {:4.4} %", it.error_level())?;
     writeln!(text, "Average client thruput:         {:4.4} Mbit/sec", it.average_client_throughput())?;
     writeln!(text, "Sum of client response times:   {:.6} sec", it.response_time_s)?;
-    writeln!(text, "Total number of pages read:     {}", it.connections)?;
+    writeln!(text, "Total number of pages read:     {}", it.pages)?;
     writeln!(text)?;
     writeln!(text, "{} connection(s) to server, {} errors", it.connections, it.errors)?;
     writeln!(text)?;
-    writeln!(text, "{:24}{:>12}{:>12}{:>12}{:>12}", "", "Average", "Std Dev", "Minimum", "Maximum")?;
-    write_times(text, "Connect time (sec)", mix.connect.as_ref())?;
-    write_times(text, "Response time (sec)", Some(&mix.latency))?;
-    let each = it.bytes / it.connections as f64;
-    writeln!(text, "{:24}{each:>12.0}{:>36}", "Response size (bytes)", "not kept")?;
-    writeln!(text, "{:24}{:>12.0}{:>36}", "Body size (bytes)", mix.mean_body_bytes, "not kept")?;
+    write_table(
+        text,
+        mix.connect.as_ref().map(of_record),
+        Some(of_record(&mix.latency)),
+        &of_sizes(&mix.classes),
+    )?;
     writeln!(text)?;
     writeln!(
         text,
@@ -149,14 +231,8 @@ fn write_mix(text: &mut String, mix: &MixResult) -> std::fmt::Result {
     )
 }
 
-fn write_times(text: &mut String, name: &str, times: Option<&LatencyRecord>) -> std::fmt::Result {
-    let Some(times) = times else { return writeln!(text, "{name:24}{:>12}", "not measured") };
-    let seconds = [times.mean_us, times.stddev_us, times.min_us, times.max_us].map(|us| us / 1e6);
-    writeln!(
-        text,
-        "{name:24}{:>12.6}{:>12.6}{:>12.6}{:>12.6}",
-        seconds[0], seconds[1], seconds[2], seconds[3]
-    )
+fn of_record(times: &LatencyRecord) -> [f64; 4] {
+    [times.mean_us, times.stddev_us, times.min_us, times.max_us].map(|us| us / 1e6)
 }
 
 #[cfg(test)]
@@ -174,6 +250,7 @@ mod tests {
         bytes: 157_800.0 * 7054.0,
         body_bytes: 157_800.0 * 6810.0,
         response_time_s: 19_198.75,
+        pages: 52_600,
     };
 
     #[test]
@@ -210,6 +287,7 @@ mod tests {
                     bytes: megabits.value * 1_048_576.0 / 8.0 * 900.0,
                     body_bytes: 0.0,
                     response_time_s: connections * latency.value,
+                    pages: connections as u64,
                 };
                 assert!((run.connection_rate() - rate.value).abs() < 1.0 / 900.0);
                 assert!((run.throughput() / megabits.value - 1.0).abs() < 1e-9);
@@ -223,6 +301,17 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn only_what_asks_as_webstone_does_is_called_comparable() {
+        let mut suite = touchstone_lab::sample::result().suite;
+        (suite.keep_alive, suite.http_version, suite.tls) = (false, "HTTP/1.0".to_string(), None);
+        assert!(comparable(&suite).contains("are comparable"));
+        suite.http_version = "HTTP/1.1".to_string();
+        assert!(comparable(&suite).contains("not comparable"));
+        suite.keep_alive = true;
+        assert!(comparable(&suite).contains("not comparable"));
     }
 
     #[test]
@@ -249,6 +338,24 @@ mod tests {
             "Average response time:          0.0667 millisec",
             "75000 connection(s) to server, 0 errors",
             "Connect time (sec)      not measured",
+            "Body size (bytes)       not measured",
+            "Total number of pages read:     75000",
+        ] {
+            assert!(text.contains(line), "{line:?} is not in\n{text}");
+        }
+        assert!(!text.contains("Page #"), "{text}");
+        let classes = result.suite.classes.len() as u64;
+        result.systems[0].mixes[0].classes =
+            (1..=classes).map(|class| touchstone_lab::sample::class_figures(class * 10)).collect();
+        let text = webstone(&result);
+        for line in [
+            "Page # 1 (",
+            "Total number of times page was hit 20",
+            "20 connection(s) to server, 1 errors",
+            "Connect time (sec)          0.000100    0.000050    0.000050    0.000150",
+            "Response size (bytes)           1200         600         600        1800",
+            "Page size 1000",
+            &format!("Total number of pages read:     {}", classes * (classes + 1) * 5),
         ] {
             assert!(text.contains(line), "{line:?} is not in\n{text}");
         }

@@ -334,6 +334,7 @@ pub(super) fn mix(system: &str, clients: u64, rate: f64) -> MixResult {
         bytes_per_second,
         megabits_per_second: bytes_per_second * 8.0 / 1e6,
         mean_body_bytes: MEAN_BODY,
+        classes: Vec::new(),
         connections: 0,
         tls_handshakes: None,
         latency: latency(requests, mean_us, tail),

@@ -4,6 +4,7 @@ use super::measure::{Ending, Measured};
 use touchstone_lab::engine_seconds::{self, Second};
 use touchstone_lab::latency::{latency_record, mean_us};
 use touchstone_lab::loads;
+use touchstone_lab::raw::RawClass;
 use touchstone_lab::recording::Recording;
 use touchstone_lab::result::{
     ClientRow, ErrorRecord, HandshakeRecord, LoadUse, MachineUse, MixResult, ProcessUse, TimelineRow,
@@ -51,6 +52,7 @@ pub(super) fn mix_result(mix: &Mix, place: &Place<'_>, measured: &Measured) -> M
         bytes_per_second: outcome.bytes_per_second(),
         megabits_per_second: outcome.bytes_per_second() * 8.0 / 1e6,
         mean_body_bytes: ratio(outcome.body_bytes as f64, outcome.requests as f64),
+        classes: outcome.classes.iter().map(|class| RawClass::of(class).figures()).collect(),
         connections: outcome.connections,
         tls_handshakes: HandshakeRecord::of(outcome.handshakes),
         littles_law_clients: outcome.requests_per_second() * latency.mean_us / 1e6,

@@ -69,6 +69,14 @@ fn version_2(file: &str, lines: &[Line<'_>]) -> Result<Recording, ImportError> {
             recording.requests.push(RecordedRequest { weight: weight as f64, bytes, ..request });
         }
     }
+    // Each file is a page of its own, which the report counts by itself.
+    if recording.requests.len() <= PAGES_MAX {
+        let page = |(place, request): (usize, &RecordedRequest)| Page {
+            weight: request.weight,
+            requests: vec![place],
+        };
+        recording.pages = recording.requests.iter().enumerate().map(page).collect();
+    }
     recording.notes = left_out.notes();
     Ok(recording)
 }
@@ -179,6 +187,10 @@ mod tests {
         let recording = read("filelist", VERSION_2).unwrap();
         let mean: f64 = recording.requests.iter().map(|r| r.weight / 1000.0 * r.bytes.unwrap() as f64).sum();
         assert!((mean - 19_773.0).abs() < 1.0, "{mean}");
+        // Each is a page.
+        let pages: Vec<(f64, &[usize])> =
+            recording.pages.iter().map(|page| (page.weight, &page.requests[..])).collect();
+        assert_eq!(pages[..2], [(350.0, &[0][..]), (500.0, &[1])]);
         // The names alone tell the same sizes.
         for request in &recording.requests {
             assert_eq!(bytes_of_name(&request.path), request.bytes, "{}", request.path);
