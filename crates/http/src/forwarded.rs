@@ -16,6 +16,12 @@ pub fn forwarded_is_https<'a>(first: impl Fn(&'static str) -> Option<&'a [u8]>) 
     })
 }
 
+/// The port that the client has asked, as the first value of `X-Forwarded-Port` says.
+pub fn forwarded_port<'a>(first: impl Fn(&'static str) -> Option<&'a [u8]>) -> Option<u16> {
+    let value = first("x-forwarded-port")?.split(|&byte| byte == b',').next()?;
+    std::str::from_utf8(value.trim_ascii()).ok()?.parse().ok().filter(|port| *port != 0)
+}
+
 fn scheme(text: &[u8]) -> Option<bool> {
     let text = text.trim_ascii();
     let text = text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")).unwrap_or(text);
@@ -28,6 +34,16 @@ fn scheme(text: &[u8]) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_hop_says_which_port_the_client_asked() {
+        for (value, expected) in
+            [("8443", Some(8443)), (" 443 , 80", Some(443)), ("0", None), ("-1", None), ("65536", None)]
+        {
+            assert_eq!(forwarded_port(|_| Some(value.as_bytes())), expected, "{value}");
+        }
+        assert_eq!(forwarded_port(|_| None), None);
+    }
 
     #[test]
     fn the_first_hop_says_what_the_client_used() {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use touchstone_http::forwarded::forwarded_is_https;
+use touchstone_http::forwarded::{forwarded_is_https, forwarded_port};
 use touchstone_http::path::PathRules;
 use touchstone_http::request::{Limits, Method, Parsed, RequestBody as Framing, RequestHead};
 
@@ -252,13 +252,18 @@ impl<'a> PlainGet<'a> {
 
     /// Whether the client asked over HTTPS, see [`Request::is_https`].
     pub fn is_https(&self) -> bool {
-        let first = |name: &str| {
-            self.fields()
-                .find(|(other, _)| other.eq_ignore_ascii_case(name.as_bytes()))
-                .map(|(_, value)| value)
-        };
-        let said = self.is_from_trusted_proxy.then(|| forwarded_is_https(first)).flatten();
-        said.unwrap_or(self.tls.is_some())
+        forwarded_is_https(|name| self.said_by_proxy(name)).unwrap_or(self.tls.is_some())
+    }
+
+    /// The port that the client has asked at a trusted proxy, where that says it.
+    pub fn port_at_proxy(&self) -> Option<u16> {
+        forwarded_port(|name| self.said_by_proxy(name))
+    }
+
+    /// The first value of a field, where a trusted proxy says it.
+    fn said_by_proxy(&self, name: &str) -> Option<&'a [u8]> {
+        let is_it = |other: &[u8]| self.is_from_trusted_proxy && other.eq_ignore_ascii_case(name.as_bytes());
+        self.fields().find(|(other, _)| is_it(other)).map(|(_, value)| value)
     }
 }
 
@@ -280,8 +285,17 @@ impl Request {
 
     /// Whether the client asked over HTTPS: of this server, or of a proxy that is trusted and says so.
     pub fn is_https(&self) -> bool {
-        let said = || forwarded_is_https(|name| self.received.values(name).next());
-        self.trusted_proxy.and_then(|_| said()).unwrap_or(self.tls.is_some())
+        forwarded_is_https(|name| self.said_by_proxy(name)).unwrap_or(self.tls.is_some())
+    }
+
+    /// The port that the client has asked at a trusted proxy, where that says it.
+    pub fn port_at_proxy(&self) -> Option<u16> {
+        forwarded_port(|name| self.said_by_proxy(name))
+    }
+
+    /// The first value of a field, where a trusted proxy says it.
+    fn said_by_proxy(&self, name: &'static str) -> Option<&[u8]> {
+        self.trusted_proxy.and_then(|_| self.received.values(name).next())
     }
 
     /// The length of the body; `None`: not known before its end.

@@ -51,7 +51,7 @@ pub struct Source<'a> {
     query: Option<&'a [u8]>,
     host: Option<&'a [u8]>,
     client: Option<SocketAddr>,
-    is_from_trusted_proxy: bool,
+    port_at_proxy: Option<u16>,
     is_https: bool,
     server: SocketAddr,
     tls: Option<&'a TlsFacts>,
@@ -68,7 +68,7 @@ impl<'a> From<&'a Request> for Source<'a> {
             query: request.query.as_deref(),
             host: request.host.as_deref(),
             client: request.client,
-            is_from_trusted_proxy: request.trusted_proxy.is_some(),
+            port_at_proxy: request.port_at_proxy(),
             is_https: request.is_https(),
             server: request.server,
             tls: request.tls.as_deref(),
@@ -87,7 +87,7 @@ impl<'a> From<&PlainGet<'a>> for Source<'a> {
             query: get.query,
             host: get.host,
             client: get.client,
-            is_from_trusted_proxy: get.is_from_trusted_proxy,
+            port_at_proxy: get.port_at_proxy(),
             is_https: get.is_https(),
             server: get.server,
             tls: get.tls,
@@ -100,20 +100,6 @@ impl<'a> From<&PlainGet<'a>> for Source<'a> {
 impl Source<'_> {
     fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.head.fields.iter().map(|line| (line.name.of(self.buffer), line.value.of(self.buffer)))
-    }
-}
-
-impl Source<'_> {
-    /// The first value of a field, where a trusted proxy says it.
-    fn said_by_proxy(&self, name: &str) -> Option<&[u8]> {
-        let is_it = |field: &[u8]| field.eq_ignore_ascii_case(name.as_bytes());
-        self.fields().find(|(field, _)| self.is_from_trusted_proxy && is_it(field)).map(|(_, value)| value)
-    }
-
-    /// The port that the client has asked at a trusted proxy.
-    fn port_at_proxy(&self) -> Option<u16> {
-        let first = self.said_by_proxy("x-forwarded-port")?.split(|byte| *byte == b',').next()?;
-        std::str::from_utf8(first.trim_ascii()).ok()?.parse().ok().filter(|port| *port != 0)
     }
 }
 
@@ -130,7 +116,7 @@ pub fn write(out: &mut Vec<u8>, request: &Source<'_>, facts: Facts<'_>) {
         | is_set(IS_HEAD, method == b"HEAD");
     let (host, port) = split_port(request.host.unwrap_or_default());
     let usual_port = if is_secure { 443 } else { 80 };
-    let server_port = request.port_at_proxy().or(port).unwrap_or(if host.is_empty() {
+    let server_port = request.port_at_proxy.or(port).unwrap_or(if host.is_empty() {
         request.server.port()
     } else {
         usual_port

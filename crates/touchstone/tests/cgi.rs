@@ -105,7 +105,8 @@ fn a_trusted_proxy_says_whether_the_client_came_over_https() {
         for (host, field, is_https, port) in [
             ("shop.example", "X-Forwarded-Proto: https", true, "443"),
             ("shop.example:8443", "Forwarded: for=192.0.2.1;proto=https", true, "8443"),
-            ("shop.example:8080", "X-Forwarded-Proto: http", false, "8080"),
+            ("shop.example:8080", "X-Forwarded-Proto: http\r\nX-Forwarded-Port: 8081", false, "8081"),
+            ("shop.example", "X-Forwarded-Proto: https\r\nX-Forwarded-Port: 9443", true, "9443"),
         ] {
             let answer =
                 server.connect().ask(format!("GET /cgi-bin/env HTTP/1.1\r\nHost: {host}\r\n{field}\r\n\r\n"));

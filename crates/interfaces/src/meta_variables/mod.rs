@@ -82,7 +82,9 @@ impl<'a> RequestFacts<'a> {
             request_uri: without_authority(request.received.target()),
             query: request.query.as_deref(),
             server_name: host,
-            server_port: port_of_uri(host_port, request.server, request.is_https(), request.tls.is_some()),
+            server_port: request.port_at_proxy().or_else(|| {
+                port_of_uri(host_port, request.server, request.is_https(), request.tls.is_some())
+            }),
             server_address: Some(request.server),
             remote: request.client,
             remote_user: request.user.as_deref(),
@@ -105,7 +107,9 @@ impl<'a> RequestFacts<'a> {
             request_uri: get.target,
             query: get.query,
             server_name: host,
-            server_port: port_of_uri(host_port, get.server, get.is_https(), get.tls.is_some()),
+            server_port: get
+                .port_at_proxy()
+                .or_else(|| port_of_uri(host_port, get.server, get.is_https(), get.tls.is_some())),
             server_address: Some(get.server),
             remote: get.client,
             remote_user: get.user,

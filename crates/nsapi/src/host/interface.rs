@@ -488,7 +488,7 @@ fn with_host_request<T>(request: &Request, use_it: impl FnOnce(&HostRequest<'_>)
         has_body: request.body_length() != Some(0),
         now_unix_seconds: now,
     };
-    with_host_name(asked, use_it)
+    with_host_name(asked, request.port_at_proxy(), use_it)
 }
 
 /// The same for one that is answered where it lies.
@@ -513,16 +513,20 @@ fn with_host_get<T>(request: &PlainGet<'_>, use_it: impl FnOnce(&HostRequest<'_>
         has_body: false,
         now_unix_seconds: request.unix_seconds,
     };
-    with_host_name(asked, use_it)
+    with_host_name(asked, request.port_at_proxy(), use_it)
 }
 
 /// A client that is not known.
 const NOBODY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
 
 /// Parts the port from the host; who has named none asks for the address that the server was reached at.
-fn with_host_name<T>(asked: HostRequest<'_>, use_it: impl FnOnce(&HostRequest<'_>) -> T) -> T {
+fn with_host_name<T>(
+    asked: HostRequest<'_>,
+    port_at_proxy: Option<u16>,
+    use_it: impl FnOnce(&HostRequest<'_>) -> T,
+) -> T {
     let (name, port) = split_port(asked.host);
-    let port = port.unwrap_or(match asked.is_https == asked.tls.is_some() {
+    let port = port_at_proxy.or(port).unwrap_or(match asked.is_https == asked.tls.is_some() {
         true => asked.port,
         // What a trusted proxy listens at is not known otherwise.
         false if asked.is_https => 443,
