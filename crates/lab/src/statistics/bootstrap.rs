@@ -61,9 +61,12 @@ pub fn of_statistic(
 /// the median whatever the distribution (binomial). With fewer than six runs no method can bound a median at 95 %; the
 /// interval is then the range of the runs, and a report says how many runs there were.
 pub fn of_median(values: &[f64], seed: u64) -> Option<Interval> {
-    let drawn = of_statistic(values, median, CONFIDENCE, seed)?;
     let sorted = sorted(values)?;
-    let (low, high) = rank_bounds(sorted.len() as u64, 0.5, CONFIDENCE).unwrap_or((1, sorted.len() as u64));
+    let Some((low, high)) = rank_bounds(sorted.len() as u64, 0.5, CONFIDENCE) else {
+        // The range holds every median that could be drawn.
+        return Some(Interval { low: *sorted.first()?, estimate: median(values)?, high: *sorted.last()? });
+    };
+    let drawn = of_statistic(values, median, CONFIDENCE, seed)?;
     Some(Interval {
         low: drawn.low.min(sorted[low as usize - 1]),
         estimate: drawn.estimate,
