@@ -6,15 +6,16 @@
 //! what they gain is an answer to what to change.
 
 use crate::planning::Plan;
-use crate::planning::bottleneck::Verdict;
 use crate::planning::users;
 use serde::Serialize;
 use touchstone_lab::acceleration::{self, Acceleration};
+use touchstone_lab::bottleneck::Verdict;
 use touchstone_lab::figures::{clients, count, list, people_estimate, rate, significant};
-use touchstone_lab::peaks::{self, EQUAL_BAND, rate_is_the_servers};
-use touchstone_lab::result::{MixResult, ResultFile, SpiceRow, SystemResult};
+use touchstone_lab::peaks::{peak, rate_is_the_servers};
+use touchstone_lab::result::{ResultFile, SpiceRow, SystemResult};
 use touchstone_lab::series;
 use touchstone_lab::spice;
+use touchstone_lab::standing::Standing;
 
 /// A question with its answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -53,125 +54,24 @@ fn not_measured() -> Told {
     ("Not measured".to_owned(), "No server gave a valid answer that counted.".to_owned())
 }
 
-/// A server at its peak, with the suite's first interface where there are several.
-struct Server<'a> {
-    system: &'a SystemResult,
-    peak: &'a MixResult,
-}
-
-/// The servers, the best first.
-struct Standing<'a> {
-    servers: Vec<Server<'a>>,
-    /// Whether they stand by the processor time of a request, because the load engine set some of the rates.
-    by_processor_time: bool,
-}
-
-impl<'a> Standing<'a> {
-    fn of(result: &'a ResultFile) -> Standing<'a> {
-        let measured = |accelerated: bool| -> Vec<Server<'a>> {
-            let rivals = result.systems.iter().filter(|system| !system.is_limit);
-            let wanted = rivals.filter(|system| system.origin.is_some() == accelerated);
-            wanted.filter_map(|system| Some(Server { system, peak: peaks::peak(system)? })).collect()
-        };
-        let mut servers = measured(false);
-        if servers.is_empty() {
-            servers = measured(true);
-        }
-        let all_watched = servers.iter().all(|server| cpu_us(server.peak).is_some());
-        let by_processor_time = all_watched && servers.iter().any(|server| !rate_is_the_servers(server.peak));
-        let score = |server: &Server<'_>| match cpu_us(server.peak) {
-            Some(us) if by_processor_time => 1.0 / us,
-            _ => server.peak.requests_per_second,
-        };
-        servers.sort_by(|left, right| score(right).total_cmp(&score(left)));
-        Standing { servers, by_processor_time }
-    }
-
-    /// How many times better the first is than another, by what they stand by.
-    fn times(&self, other: &Server<'_>) -> Option<f64> {
-        let first = self.servers.first()?;
-        let times = if self.by_processor_time {
-            cpu_us(other.peak)? / cpu_us(first.peak)?
-        } else {
-            first.peak.requests_per_second / other.peak.requests_per_second
-        };
-        Some(times).filter(|times| times.is_finite())
-    }
-}
-
-fn cpu_us(mix: &MixResult) -> Option<f64> {
-    mix.server.as_ref().map(|server| server.cpu_us_per_request).filter(|us| *us > 0.0 && us.is_finite())
-}
-
 fn which_server(result: &ResultFile, standing: &Standing<'_>) -> Told {
-    let Some((first, others)) = standing.servers.split_first() else { return not_measured() };
-    let name = first.system.title.clone();
-    if others.is_empty() {
-        return (name, "The only one that was measured; others are named with --sut.".to_owned());
+    let Some(mut answer) = standing.answer() else { return not_measured() };
+    if standing.distances.is_empty() {
+        return (answer, "The only one that was measured; others are named with --sut.".to_owned());
     }
-    let times: Vec<(&str, f64)> = others
-        .iter()
-        .filter_map(|other| Some((other.system.title.as_str(), standing.times(other)?)))
-        .collect();
-    let level: Vec<String> = times
-        .iter()
-        .filter(|(_, times)| *times < 1.0 + EQUAL_BAND)
-        .map(|(title, _)| (*title).to_owned())
-        .collect();
-    let ahead: Vec<String> = times
-        .iter()
-        .filter(|(_, times)| *times >= 1.0 + EQUAL_BAND)
-        .map(|(title, times)| format!("{} times {title}", significant(*times)))
-        .collect();
-    let answer = if level.is_empty() {
-        name
-    } else {
-        let names: Vec<String> = std::iter::once(name).chain(level).collect();
-        format!("No difference shown between {}", list(&names))
+    let by_interface = match result.suite.interfaces.first() {
+        Some(first) => {
+            answer.push_str(&format!(", with a {}", first.title));
+            spice::who_is_ahead(result)
+        }
+        None => None,
     };
-    let of = result.suite.interfaces.first().map_or(String::new(), |first| format!(" of a {}", first.title));
-    let figure = if standing.by_processor_time {
-        format!(
-            "Answers{of} for the same processor time, as the load engine and not the servers set some rates"
-        )
-    } else {
-        format!("The peak rate{of}")
-    };
-    let mut because = if ahead.is_empty() {
-        format!("{figure}: less than {:.0} % apart.", EQUAL_BAND * 100.0)
-    } else {
-        format!("{figure}: {}.", list(&ahead))
-    };
-    let with = other_interfaces(result, standing);
-    if !with.is_empty() {
-        because.push_str(&format!(" Ahead with {}.", list(&with)));
-    }
+    let because = by_interface.or_else(|| standing.sentence()).unwrap_or_default();
     (answer, because)
 }
 
-/// Which server has the highest rate with each further interface that more than one has.
-fn other_interfaces(result: &ResultFile, standing: &Standing<'_>) -> Vec<String> {
-    let rows = spice::rows(result);
-    let mut with = Vec::new();
-    for interface in result.suite.interfaces.iter().skip(1) {
-        let mut own: Vec<(&SystemResult, f64)> = standing
-            .servers
-            .iter()
-            .filter_map(|server| {
-                let row = rows
-                    .iter()
-                    .find(|row| row.system == server.system.name && row.interface == interface.name)?;
-                Some((server.system, row.requests_per_second))
-            })
-            .collect();
-        own.sort_by(|left, right| right.1.total_cmp(&left.1));
-        let [(first, best), (second, next), ..] = own[..] else { continue };
-        if best / next >= 1.0 + EQUAL_BAND {
-            let times = significant(best / next);
-            with.push(format!("{}: {} ({times} times {})", interface.title, first.title, second.title));
-        }
-    }
-    with
+fn one_run(result: &ResultFile) -> bool {
+    result.systems.iter().flat_map(|system| &system.mixes).all(|mix| mix.run <= 1)
 }
 
 /// The server that the other questions are answered for.
@@ -285,7 +185,12 @@ impl Leader<'_> {
                 people_estimate(least)
             ));
         }
-        (format!("About {}", people_estimate(served)), because)
+        // The figure carries its bound in its own words.
+        let own = peak(self.system).is_none_or(|peak| rate_is_the_servers(self.system, peak));
+        let bound = if own { "About" } else { "At least" };
+        let runs = if one_run(self.result) { ", indicative (one run)" } else { "" };
+        let here = if self.result.machine.same_host { ", on this machine" } else { "" };
+        (format!("{bound} {}{here}{runs}", people_estimate(served)), because)
     }
 
     fn dearest(&self) -> Option<Program> {
@@ -295,7 +200,7 @@ impl Leader<'_> {
     fn what_breaks(&self) -> Told {
         let Some(plan) = self.plan(self.base_interface()) else { return not_measured() };
         let first = plan.bottleneck.verdict;
-        let mut because = format!("{}: {}", self.system.title, uncapitalised(&plan.bottleneck.sentence));
+        let mut because = format!("{}: {}", plan.system, plan.bottleneck.told());
         let others: Vec<String> = self
             .result
             .suite
@@ -451,12 +356,15 @@ mod tests {
         assert_eq!(answers.len(), 5);
         assert_eq!(
             told(&answers, "Which server"),
-            ("touchstone 0.1.0", "The peak rate: 1.50 times nginx 1.22.1.")
+            (
+                "touchstone 0.1.0, indicative",
+                "touchstone 0.1.0 seems to be ahead (indicative, from one run): its peak rate is 1.50 times nginx 1.22.1."
+            )
         );
         assert_eq!(told(&answers, "Which interface").0, "One workload was measured");
         // 60,000 / (77 / 60) = 46,753.
         let (users, because) = told(&answers, "How many users");
-        assert_eq!(users, "About 46,000");
+        assert_eq!(users, "About 46,000, on this machine, indicative (one run)");
         assert!(because.contains("3 runs are needed"), "{because}");
         assert_eq!(told(&answers, "What breaks").0, "The server\u{2019}s processors");
         assert!(told(&answers, "What to change").0.starts_with("Twice the processors"));
@@ -466,9 +374,8 @@ mod tests {
     fn interfaces_are_told_by_their_price() {
         let answers = answers(&sample::spice());
         let (server, because) = told(&answers, "Which server");
-        assert_eq!(server, "touchstone 0.1.0");
-        assert!(because.starts_with("The peak rate of a static file: 1.50 times nginx 1.22.1."), "{because}");
-        assert!(because.contains("SHTML: touchstone 0.1.0 (2.00 times nginx 1.22.1)"), "{because}");
+        assert_eq!(server, "touchstone 0.1.0, indicative, with a static file");
+        assert_eq!(because, spice::sentences(&sample::spice())[0]);
         let (interface, because) = told(&answers, "Which interface");
         // 960,000 / 55,000 - 960,000 / 60,000.
         assert_eq!(interface, "SHTML: 1.45 µs beyond a static file");
@@ -499,7 +406,7 @@ mod tests {
         mix.server.as_mut().unwrap().cpu_share = 0.7;
         let answers = answers(&result);
         let (server, because) = told(&answers, "Which server");
-        assert_eq!(server, "touchstone 0.1.0");
+        assert_eq!(server, "touchstone 0.1.0, indicative");
         assert!(because.contains("processor time") && because.contains("1.50 times nginx"), "{because}");
     }
 
@@ -512,7 +419,7 @@ mod tests {
             told(&found, "Which server"),
             (
                 "No difference shown between touchstone 0.1.0 and nginx 1.22.1",
-                "The peak rate: less than 3 % apart."
+                "Between touchstone 0.1.0 and nginx 1.22.1 (less than 3.0 % at the peaks) no difference in requests/s is shown."
             )
         );
         result.systems.clear();

@@ -6,6 +6,8 @@
 
 pub mod answers;
 pub mod certify;
+#[cfg(test)]
+mod contradictions;
 pub mod export;
 pub mod planning;
 pub mod report;

@@ -1,8 +1,9 @@
 //! The summary as plain text for a terminal (WebBench: Summary Report): one block a system, one row a mix.
 
 use touchstone_lab::figures::{count, milliseconds, percent, rate, significant};
+use touchstone_lab::peaks::rate_is_the_servers;
 use touchstone_lab::result::{MixResult, ReportFigures, ResultFile, SpiceEfficiency, SpiceRow, SystemResult};
-use touchstone_lab::series;
+use touchstone_lab::series::{self, Series};
 use touchstone_lab::spice::{self, report_efficiencies};
 
 const COLUMNS: [&str; 8] =
@@ -17,7 +18,7 @@ pub fn summary(result: &ResultFile) -> String {
     for series in series::of(result) {
         let peak_name = series.peak().map(|mix| mix.name.as_str());
         let rows: Vec<[String; 8]> = series.mixes.iter().map(|mix| row(mix)).collect();
-        let marks: Vec<&str> = series.mixes.iter().map(|mix| mark(mix, peak_name)).collect();
+        let marks: Vec<&str> = series.mixes.iter().map(|mix| mark(&series, mix, peak_name)).collect();
         text.push_str(&series.title);
         text.push('\n');
         if rows.is_empty() {
@@ -132,8 +133,9 @@ fn row(mix: &MixResult) -> [String; 8] {
     ]
 }
 
-fn mark(mix: &MixResult, peak_name: Option<&str>) -> &'static str {
-    match (mix.complete, mix.generator_saturated.is_some(), peak_name == Some(mix.name.as_str())) {
+fn mark(series: &Series<'_>, mix: &MixResult, peak_name: Option<&str>) -> &'static str {
+    let lower_bound = !rate_is_the_servers(series.system, mix);
+    match (mix.complete, lower_bound, peak_name == Some(mix.name.as_str())) {
         (false, _, _) => "  cut short",
         (_, true, true) => "  peak, load engine at its limit",
         (_, true, false) => "  load engine at its limit",
@@ -176,11 +178,12 @@ mod tests {
         result.systems[1].mixes[0].errors.timeout = 1234;
         result.systems[1].mixes[1].complete = false;
         result.systems[0].mixes[1].generator_saturated = Some("busy".into());
+        result.systems[0].mixes[1].server.as_mut().unwrap().cpu_share = 0.6;
         let expected = "\
 touchstone 0.1.0
   clients  requests/s  Mbit/s  mean ms  p99 ms  CPU µs/request  server CPU  errors
         1      15,000   1,032   0.0667   0.133            64.0        96 %       0
-        4      30,000   2,064    0.133   0.267            32.0        96 %       0  load engine at its limit
+        4      30,000   2,064    0.133   0.267            32.0        60 %       0  load engine at its limit
        16      60,000   4,128    0.267   0.533            16.0        96 %       0  peak
 
 nginx 1.22.1

@@ -2,7 +2,7 @@
 //! alone in the same run (Table 5), each at its own peak, and what is left for the origin to do.
 
 use crate::figures::{percent, significant};
-use crate::peaks::peak;
+use crate::peaks::{peak, rate_is_the_servers};
 use crate::reference::{self, Printed};
 use crate::result::{MixResult, OriginResult, OriginUse, ResultFile, SystemResult};
 use crate::series::{self, Series};
@@ -165,10 +165,11 @@ fn sentence(result: &ResultFile, acceleration: &Acceleration<'_>) -> String {
     let left = acceleration.origin_at_peak().map_or(String::new(), |left| {
         format!("; the origin then used {} of a processor", percent(left.cpus()))
     });
-    let saturated = |(fast, alone): (&MixResult, &MixResult)| {
-        fast.generator_saturated.is_some() || alone.generator_saturated.is_some()
+    let servers_own = |(fast, origin): (&MixResult, &MixResult)| {
+        let alone = acceleration.alone.is_none_or(|alone| rate_is_the_servers(alone, origin));
+        alone && rate_is_the_servers(acceleration.accelerated, fast)
     };
-    let but = match acceleration.peaks().is_some_and(saturated) {
+    let but = match acceleration.peaks().is_some_and(|peaks| !servers_own(peaks)) {
         true => "; but the load engine, not the servers, set some of these rates",
         false => "",
     };
@@ -201,6 +202,7 @@ mod tests {
         let mut result = accelerated();
         for mix in &mut result.systems[1].mixes {
             mix.generator_saturated = Some("busy".to_string());
+            mix.server.as_mut().unwrap().cpu_share = 0.6;
         }
         assert!(
             sentences(&result)[0].ends_with("the load engine, not the servers, set some of these rates.")

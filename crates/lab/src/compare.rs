@@ -81,12 +81,21 @@ pub fn of_result(result: &ResultFile, seed: u64, each_max: usize) -> Vec<Compare
             break;
         }
         for second in sides[index + 1..].iter().filter(|second| second.interface == first.interface) {
-            let is_itself = is_repeat(second.system, first.system);
-            let noise = repeated(&sides, first).or_else(|| repeated(&sides, second));
-            found.extend(compare(first, second, noise.filter(|_| !is_itself), seed));
+            found.extend(compare(first, second, noise_of(&sides, first, second), seed));
         }
     }
     found
+}
+
+/// What gives the noise floor of two sides: a system of them that took part twice. Of a system beside itself there is none.
+pub fn noise_of<'s, 'a>(
+    sides: &'s [Side<'a>],
+    first: &Side<'_>,
+    second: &Side<'_>,
+) -> Option<(&'s Side<'a>, &'s Side<'a>)> {
+    let is_itself = is_repeat(second.system, first.system) || is_repeat(first.system, second.system);
+    let noise = repeated(sides, first).or_else(|| repeated(sides, second));
+    noise.filter(|_| !is_itself)
 }
 
 /// The two turns of a side's system, where it took part twice.

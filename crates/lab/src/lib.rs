@@ -7,6 +7,7 @@
 //! Runs are carried out by `touchstone-lab-run`, reports are made by `touchstone-lab-report`.
 
 pub mod acceleration;
+pub mod bottleneck;
 pub mod cache;
 pub mod capability;
 pub mod compare;
@@ -28,12 +29,14 @@ pub mod regular_file;
 pub mod result;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
+pub mod saturation;
 #[cfg(test)]
 mod schema;
 pub mod series;
 pub mod shell;
 pub mod speedup;
 pub mod spice;
+pub mod standing;
 pub mod statistics;
 pub mod suite;
 pub mod verdict;

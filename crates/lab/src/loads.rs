@@ -5,8 +5,9 @@
 //! together was measured together. All of it is computed from the mixes of the result alone.
 
 use crate::result::{LoadResult, MixResult, PeakLoad, PeakResult, RunsFigure};
+use crate::saturation::engine_sign;
 use crate::statistics::useful_peak::{self, Criteria, Load, Run};
-use crate::statistics::{bootstrap, fairness};
+use crate::statistics::{bootstrap, fairness, taint};
 
 /// Intervals are seeded: the same runs always give the same.
 const SEED: u64 = 1;
@@ -57,12 +58,12 @@ impl<'a> Runs<'a> {
         counted[(counted.len() - 1) / 2]
     }
 
-    fn load(&self, complaints: Vec<String>) -> LoadResult {
+    fn load(&self, pinned: &[usize], complaints: Vec<String>) -> LoadResult {
         let (median_row, first) = self.median_run();
         let counted: Vec<&MixResult> = self.counted().into_iter().map(|(_, mix)| mix).collect();
         let figure =
             |of: fn(&MixResult) -> f64| of_runs(&counted.iter().map(|mix| of(mix)).collect::<Vec<_>>());
-        let runs: Vec<Run> = counted.iter().map(|mix| run_of(mix)).collect();
+        let runs: Vec<Run> = counted.iter().map(|mix| run_of(mix, pinned)).collect();
         let cpu: Vec<f64> =
             counted.iter().filter_map(|mix| Some(mix.server.as_ref()?.cpu_us_per_request)).collect();
         let fair = || counted.iter().filter_map(|mix| fairness_of(mix));
@@ -133,29 +134,32 @@ pub fn fairness_of(mix: &MixResult) -> Option<fairness::Fairness> {
 }
 
 /// A run, as the useful peak looks at it.
-fn run_of(mix: &MixResult) -> Run {
+fn run_of(mix: &MixResult, pinned: &[usize]) -> Run {
     let failed = mix.errors.total() as f64;
+    let stood_still = mix.taint.iter().any(|sign| sign.what == taint::STOOD_STILL);
     Run {
         load: mix.clients as f64,
         rate: mix.requests_per_second,
         errors: failed / (failed + mix.requests as f64).max(1.0),
         p95_us: mix.latency.p95_us,
         fairness: fairness_of(mix),
-        tainted: mix.generator_saturated.is_some() || !mix.taint.is_empty(),
+        tainted: engine_sign(pinned, mix).is_some() || stood_still,
     }
 }
 
-/// The useful peak of some mixes of one interface; `None` where none was measured whole.
+/// The useful peak of some mixes of one interface of a system on the `pinned` processors; `None` where none was measured whole.
 pub fn useful_peak<'a>(
     mixes: impl Iterator<Item = &'a MixResult>,
+    pinned: &[usize],
     criteria: &Criteria,
 ) -> Option<useful_peak::UsefulPeak> {
-    let runs: Vec<Run> = mixes.filter(|mix| mix.complete && mix.requests > 0).map(run_of).collect();
+    let runs: Vec<Run> =
+        mixes.filter(|mix| mix.complete && mix.requests > 0).map(|mix| run_of(mix, pinned)).collect();
     useful_peak::find(&runs, criteria)
 }
 
-/// The loads and the peaks of a system's mixes.
-pub fn of(mixes: &[MixResult], criteria: &Criteria) -> (Vec<LoadResult>, Vec<PeakResult>) {
+/// The loads and the peaks of the mixes of a system on the `pinned` processors.
+pub fn of(mixes: &[MixResult], pinned: &[usize], criteria: &Criteria) -> (Vec<LoadResult>, Vec<PeakResult>) {
     let mut interfaces: Vec<&str> = Vec::new();
     for mix in mixes {
         if !interfaces.contains(&mix.interface.as_str()) {
@@ -164,7 +168,7 @@ pub fn of(mixes: &[MixResult], criteria: &Criteria) -> (Vec<LoadResult>, Vec<Pea
     }
     let found: Vec<(&str, Option<useful_peak::UsefulPeak>)> = interfaces
         .into_iter()
-        .map(|name| (name, useful_peak(mixes.iter().filter(|mix| mix.interface == name), criteria)))
+        .map(|name| (name, useful_peak(mixes.iter().filter(|mix| mix.interface == name), pinned, criteria)))
         .collect();
     let complaints = |mix: &MixResult| {
         let of_interface = found.iter().find(|(name, _)| *name == mix.interface)?.1.as_ref()?;
@@ -175,6 +179,7 @@ pub fn of(mixes: &[MixResult], criteria: &Criteria) -> (Vec<LoadResult>, Vec<Pea
         .iter()
         .map(|runs| {
             runs.load(
+                pinned,
                 complaints(runs.rows[0].1).unwrap_or_else(|| vec!["it was not measured whole".to_owned()]),
             )
         })
@@ -224,7 +229,7 @@ mod tests {
         let mixes = mixes();
         let rates: Vec<f64> = representatives(&mixes).iter().map(|mix| mix.requests_per_second).collect();
         assert_eq!(rates, [100.0, 390.0, 600.0]);
-        let (loads, peaks) = of(&mixes, &Criteria::default());
+        let (loads, peaks) = of(&mixes, &[0], &Criteria::default());
         assert_eq!(
             loads.iter().map(|load| (load.runs, load.median_row)).collect::<Vec<_>>(),
             [(3, 0), (3, 1), (3, 2)]
@@ -244,7 +249,7 @@ mod tests {
         mixes[2].complete = false;
         mixes[5].complete = false;
         mixes[8].complete = false;
-        let (loads, peaks) = of(&mixes, &Criteria::default());
+        let (loads, peaks) = of(&mixes, &[0], &Criteria::default());
         assert_eq!(loads.iter().map(|load| load.runs).collect::<Vec<_>>(), [2, 3, 0]);
         // Of two runs the lower stands for the load, and the median lies between them.
         assert_eq!((loads[0].median_row, loads[0].requests_per_second.median), (6, 104.5));
@@ -252,7 +257,7 @@ mod tests {
             (peaks[0].peak.clients, &loads[2].complaints[..]),
             (4, &["it was not measured whole".to_owned()][..])
         );
-        assert_eq!(of(&[], &Criteria::default()), (vec![], vec![]));
+        assert_eq!(of(&[], &[0], &Criteria::default()), (vec![], vec![]));
     }
 
     #[test]
@@ -261,7 +266,7 @@ mod tests {
         for (second, row) in mix.timeline.iter_mut().enumerate() {
             row.requests_per_second = 1000.0 + 20.0 * second as f64;
         }
-        let (loads, _) = of(&[mix.clone()], &Criteria::default());
+        let (loads, _) = of(&[mix.clone()], &[0], &Criteria::default());
         let rate = loads[0].requests_per_second;
         assert!(
             rate.median == 1000.0 && rate.low.unwrap() < 1000.0 && rate.high.unwrap() > 1000.0,
@@ -269,19 +274,31 @@ mod tests {
         );
         assert_eq!(loads[0].p99_us.low, None);
         mix.timeline.clear();
-        assert_eq!(of(&[mix], &Criteria::default()).0[0].requests_per_second.low, None);
+        assert_eq!(of(&[mix], &[0], &Criteria::default()).0[0].requests_per_second.low, None);
     }
 
     #[test]
     fn a_load_that_is_not_useful_says_why() {
         let mut mixes = mixes();
-        mixes[5].taint = crate::statistics::taint::signs(&[crate::statistics::taint::EngineSecond {
-            busiest_thread: Some(0.99),
-            ..Default::default()
-        }]);
-        let (loads, peaks) = of(&mixes, &Criteria::default());
+        mixes[5].taint =
+            taint::signs(&[taint::EngineSecond { stood_still_s: Some(2.0), ..Default::default() }]);
+        let (loads, peaks) = of(&mixes, &[0], &Criteria::default());
         assert_eq!((loads[2].tainted_runs, loads[2].complaints.len()), (1, 1));
         assert_eq!((peaks[0].peak.clients, peaks[0].useful.unwrap().clients), (16, 4));
         assert!(peaks[0].difference.as_ref().unwrap().contains("load engine"));
+    }
+
+    #[test]
+    fn a_busy_engine_beside_a_full_server_takes_no_load_away() {
+        let mut mixes = mixes();
+        let busy = taint::EngineSecond { busiest_thread: Some(0.99), ..Default::default() };
+        for mix in &mut mixes {
+            mix.taint = taint::signs(&[busy]);
+            mix.generator_saturated = Some("a thread was 99 % busy".into());
+        }
+        let useful = |mixes: &[MixResult]| of(mixes, &[0], &Criteria::default()).1[0].useful;
+        assert_eq!(useful(&mixes).unwrap().clients, 16);
+        mixes.iter_mut().for_each(|mix| mix.server.as_mut().unwrap().cpu_share = 0.6);
+        assert_eq!(useful(&mixes), None);
     }
 }

@@ -2,11 +2,10 @@
 
 use crate::loads;
 use crate::result::{MixResult, SystemResult};
+use crate::saturation::engine_sign;
 
 /// Rates that differ by less than this are called equal: one run shows no smaller difference.
 pub const EQUAL_BAND: f64 = 0.03;
-/// From this share of its processors on, a server is held back by them.
-pub const PROCESSORS_FULL: f64 = 0.95;
 /// From this many processors on, work other than server and load engine disturbs the figures.
 pub const OTHER_WORK_CPUS: f64 = 0.1;
 
@@ -40,14 +39,9 @@ pub fn other_work_cpus(mix: &MixResult) -> Option<f64> {
     Some((used - own).max(0.0)).filter(|cpus| cpus.is_finite())
 }
 
-/// Whether the server and not the load engine set the rate: the engine had room, or the server had none.
-pub fn rate_is_the_servers(mix: &MixResult) -> bool {
-    mix.generator_saturated.is_none() || processors_were_full(mix)
-}
-
-/// Whether the server kept its processors busy.
-pub fn processors_were_full(mix: &MixResult) -> bool {
-    mix.server.as_ref().is_some_and(|server| server.cpu_share >= PROCESSORS_FULL)
+/// Whether the server and not the load engine set the rate.
+pub fn rate_is_the_servers(system: &SystemResult, mix: &MixResult) -> bool {
+    engine_sign(&system.cpus, mix).is_none()
 }
 
 #[cfg(test)]

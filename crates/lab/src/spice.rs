@@ -7,12 +7,13 @@
 //! equal load, and a third form needs no rate at all: the processor time of a request.
 
 use crate::figures::{clients, list, percent, significant};
-use crate::peaks::{EQUAL_BAND, rate_is_the_servers};
+use crate::peaks::rate_is_the_servers;
 use crate::result::{
-    InterfaceRecord, MixResult, ReportFigures, ResultFile, SpiceEfficiency, SpiceProcessorCost, SpiceRow,
-    SystemResult,
+    Figure, InterfaceRecord, MixResult, ReportFigures, ResultFile, SpiceEfficiency, SpiceProcessorCost,
+    SpiceRow, SystemResult,
 };
 use crate::series::{self, Series};
+use crate::standing::{Server, Shown, Standing};
 
 /// The measures of every interface of every system: by interface in the order of the suite, by system in the result's. Empty
 /// where the suite compares no interfaces.
@@ -104,7 +105,7 @@ pub fn report_efficiencies(figures: &ReportFigures) -> (Option<f64>, Option<f64>
 /// What the measures say, a sentence each: which server, which interface, what each costs.
 pub fn sentences(result: &ResultFile) -> Vec<String> {
     let all = series::of(result);
-    let mut sentences: Vec<String> = which_server(result, &all).into_iter().collect();
+    let mut sentences: Vec<String> = who_is_ahead(result).into_iter().collect();
     let rows = rows(result);
     let rivals = result.systems.iter().filter(|system| !system.is_limit);
     sentences.extend(rivals.filter_map(|system| what_it_costs(result, system, &rows)));
@@ -112,43 +113,27 @@ pub fn sentences(result: &ResultFile) -> Vec<String> {
     sentences
 }
 
-/// The fastest server of each interface that more than one has.
+/// Which server is ahead with each interface that more than one has; absent where there is none.
+pub fn who_is_ahead(result: &ResultFile) -> Option<String> {
+    which_server(result, &series::of(result))
+}
+
 fn which_server(result: &ResultFile, all: &[Series<'_>]) -> Option<String> {
-    let mut winners: Vec<&SystemResult> = Vec::new();
-    let mut parts = Vec::new();
-    for interface in &result.suite.interfaces {
-        let has = |series: &&Series<'_>| {
-            let is_server = !series.system.is_limit && series.system.origin.is_none();
-            is_server && series.interface.is_some_and(|own| own.name == interface.name)
-        };
-        let mut peaks: Vec<(&SystemResult, f64)> = all
-            .iter()
-            .filter(has)
-            .filter_map(|series| Some((series.system, series.peak()?.requests_per_second)))
-            .collect();
-        peaks.sort_by(|left, right| right.1.total_cmp(&left.1));
-        let [(first, best), (second, next), ..] = peaks[..] else { continue };
-        let with = with_article(interface);
-        if best / next - 1.0 < EQUAL_BAND {
-            parts.push(Ahead {
-                winner: None,
-                with,
-                by: format!("{} and {} are level", first.title, second.title),
-            });
-        } else {
-            winners.push(first);
-            let by = format!("{} times {}", significant(best / next), second.title);
-            parts.push(Ahead { winner: Some(first), with, by });
-        }
-    }
-    if parts.is_empty() {
-        return None;
-    }
-    let same =
-        winners.first().is_some_and(|winner| winners.iter().all(|other| std::ptr::eq(*other, *winner)));
-    if same && winners.len() == parts.len() {
+    let parts: Vec<Part<'_>> =
+        result.suite.interfaces.iter().filter_map(|interface| best_with(result, all, interface)).collect();
+    let winner = parts.first()?.winner;
+    let fewest = parts.iter().filter_map(|part| part.indicative_runs).min();
+    let runs = match fewest {
+        Some(1) => " (indicative, from one run)".to_owned(),
+        Some(runs) => format!(" (indicative, from {runs} runs)"),
+        None => String::new(),
+    };
+    let is_winner =
+        |part: &Part<'_>| part.winner.zip(winner).is_some_and(|(one, other)| std::ptr::eq(one, other));
+    if let Some(winner) = winner.filter(|_| parts.iter().all(is_winner)) {
         let texts: Vec<String> = parts.iter().map(|part| format!("{} with {}", part.by, part.with)).collect();
-        return Some(format!("{} is ahead: its peak rate is {}.", winners[0].title, list(&texts)));
+        let is = if fewest.is_some() { "seems to be" } else { "is" };
+        return Some(format!("{} {is} ahead{runs}: its peak rate is {}.", winner.title, list(&texts)));
     }
     let texts: Vec<String> = parts
         .iter()
@@ -157,17 +142,47 @@ fn which_server(result: &ResultFile, all: &[Series<'_>]) -> Option<String> {
             None => format!("with {} {}", part.with, part.by),
         })
         .collect();
-    Some(format!("Which server is ahead depends on the interface: {}.", list(&texts)))
+    Some(format!("Which server is ahead depends on the interface{runs}: {}.", list(&texts)))
 }
 
 /// Which system is ahead with an interface.
-struct Ahead<'a> {
-    /// Nobody, where the difference is too small to be one.
+struct Part<'a> {
+    /// Absent where no difference is shown.
     winner: Option<&'a SystemResult>,
     /// The interface, as a sentence names it.
     with: String,
     /// By how much, and whom.
     by: String,
+    /// From how many runs, where they are too few to show it.
+    indicative_runs: Option<usize>,
+}
+
+fn best_with<'a>(
+    result: &'a ResultFile,
+    all: &[Series<'a>],
+    interface: &InterfaceRecord,
+) -> Option<Part<'a>> {
+    let has = |series: &&Series<'_>| {
+        let is_server = !series.system.is_limit && series.system.origin.is_none();
+        is_server && series.interface.is_some_and(|own| own.name == interface.name)
+    };
+    let server = |series: &Series<'a>| Some(Server { system: series.system, peak: series.peak()? });
+    let servers = all.iter().filter(has).filter_map(server).collect();
+    let standing = Standing::of_servers(result, servers, true);
+    let (first, next) = (standing.servers.first()?.system, standing.distances.first()?);
+    let other = &next.server.system.title;
+    let (winner, by) = match next.shown {
+        Shown::NoDifference => (None, format!("no difference is shown between {} and {other}", first.title)),
+        Shown::Ahead | Shown::Indicative => {
+            let figure = match standing.figure {
+                Figure::Rate => "",
+                Figure::ProcessorTime => " by processor time",
+            };
+            (Some(first), format!("{} times {other}{figure}", significant(next.times)))
+        }
+    };
+    let indicative_runs = (next.shown == Shown::Indicative).then_some(next.runs);
+    Some(Part { winner, with: with_article(interface), by, indicative_runs })
 }
 
 /// What the cheapest and the dearest interface of a system cost.
@@ -222,7 +237,8 @@ fn cost_in_words(row: &SpiceRow) -> String {
 
 /// Says where rates were not the servers' own.
 fn lower_bounds(all: &[Series<'_>]) -> Option<String> {
-    let bound = |series: &&Series<'_>| series.peak().is_some_and(|peak| !rate_is_the_servers(peak));
+    let bound =
+        |series: &&Series<'_>| series.peak().is_some_and(|peak| !rate_is_the_servers(series.system, peak));
     let titles: Vec<String> = all.iter().filter(bound).map(|series| series.title.clone()).collect();
     (!titles.is_empty()).then(|| {
         format!(
@@ -299,7 +315,7 @@ mod tests {
     #[test]
     fn sentences_say_which_server_which_interface_and_what_it_costs() {
         let expected = [
-            "touchstone 0.1.0 is ahead: its peak rate is 1.50 times nginx 1.22.1 with a static file and 2.00 times nginx \
+            "touchstone 0.1.0 seems to be ahead (indicative, from one run): its peak rate is 1.50 times nginx 1.22.1 with a static file and 2.00 times nginx \
              1.22.1 with SHTML.",
             "With touchstone 0.1.0, SHTML costs least beyond a static file: 17.5 µs of processor time a request (92 % of \
              the rate with 16 clients) where a static file costs 16.0 µs. CGI costs most: 960 µs of processor time a \
@@ -315,12 +331,15 @@ mod tests {
         let mut result = sample::spice();
         let faster = result.systems[1].mixes.iter_mut().filter(|mix| mix.interface == "shtml");
         faster.for_each(|mix| mix.requests_per_second *= 4.0);
-        let expected = "Which server is ahead depends on the interface: with a static file touchstone 0.1.0 (1.50 times nginx \
+        let expected = "Which server is ahead depends on the interface (indicative, from one run): with a static file touchstone 0.1.0 (1.50 times nginx \
                         1.22.1) and with SHTML nginx 1.22.1 (2.00 times touchstone 0.1.0).";
         assert_eq!(sentences(&result)[0], expected);
         let level = result.systems[1].mixes.iter_mut().filter(|mix| mix.interface == "shtml");
         level.for_each(|mix| mix.requests_per_second /= 1.98);
-        assert!(sentences(&result)[0].ends_with("with SHTML nginx 1.22.1 and touchstone 0.1.0 are level."));
+        assert!(
+            sentences(&result)[0]
+                .ends_with("with SHTML no difference is shown between nginx 1.22.1 and touchstone 0.1.0.")
+        );
         result.systems.truncate(1);
         assert!(sentences(&result)[0].starts_with("With touchstone 0.1.0, SHTML costs least"));
     }

@@ -7,6 +7,7 @@ use rust_xlsxwriter::{
     Chart, ChartMarker, ChartMarkerType, ChartType, DocProperties, ExcelDateTime, Format, FormatAlign,
     Workbook, Worksheet, XlsxError,
 };
+use touchstone_lab::peaks::rate_is_the_servers;
 use touchstone_lab::result::{ClientRow, MixResult, ResultFile};
 use touchstone_lab::series::{self, Series};
 use touchstone_lab::verdict::sentences;
@@ -174,7 +175,7 @@ fn summary_row(
         remarks.push("cut short");
     }
     // By what sign stands on the last sheet, in whole sentences.
-    if mix.generator_saturated.is_some() {
+    if !rate_is_the_servers(series.system, mix) {
         remarks.push("load engine at its limit");
     }
     sheet.write(row, 12, remarks.join("; "))?;
@@ -288,7 +289,7 @@ fn test(sheet: &mut Worksheet, result: &ResultFile, formats: &Formats) -> Result
     ]
     .map(|(name, text)| (name.to_owned(), text))
     .to_vec();
-    rows.extend(sentences(result).into_iter().map(|sentence| ("Verdict".to_owned(), sentence)));
+    rows.extend(sentences(result, &[]).into_iter().map(|sentence| ("Verdict".to_owned(), sentence)));
     rows.extend(result.warnings.iter().map(|warning| ("Beware".to_owned(), warning.clone())));
     for (row, (name, text)) in rows.iter().enumerate() {
         sheet.write_with_format(row as u32, 0, name, &formats.head)?;

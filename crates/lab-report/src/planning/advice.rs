@@ -4,10 +4,10 @@
 //! to try, without a number.
 
 use super::Assumptions;
-use super::bottleneck::{Bottleneck, Verdict};
 use super::mva::{self, Outcome};
 use serde::Serialize;
 use touchstone_lab::acceleration;
+use touchstone_lab::bottleneck::{Bottleneck, Verdict};
 use touchstone_lab::figures::{rate, significant};
 use touchstone_lab::recording::Usage;
 use touchstone_lab::result::{MixResult, ResultFile, SystemResult};

@@ -1,11 +1,10 @@
 //! Planning: from what was measured to what to expect and what to change.
 //!
-//! [`plan()`] looks at every system of a result: what held it back ([`bottleneck`]), whether a law describes its curve
+//! [`plan()`] looks at every system of a result: what held it back ([`touchstone_lab::bottleneck`]), whether a law describes its curve
 //! ([`usl`], [`mva`]), how many people its rate would serve ([`users`]), and what to change first ([`advice`]). Where the
 //! data does not tell, it says so instead of giving a number.
 
 pub mod advice;
-pub mod bottleneck;
 mod least_squares;
 pub mod mva;
 mod text;
@@ -15,9 +14,9 @@ pub mod usl;
 pub use text::text;
 
 use advice::Advice;
-use bottleneck::{Bottleneck, Observed, Verdict};
 use mva::Station;
 use serde::Serialize;
+use touchstone_lab::bottleneck::{self, Bottleneck};
 use touchstone_lab::loads;
 use touchstone_lab::raw::RawMix;
 use touchstone_lab::recording::Usage;
@@ -95,7 +94,7 @@ fn of_series(
     let complete: Vec<&MixResult> =
         series.mixes.iter().copied().filter(|mix| mix.complete && mix.requests > 0).collect();
     let peak = series.peak()?;
-    let (bottleneck, usage) = diagnosis(system, &complete, peak, raw);
+    let (bottleneck, usage) = bottleneck::of_series(series, raw)?;
     let points: Vec<(f64, f64)> =
         complete.iter().map(|mix| (mix.clients as f64, mix.requests_per_second)).collect();
     let mva =
@@ -116,6 +115,7 @@ fn of_series(
         peak_latency_us: peak.latency.mean_us,
         useful_peak: loads::useful_peak(
             series.runs.iter().copied(),
+            &system.cpus,
             &Criteria {
                 p95_max_us: assumed.p95_max_us.or(result.method.useful.p95_max_us),
                 ..result.method.useful
@@ -129,47 +129,6 @@ fn of_series(
         usage,
         advice,
     })
-}
-
-/// The bottleneck at the peak; where nothing shows there, at the heaviest load: what turns clients away may cost the rate
-/// before it shows.
-fn diagnosis(
-    system: &SystemResult,
-    complete: &[&MixResult],
-    peak: &MixResult,
-    raw: &[RawMix],
-) -> (Bottleneck, Option<Usage>) {
-    let flat = is_flat(complete, peak);
-    let at = |mix: &MixResult| {
-        let row = system.mixes.iter().position(|other| std::ptr::eq(other, mix));
-        let of_mix = raw.iter().find(|raw| raw.system == system.name && Some(raw.row) == row);
-        let usage = of_mix.and_then(|raw| raw.recording.usage());
-        let engine_waited = of_mix.map(|raw| raw.engine.longest_waiting_thread);
-        let observed = Observed { mix, usage: usage.as_ref(), cpus: &system.cpus, engine_waited, flat };
-        (bottleneck::find(&observed), usage)
-    };
-    let found = at(peak);
-    let heaviest = complete.iter().max_by_key(|mix| mix.clients).filter(|mix| !std::ptr::eq(**mix, peak));
-    let unclear = |verdict| matches!(verdict, Verdict::LocksOrOther | Verdict::Undetermined);
-    match heaviest.filter(|_| unclear(found.0.verdict)).map(|mix| (mix, at(mix))) {
-        Some((mix, (mut beyond, usage))) if !unclear(beyond.verdict) => {
-            beyond.sentence = format!(
-                "Beyond the peak, with {}: {}",
-                touchstone_lab::figures::clients(mix.clients),
-                beyond.sentence
-            );
-            (beyond, usage)
-        }
-        _ => found,
-    }
-}
-
-/// Whether at least twice as many clients brought at most a tenth more than some lighter load.
-fn is_flat(mixes: &[&MixResult], peak: &MixResult) -> bool {
-    let near = mixes.iter().filter(|mix| mix.requests_per_second >= 0.9 * peak.requests_per_second);
-    let lightest = near.clone().map(|mix| mix.clients).min();
-    let heaviest = mixes.iter().map(|mix| mix.clients).max();
-    lightest.zip(heaviest).is_some_and(|(lightest, heaviest)| heaviest >= 2 * lightest)
 }
 
 /// The processors as a station: their time a request, from the median of the loads, as small loads are noisy.
@@ -191,6 +150,7 @@ fn measured(mixes: &[&MixResult]) -> Vec<mva::Measured> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use touchstone_lab::bottleneck::Verdict;
 
     #[test]
     fn a_result_is_planned_from_and_told_in_words() {
@@ -216,17 +176,5 @@ mod tests {
         result.systems[0].mixes.clear();
         result.systems[1].mixes.iter_mut().for_each(|mix| mix.requests = 0);
         assert!(plan(&result, &[], &Assumptions::default()).is_empty());
-    }
-
-    #[test]
-    fn a_curve_is_flat_when_twice_the_clients_bring_nothing() {
-        let mixes = [
-            touchstone_lab::sample::mix(1, 100.0),
-            touchstone_lab::sample::mix(8, 500.0),
-            touchstone_lab::sample::mix(16, 510.0),
-        ];
-        let all: Vec<&MixResult> = mixes.iter().collect();
-        assert!(is_flat(&all, &mixes[2]));
-        assert!(!is_flat(&all[..2], &mixes[1]));
     }
 }

@@ -7,8 +7,8 @@ use super::number;
 use super::table::{Part, Row, Table};
 use super::view::View;
 use super::words;
-use crate::planning::bottleneck::Evidence;
 use crate::planning::{Plan, mva, users, usl};
+use touchstone_lab::bottleneck::Evidence;
 use touchstone_lab::result::SpeedupRow;
 use touchstone_lab::statistics::useful_peak::{Criteria, UsefulPeak};
 

@@ -14,8 +14,6 @@ use touchstone_lab::statistics::paired::{Conclusion, FEWEST_PAIRS};
 
 /// The most pairs of systems that are told; with more, those of the first ones.
 const PAIRS_MAX: usize = 40;
-/// The seed of the bootstrap: the same result always gives the same page.
-const SEED: u64 = 1;
 
 /// The section; nothing where there is nothing to compare.
 pub(super) fn section(view: &View) -> Markup {
@@ -37,17 +35,8 @@ pub(super) fn section(view: &View) -> Markup {
 
 /// Every two systems with the same interface.
 fn all(view: &View) -> Vec<Compared> {
-    let sides = compare::sides("", view.result);
-    let mut compared = Vec::new();
-    for (index, first) in sides.iter().enumerate() {
-        for second in &sides[index + 1..] {
-            compared.extend(compare::compare(first, second, None, SEED));
-        }
-        if compared.len() >= PAIRS_MAX {
-            compared.truncate(PAIRS_MAX);
-            break;
-        }
-    }
+    let mut compared = compare::of_result(view.result, view.result.suite.seed, usize::MAX);
+    compared.truncate(PAIRS_MAX);
     compared
 }
 

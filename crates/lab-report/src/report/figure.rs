@@ -155,7 +155,13 @@ impl Measure<'_> {
             )
         });
         let interval = value.and_then(|_| self.interval(system, mix));
-        Point { across: mix.clients as f64, value, words, lower_bound: is_lower_bound(mix), interval }
+        Point {
+            across: mix.clients as f64,
+            value,
+            words,
+            lower_bound: is_lower_bound(system.system, mix),
+            interval,
+        }
     }
 
     fn interval(&self, system: &SystemView, mix: &MixResult) -> Option<Ends> {

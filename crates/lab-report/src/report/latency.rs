@@ -121,7 +121,7 @@ fn point(
         words: value.map(|value| {
             format!("{name}, {}: {} ms", words::clients(mix.clients), number::milliseconds(value))
         }),
-        lower_bound: is_lower_bound(mix),
+        lower_bound: is_lower_bound(system.system, mix),
         interval: interval::of_runs(system.runs_of(mix), &|run| Some(figure(&run.latency)), false)
             .map(scaled),
     }
@@ -220,7 +220,7 @@ fn distribution(system: &SystemView, peak: &MixResult, unit: &Unit) -> Series {
             across,
             value: Some(value / unit.microseconds),
             words: Some(words),
-            lower_bound: is_lower_bound(peak),
+            lower_bound: is_lower_bound(system.system, peak),
             interval: None,
         });
     }

@@ -8,6 +8,7 @@ use super::table::{Part, Row, Table};
 use super::view::{SystemView, View};
 use super::words;
 use touchstone_lab::result::{ClientRow, ErrorRecord, MixResult};
+use touchstone_lab::saturation::engine_sign;
 
 /// The most clients of a mix that the Client Data Report shows: half of them the quietest, half the busiest.
 const CLIENT_ROWS_MAX: usize = 1000;
@@ -94,17 +95,17 @@ fn summary_row(system: &SystemView, mix: &MixResult, several: bool, remarked: bo
         cells.push(number::count(runs.len() as u64));
         cells.push(format!("{} to {}", number::rate(low), number::rate(high)));
     }
-    cells.extend(remarked.then(|| remark(mix)));
+    cells.extend(remarked.then(|| remark(system, mix)));
     Row::new(words::line(&mix.name, 40), cells).strong(system.is_peak(mix))
 }
 
 /// What must be known about a row.
-fn remark(mix: &MixResult) -> String {
+fn remark(system: &SystemView, mix: &MixResult) -> String {
     let mut remarks = Vec::new();
     if !mix.complete {
         remarks.push("cut short".to_owned());
     }
-    if let Some(reason) = &mix.generator_saturated {
+    if let Some(reason) = engine_sign(&system.system.cpus, mix) {
         remarks.push(format!("lower bound: {}", words::line(reason, 160)));
     }
     remarks.join("; ")

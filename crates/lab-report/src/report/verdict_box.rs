@@ -10,12 +10,16 @@ use super::spice;
 use super::style::pixel;
 use super::view::{SystemView, View, drawable, is_lower_bound};
 use super::words;
+use crate::planning::Plan;
 use touchstone_lab::result::{MixResult, ResultFile, RunStatus};
-use touchstone_lab::verdict;
+use touchstone_lab::verdict::{self, HeldBack};
 
 /// The section.
 pub(super) fn section(view: &View) -> Markup {
-    let sentences: Vec<String> = verdict::sentences(view.result)
+    let held_back =
+        |plan: &Plan| HeldBack { title: plan.system.clone(), bottleneck: plan.bottleneck.clone() };
+    let held_back: Vec<HeldBack> = view.plans.iter().map(held_back).collect();
+    let sentences: Vec<String> = verdict::sentences_with(view.result, &held_back)
         .iter()
         .filter(|sentence| !is_in_the_banner(view.result, sentence))
         .map(|sentence| words::line(sentence, words::SENTENCE_LIMIT))
@@ -116,7 +120,7 @@ fn facts(system: &SystemView, peak: &MixResult, limit: Option<f64>) -> String {
     if let Some(limit) = limit.filter(|&limit| limit > 0.0 && !system.system.is_limit) {
         facts.push(format!("{} of the limit", number::percent(peak.requests_per_second / limit)));
     }
-    if is_lower_bound(peak) {
+    if is_lower_bound(system.system, peak) {
         facts.push("a lower bound".to_owned());
     }
     // Where the line breaks, the dot stays at its end.

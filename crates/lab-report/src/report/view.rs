@@ -6,7 +6,7 @@ use super::style::Style;
 use super::words;
 use super::{Source, number};
 use crate::planning::Plan;
-use touchstone_lab::peaks::peak_of;
+use touchstone_lab::peaks::{peak_of, rate_is_the_servers};
 use touchstone_lab::result::{InterfaceRecord, MixResult, ResultFile, SystemResult};
 use touchstone_lab::series;
 
@@ -131,7 +131,7 @@ impl<'a> View<'a> {
 
     /// True when some curve holds figures that are only lower bounds.
     pub(super) fn has_lower_bounds(&self) -> bool {
-        self.systems.iter().any(|system| system.mixes.iter().any(|mix| is_lower_bound(mix)))
+        self.systems.iter().any(|system| system.mixes.iter().any(|mix| is_lower_bound(system.system, mix)))
     }
 
     /// The most runs of a mix.
@@ -203,8 +203,8 @@ impl MixKey {
 }
 
 /// Whether a mix's rate is only a lower bound: the load engine set it, or the mix was cut short.
-pub(super) fn is_lower_bound(mix: &MixResult) -> bool {
-    mix.generator_saturated.is_some() || !mix.complete
+pub(super) fn is_lower_bound(system: &SystemResult, mix: &MixResult) -> bool {
+    !rate_is_the_servers(system, mix) || !mix.complete
 }
 
 /// A figure that can be drawn: finite and not negative.

@@ -47,7 +47,7 @@ pub(super) fn of_the_engine(title: &str, mix: &Mix, warning: &str) -> String {
 
 fn saturation(series: &Series<'_>) -> Option<String> {
     let saturated: Vec<&MixResult> =
-        series.mixes.iter().copied().filter(|mix| mix.generator_saturated.is_some()).collect();
+        series.mixes.iter().copied().filter(|mix| !peaks::rate_is_the_servers(series.system, mix)).collect();
     let sign = saturated.first()?.generator_saturated.as_deref()?.trim_end_matches('.');
     let numbers: Vec<String> = saturated.iter().map(|mix| count(mix.clients)).collect();
     Some(format!(
@@ -179,6 +179,8 @@ mod tests {
         mixes[1].errors.reset = 1500;
         mixes[1].generator_saturated = Some("a thread was busy.".into());
         mixes[2].generator_saturated = Some("a thread was busy.".into());
+        // What the server left to do is other work's here.
+        mixes.iter_mut().skip(1).for_each(|mix| mix.server.as_mut().unwrap().cpu_share = 0.6);
         let expected = [
             "nginx 1.22.1: the load engine was at its own limit with 4 and 16 clients (a thread was busy); these rates \
              are a lower bound.",

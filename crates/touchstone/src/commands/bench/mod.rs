@@ -329,7 +329,9 @@ fn summary(finished: &Finished) -> String {
         text.push_str(&format!("{:<23}{}\n{:<23}{}\n", answer.question, answer.answer, "", answer.because));
     }
     text.push_str("\nVerdict\n");
-    verdict::sentences(result).iter().for_each(|sentence| text.push_str(&format!("  {sentence}\n")));
+    verdict::sentences(result, raw.as_deref().unwrap_or_default())
+        .iter()
+        .for_each(|sentence| text.push_str(&format!("  {sentence}\n")));
     text.push_str(&format!("\nValidity\n  {}\n", validity(result, raw.as_deref())));
     if !result.warnings.is_empty() {
         text.push_str("\nBeware\n");
@@ -367,7 +369,7 @@ fn summary_json(finished: &Finished) -> Value {
         "status": result.status,
         "suite": result.suite.name,
         "answers": answers(result, raw.as_deref()),
-        "verdict": verdict::sentences(result),
+        "verdict": verdict::sentences(result, raw.as_deref().unwrap_or_default()),
         "class": Standing::of(result, raw.as_deref()).class,
         "spice": result.spice,
         "comparisons": result.comparisons,

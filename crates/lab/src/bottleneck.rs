@@ -1,14 +1,18 @@
 //! What held a system back: a verdict with its evidence.
 //!
-//! The method is Gregg's (USE): a resource is the bottleneck when it is used up, or when work waits for it. Every rule
-//! prints the figure that it looked at and the limit that it holds it against, also where it did not speak, so that a
-//! reader can disagree. A figure that was not measured is told as such and speaks neither for nor against.
+//! The method is Gregg's (USE): a resource is the bottleneck when it is used up, or when work waits for it.
+//! Every rule prints the figure that it looked at and the limit that it holds it against, also where it did
+//! not speak, so that a reader can disagree. A figure that was not measured is told as such and speaks
+//! neither for nor against.
 
+use crate::figures::{clients, percent, significant};
+use crate::peaks::{OTHER_WORK_CPUS, other_work_cpus};
+use crate::raw::RawMix;
+use crate::recording::Usage;
+use crate::result::{MixResult, SystemResult};
+use crate::saturation::{self, PROCESSORS_FULL as FULL, processors_were_full};
+use crate::series::Series;
 use serde::Serialize;
-use touchstone_lab::figures::{percent, significant};
-use touchstone_lab::peaks::OTHER_WORK_CPUS;
-use touchstone_lab::recording::Usage;
-use touchstone_lab::result::MixResult;
 
 /// What it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -28,7 +32,8 @@ pub enum Verdict {
     Memory,
     /// The queue of connections that wait to be accepted.
     AcceptQueue,
-    /// Nothing is used up and the rate does not rise: work waits for locks, or for something that was not watched.
+    /// Nothing is used up and the rate does not rise: work waits for locks, or for something that was not
+    /// watched.
     LocksOrOther,
     /// The load engine.
     Generator,
@@ -78,8 +83,6 @@ pub struct Bottleneck {
     pub evidence: Vec<Evidence>,
 }
 
-/// From this share on, a processor or a link is full.
-const FULL: f64 = 0.95;
 /// The sum of a server's processors is this low when one of them can be the only one that is full.
 const ONE_OF_SEVERAL: f64 = 0.80;
 /// A processor that is full and spends this share of its time in softirqs is full of them.
@@ -88,7 +91,8 @@ const SOFTIRQ: f64 = 0.60;
 const THROTTLED: f64 = 0.10;
 /// A link with this share of its speed used is full: frames and gaps take the rest.
 const LINK: f64 = 0.90;
-/// A queueing discipline that made packets wait so often a second, with something waiting in half of the looks.
+/// A queueing discipline that made packets wait so often a second, with something waiting in half of the
+/// looks.
 const OVER_LIMITS: f64 = 50.0;
 const QUEUE_WAITING: f64 = 0.5;
 /// A disk that is busy for this share of the time.
@@ -116,15 +120,54 @@ pub struct Observed<'a> {
     pub usage: Option<&'a Usage>,
     /// The processors of the system under test; empty: not pinned.
     pub cpus: &'a [usize],
-    /// The longest share of the time for which a thread of the load engine waited for its processor; from raw data.
+    /// The longest share of the time for which a thread of the load engine waited for its processor; from raw
+    /// data.
     pub engine_waited: Option<f64>,
     /// Whether twice as many clients brought no more than a tenth.
     pub flat: bool,
 }
 
+/// The bottleneck of a series at its peak, with the monitor's figures; where nothing shows there, at the
+/// heaviest load: what turns clients away may cost the rate before it shows. `None` of a series without
+/// answers; `raw` may be empty.
+pub fn of_series(series: &Series<'_>, raw: &[RawMix]) -> Option<(Bottleneck, Option<Usage>)> {
+    let peak = series.peak()?;
+    let complete: Vec<&MixResult> =
+        series.mixes.iter().copied().filter(|mix| mix.complete && mix.requests > 0).collect();
+    let flat = is_flat(&complete, peak);
+    let at = |mix: &MixResult| at_mix(series.system, mix, raw, flat);
+    let found = at(peak);
+    let heaviest = complete.iter().max_by_key(|mix| mix.clients).filter(|mix| !std::ptr::eq(**mix, peak));
+    let unclear = |verdict| matches!(verdict, Verdict::LocksOrOther | Verdict::Undetermined);
+    Some(match heaviest.filter(|_| unclear(found.0.verdict)).map(|mix| (mix, at(mix))) {
+        Some((mix, (mut beyond, usage))) if !unclear(beyond.verdict) => {
+            beyond.sentence = format!("Beyond the peak, with {}: {}", clients(mix.clients), beyond.sentence);
+            (beyond, usage)
+        }
+        _ => found,
+    })
+}
+
+fn at_mix(system: &SystemResult, mix: &MixResult, raw: &[RawMix], flat: bool) -> (Bottleneck, Option<Usage>) {
+    let row = system.mixes.iter().position(|other| std::ptr::eq(other, mix));
+    let of_mix = raw.iter().find(|raw| raw.system == system.name && Some(raw.row) == row);
+    let usage = of_mix.and_then(|raw| raw.recording.usage());
+    let engine_waited = of_mix.map(|raw| raw.engine.longest_waiting_thread);
+    let observed = Observed { mix, usage: usage.as_ref(), cpus: &system.cpus, engine_waited, flat };
+    (find(&observed), usage)
+}
+
+/// Whether at least twice as many clients brought at most a tenth more than some lighter load.
+fn is_flat(mixes: &[&MixResult], peak: &MixResult) -> bool {
+    let near = mixes.iter().filter(|mix| mix.requests_per_second >= 0.9 * peak.requests_per_second);
+    let lightest = near.clone().map(|mix| mix.clients).min();
+    let heaviest = mixes.iter().map(|mix| mix.clients).max();
+    lightest.zip(heaviest).is_some_and(|(lightest, heaviest)| heaviest >= 2 * lightest)
+}
+
 type Rule = fn(&Observed<'_>) -> Evidence;
 
-/// The rules in the order in which they decide: what the kernel itself says to have run out, whoever drove it; then the load
+/// The rules in the order in which they decide: what the kernel itself says to have run out; then the load
 /// engine, whose limit makes the figures of processors meaningless; then the processors.
 const RULES: [Rule; 11] = [
     accept_queue,
@@ -156,6 +199,14 @@ pub fn find(observed: &Observed<'_>) -> Bottleneck {
     Bottleneck { verdict, sentence, evidence }
 }
 
+impl Bottleneck {
+    /// The sentence as the end of one that names the system.
+    pub fn told(&self) -> String {
+        let (first, rest) = self.sentence.split_at(self.sentence.chars().next().map_or(0, char::len_utf8));
+        format!("{}{rest}", first.to_lowercase())
+    }
+}
+
 fn told(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::ServerCpu => "The system\u{2019}s processors were used up",
@@ -166,7 +217,8 @@ fn told(verdict: Verdict) -> &'static str {
         Verdict::Memory => "Memory was used up",
         Verdict::AcceptQueue => "Connections found the accept queue full",
         Verdict::LocksOrOther => {
-            "Nothing was used up, and more clients brought no more answers: work waited for a lock, or for something that was not watched"
+            "Nothing was used up, and more clients brought no more answers: work waited for a lock, or \
+             for something that was not watched"
         }
         Verdict::Generator => "The load engine was at its own limit: the figures are a lower bound",
         Verdict::Undetermined => "It cannot be told",
@@ -181,14 +233,21 @@ fn undetermined(observed: &Observed<'_>) -> String {
         }
         (true, true) => "no rule speaks clearly",
     };
-    let other = touchstone_lab::peaks::other_work_cpus(observed.mix).filter(|cpus| *cpus >= OTHER_WORK_CPUS);
+    let other = other_work_cpus(observed.mix).filter(|cpus| *cpus >= OTHER_WORK_CPUS);
     let other = other.map(|cpus| {
         format!(
             "; other work used {} processors of the machine, so the figures are a lower bound",
             significant(cpus)
         )
     });
-    format!("{}: {why}{}.", told(Verdict::Undetermined), other.unwrap_or_default())
+    let disturbed = saturation::engine_sign(observed.cpus, observed.mix)
+        .map(|sign| format!("; the load engine was disturbed ({sign}), so the figures are a lower bound"));
+    format!(
+        "{}: {why}{}{}.",
+        told(Verdict::Undetermined),
+        disturbed.unwrap_or_default(),
+        other.unwrap_or_default()
+    )
 }
 
 fn evidence(verdict: Verdict, limit: &str, found: Option<(bool, String)>) -> Evidence {
@@ -199,20 +258,16 @@ fn evidence(verdict: Verdict, limit: &str, found: Option<(bool, String)>) -> Evi
     Evidence { verdict, figure, limit: limit.to_owned(), speaks }
 }
 
-/// The share of its processors that the system used, where it was watched. One that was not pinned may use them all; its
-/// result counts in single processors.
 fn server_share(observed: &Observed<'_>) -> Option<f64> {
-    let share = observed.mix.server.as_ref()?.cpu_share;
-    let of_all = observed.mix.machine.as_ref().map_or(1, |machine| machine.cpus.len().max(1));
-    Some(if observed.cpus.is_empty() { share / of_all as f64 } else { share })
+    saturation::server_share(observed.cpus, observed.mix)
 }
 
 fn generator(observed: &Observed<'_>) -> Evidence {
     let sign = observed.mix.generator_saturated.as_deref();
     // An engine that is full beside a server that is full did not decide.
-    let server_full = server_share(observed).is_some_and(|share| share >= FULL);
-    // An engine that seldom ran and seldom wanted to is not what the others waited for, however disturbed it was. What it
-    // waited is known from the raw data alone.
+    let server_full = processors_were_full(observed.cpus, observed.mix);
+    // An engine that seldom ran and seldom wanted to is not what the others waited for, however disturbed it
+    // was. What it waited is known from the raw data alone.
     let used = observed.mix.load.busiest_thread + observed.engine_waited.unwrap_or(1.0);
     let throttled =
         observed.usage.and_then(|usage| usage.engine_throttled).filter(|share| *share >= THROTTLED);
@@ -290,7 +345,8 @@ fn queue(observed: &Observed<'_>) -> Evidence {
         let (waiting, drops) = (usage.queue_waiting.unwrap_or(0.0), usage.queue_drops.unwrap_or(0));
         let speaks = over >= OVER_LIMITS && (waiting >= QUEUE_WAITING || drops > 0);
         let figure = format!(
-            "packets waited for a limited rate {} times a second, in {} of the looks some did, {drops} were dropped",
+            "packets waited for a limited rate {} times a second, in {} of the looks some did, \
+             {drops} were dropped",
             significant(over),
             percent(waiting)
         );
@@ -357,16 +413,17 @@ fn single_core(observed: &Observed<'_>) -> Evidence {
     evidence(Verdict::SingleCore, "one at 95 %, half of it the system's, the mean below 80 %", found)
 }
 
-/// A thread that is always running while its process has room for more: the kernel moves it about, so that no single
-/// processor need look full. What it waited for a processor that others had is time for which it would have run.
+/// A thread that is always running while its process has room for more: the kernel moves it about, so that no
+/// single processor need look full. What it waited for a processor that others had is time for which it would
+/// have run.
 fn single_thread(observed: &Observed<'_>) -> Evidence {
     let several = own_processors(observed).len() > 1;
     let found =
         observed.usage.and_then(|usage| usage.busiest_thread.as_ref()).zip(server_share(observed)).map(
             |(thread, share)| {
                 let figure = format!(
-                    "thread {} of {} ran {} of the time and waited {} of it for a processor, the system used {} of its \
-                     processors",
+                    "thread {} of {} ran {} of the time and waited {} of it for a processor, the system \
+                     used {} of its processors",
                     thread.tid,
                     thread.process,
                     percent(thread.share),
@@ -384,10 +441,9 @@ fn processors(observed: &Observed<'_>) -> Evidence {
     let found = server_share(observed).map(|share| {
         let cpus = own_processors(observed);
         let busy = cpus.iter().map(|cpu| cpu.1).fold(1.0, f64::min);
-        let alone =
-            touchstone_lab::peaks::other_work_cpus(observed.mix).is_some_and(|cpus| cpus < OTHER_WORK_CPUS);
-        // Softirqs on behalf of a pinned system are counted to nobody, and fill its processors all the same; one that is
-        // not pinned shares all processors with the load engine.
+        let alone = other_work_cpus(observed.mix).is_some_and(|cpus| cpus < OTHER_WORK_CPUS);
+        // Softirqs on behalf of a pinned system are counted to no process, and fill its processors;
+        // one that is not pinned shares all processors with the load engine.
         let enough = if observed.cpus.is_empty() { alone && share >= 0.4 } else { share >= 0.5 };
         let filled = !cpus.is_empty() && busy >= FULL && enough;
         (share >= FULL || filled, format!("the system used {} of its processors", percent(share)))
@@ -411,12 +467,12 @@ fn room(observed: &Observed<'_>) -> Evidence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use touchstone_lab::recording::{DiskUse, LinkUse, ThreadUse};
-    use touchstone_lab::result::CpuShares;
+    use crate::recording::{DiskUse, LinkUse, ThreadUse};
+    use crate::result::CpuShares;
 
     /// A mix whose system has four processors, half used, and a quiet machine.
     fn quiet() -> (MixResult, Usage) {
-        let mut mix = touchstone_lab::sample::mix(16, 10_000.0);
+        let mut mix = crate::sample::mix(16, 10_000.0);
         mix.server.as_mut().unwrap().cpu_share = 0.5;
         let cpu = |cpu| CpuShares { cpu, user: 0.3, system: 0.2, softirq: 0.05, steal: 0.0, idle: 0.45 };
         mix.machine.as_mut().unwrap().cpus = (0..4).map(cpu).collect();
@@ -532,6 +588,15 @@ mod tests {
             mix.server.as_mut().unwrap().cpu_share = 0.99;
         });
         assert_eq!(found.verdict, Verdict::ServerCpu);
+    }
+
+    #[test]
+    fn a_curve_is_flat_when_twice_the_clients_bring_nothing() {
+        let mixes =
+            [(1, 100.0), (8, 500.0), (16, 510.0)].map(|(clients, rate)| crate::sample::mix(clients, rate));
+        let all: Vec<&MixResult> = mixes.iter().collect();
+        assert!(is_flat(&all, &mixes[2]));
+        assert!(!is_flat(&all[..2], &mixes[1]));
     }
 
     #[test]
