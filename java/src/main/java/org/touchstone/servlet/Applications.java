@@ -72,6 +72,8 @@ final class Applications {
     private final Map<String, Application.Fingerprint> changing = new HashMap<>();
     private final List<Replaced> replaced = new CopyOnWriteArrayList<>();
     private final QuietErrors errors;
+    /** The server was told at least once to hold a request. It may begin to do so later, so this stays. */
+    private volatile boolean hasHeld;
     private volatile boolean hasStopped;
 
     Applications(int id, Properties settings, StandardServer server) {
@@ -207,7 +209,7 @@ final class Applications {
     private void tick() {
         protocol.tick();
         // The server may have begun to hold a request after it was last told: so it is told every second.
-        Native.resume(id);
+        askAgain();
         for (Replaced old : replaced) {
             boolean isOver = old.isLate() || Host.requestsIn(this, old.context()).isEmpty();
             if (isOver && old.isEnding().compareAndSet(false, true)) {
@@ -542,8 +544,14 @@ final class Applications {
         synchronized (this) {
             notifyAll();
         }
-        // Requests that wait are asked for once more.
-        Native.resume(id);
+        askAgain();
+    }
+
+    /** Has the server ask once more for requests that wait. */
+    private void askAgain() {
+        if (hasHeld) {
+            Native.resume(id);
+        }
     }
 
     /** Waits until no application is being started. */
@@ -573,6 +581,7 @@ final class Applications {
         if (application.state == Application.State.FAILED) {
             return Exchange.UNAVAILABLE;
         }
+        hasHeld = true;
         return Exchange.WAITS;
     }
 

@@ -24,16 +24,20 @@ public final class Training {
      */
     public static void main(String[] arguments) throws Exception {
         Path directory = Files.createTempDirectory("touchstone-training");
+        int exitCode = 1;
         try {
             int status = run(directory);
             if (status != 200) {
                 throw new IllegalStateException("the page was answered with " + status);
             }
+            exitCode = 0;
+        } catch (Throwable failure) {
+            failure.printStackTrace();
         } finally {
             Preparation.remove(directory);
         }
-        // Threads of Tomcat's may still be there.
-        System.exit(0);
+        // Threads of Tomcat's may still be there, and would keep the process.
+        System.exit(exitCode);
     }
 
     /** The status of a page of an application, which is made for it below a directory. */
