@@ -5,14 +5,14 @@
  *
  *     int name(pblock *pb, Session *sn, Request *rq);
  *
- * that an obj.conf, or the route of a Touchstone site, calls at a stage of a request. It reaches the server through
- * three tables of functions, which the server exports and the macros below use; nothing else of the server is needed,
- * so a plug-in is compiled with
+ * that an obj.conf, or the route of a Touchstone site, calls at a stage of a request. It reaches the server
+ * through three tables of functions, which the server exports and the macros below use; nothing else of the
+ * server is needed, so a plug-in is compiled with
  *
  *     cc -shared -fPIC -I include plugin.c -o plugin.so
  *
- * The order of the tables and the layout of the structures are the binary interface: they are checked by tests and
- * must not change. See docs/nsapi.md.
+ * The order of the tables and the layout of the structures are the binary interface: they are checked by
+ * tests and must not change. See docs/nsapi.md.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */

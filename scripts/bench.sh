@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# How fast is this build? The limit of this machine's kernel, then the short suite on our own server beside it.
+# How fast is this build? The limit of this machine's kernel, then the short suite on our own server beside
+# it.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

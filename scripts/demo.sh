@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Builds, then runs SPICE in its short form: every interface of `touchstone serve` against its static files, beside nginx and
-# Apache httpd with the interfaces that they share, the accelerator before that Apache, and the limit of this machine's kernel.
-# Three runs of each mix, so that the report has intervals and a useful peak; in all under six minutes on two cores. It leaves
-# one report, whose first screen says which server, which interface, how many users, what breaks first and what to change.
-# Options go to `touchstone bench`, for example --live 8089 to watch it in a browser.
+# Builds, then runs SPICE in its short form: every interface of `touchstone serve` against its static files,
+# beside nginx and Apache httpd with the interfaces that they share, the accelerator before that Apache, and
+# the limit of this machine's kernel. Three runs of each mix, so that the report has intervals and a useful
+# peak; in all under six minutes on two cores. It leaves one report, whose first screen says which server,
+# which interface, how many users, what breaks first and what to change. Options go to `touchstone bench`, for
+# example --live 8089 to watch it in a browser.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

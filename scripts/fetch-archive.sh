@@ -1,11 +1,12 @@
-# shellcheck shell=bash
-# Fetches a Java program as Maven Central has it into the user's cache, once. Sourced by the scripts that set such a program up.
+# shellcheck shell=bash Fetches a Java program as Maven Central has it into the user's cache, once. Sourced by
+# the scripts that set such a program up.
 #
 #   fetch_archive NAME VERSION URL SHA256 HOME FILE ARGUMENT
 #
-# HOME is where it is to lie, named as the archive's own directory is; FILE is one that is there when all is; ARGUMENT is the
-# first of the calling script's own (--brief says nothing when it is there). Returns 0 when it is there at the end. Otherwise it
-# has said why: SETUP_INSTALL=no looks and never fetches, and a failure is remembered, so that only `make setup` and CI try again.
+# HOME is where it is to lie, named as the archive's own directory is; FILE is one that is there when all is;
+# ARGUMENT is the first of the calling script's own (--brief says nothing when it is there). Returns 0 when it
+# is there at the end. Otherwise it has said why: SETUP_INSTALL=no looks and never fetches, and a failure is
+# remembered, so that only `make setup` and CI try again.
 fetch_archive() {
     local name=$1 version=$2 url=$3 sha256=$4 home=$5 file=$6 argument=$7
     if [ -e "$home/$file" ]; then

@@ -1,18 +1,17 @@
 #!/usr/bin/env bash
 # Runs every fuzz target for a while, one after the other; a finding ends the run with what reproduces it.
 #
-#   scripts/fuzz.sh                     every target, 30 seconds each
-#   SECONDS_EACH=600 scripts/fuzz.sh    longer
-#   scripts/fuzz.sh lab import          one target of one crate; without the second word all of the crate
-#   scripts/fuzz.sh --save              then write the inputs that reach the most code to fuzz/seeds, for the tests
-#   scripts/fuzz.sh --check             only see that all of them compile
+#   scripts/fuzz.sh                     every target, 30 seconds each SECONDS_EACH=600 scripts/fuzz.sh
+#   longer scripts/fuzz.sh lab import          one target of one crate; without the second word all of the
+#   crate scripts/fuzz.sh --save              then write the inputs that reach the most code to fuzz/seeds,
+#   for the tests scripts/fuzz.sh --check             only see that all of them compile
 #
 # Each run starts from the saved inputs (crates/CRATE/fuzz/seeds/TARGET, one on a line), which `cargo test -p
 # touchstone-fuzz-replay` replays.
 #
-# That takes a nightly toolchain and cargo-fuzz. Where either is missing the targets are only compiled, so that none falls
-# behind the code that it calls, and the last line says what to install.
-# Exit codes: 0 nothing was found, 1 a target does not compile or found something.
+# That takes a nightly toolchain and cargo-fuzz. Where either is missing the targets are only compiled, so
+# that none falls behind the code that it calls, and the last line says what to install. Exit codes: 0 nothing
+# was found, 1 a target does not compile or found something.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -77,7 +76,8 @@ for line in seeds.read_text().splitlines() if seeds.exists() else []:
 END
 }
 
-# Writes the smallest inputs that together reach all the code that the corpus reaches: at most 200, of 2,000 bytes each.
+# Writes the smallest inputs that together reach all the code that the corpus reaches: at most 200, of 2,000
+# bytes each.
 save() {
     cargo +nightly fuzz cmin --fuzz-dir "$1" --target-dir "$target/fuzz" "$2" >/dev/null 2>&1
     python3 - "$1/corpus/$2" "$1/seeds/$2" <<'END'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the Java side of servlets: jars in java/ below the target directory, Tomcat's among them, where the server looks
-# for them. Maven fetches what it needs, once.
+# Builds the Java side of servlets: jars in java/ below the target directory, Tomcat's among them, where the
+# server looks for them. Maven fetches what it needs, once.
 #
 #   scripts/java.sh            builds, and runs its tests
 #   scripts/java.sh --test     runs its tests only
@@ -45,8 +45,8 @@ main() {
     [ $brief = yes ] || echo "java: $jars"
 }
 
-# Has the virtual machine write down the classes of Tomcat as it keeps them in memory, which halves what a start takes. The
-# archive fits this machine's Java alone; another one does without.
+# Has the virtual machine write down the classes of Tomcat as it keeps them in memory, which halves what a
+# start takes. The archive fits this machine's Java alone; another one does without.
 share_classes() {
     local class_path
     class_path=$(printf '%s\n' "$1"/*.jar | LC_ALL=C sort | paste -sd:)

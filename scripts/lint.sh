@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Format, lints, fuzz targets that compile, and what the dependencies bring with them. Fails on the first that is not in order.
+# Format, lints, fuzz targets that compile, and what the dependencies bring with them. Fails on the first that
+# is not in order.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -28,8 +29,8 @@ check_dependencies() {
     check_advisories
 }
 
-# Known vulnerabilities are looked up in a database that is a git repository; where it cannot be fetched, that is
-# said, and is no failure: the rest has been checked.
+# Known vulnerabilities are looked up in a database that is a git repository; where it cannot be fetched, that
+# is said, and is no failure: the rest has been checked.
 check_advisories() {
     local fetch_log
     fetch_log=$(mktemp)

@@ -92,7 +92,8 @@ look_into() {
         return 1
     fi
     "$root/usr/bin/touchstone" --version
-    # The units as they will be read: what they start must be there, so the package's root is the machine's here.
+    # The units as they will be read: what they start must be there, so the package's root is the machine's
+    # here.
     if command -v systemd-analyze >/dev/null; then
         sed "s|=/usr/bin/touchstone|=$root/usr/bin/touchstone|" \
             "$root/usr/lib/systemd/system/touchstone.service" >"$root/touchstone.service"

@@ -4,9 +4,10 @@
 #   scripts/sanitize.sh                    both
 #   scripts/sanitize.sh address nsapi      one sanitizer; with names, only these crates
 #
-# That takes a nightly toolchain (rustup toolchain install nightly). Without the component rust-src the standard library
-# is not instrumented: ThreadSanitizer then sees fewer accesses, and scripts/tsan.supp names what it cannot judge.
-# Exit codes: 0 nothing was found, 1 a test failed or a sanitizer reported a fault, 2 there is no nightly toolchain.
+# That takes a nightly toolchain (rustup toolchain install nightly). Without the component rust-src the
+# standard library is not instrumented: ThreadSanitizer then sees fewer accesses, and scripts/tsan.supp names
+# what it cannot judge. Exit codes: 0 nothing was found, 1 a test failed or a sanitizer reported a fault, 2
+# there is no nightly toolchain.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -35,8 +36,9 @@ run() {
     local sanitizer=$1 crate packages=()
     for crate in $2; do packages+=(-p "touchstone-$crate"); done
     echo "sanitize: $sanitizer: $2"
-    # The skipped test frees memory of malloc through NSAPI, which reads the 16 bytes before it: with glibc these are the
-    # header of the piece, and AddressSanitizer puts a red zone there. Memory that plug-ins and the C library keep until the process ends is not a fault.
+    # The skipped test frees memory of malloc through NSAPI, which reads the 16 bytes before it: with glibc
+    # these are the header of the piece, and AddressSanitizer puts a red zone there. Memory that plug-ins and
+    # the C library keep until the process ends is not a fault.
     RUSTFLAGS="-Zsanitizer=$sanitizer -Cunsafe-allow-abi-mismatch=sanitizer" \
         ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1 \
         TSAN_OPTIONS="suppressions=$top/scripts/tsan.supp" \

@@ -3,8 +3,8 @@
 #
 #   scripts/setup-axe.sh [--brief]      --brief says nothing when it is there
 #
-# It is one script that Chromium runs in a page. Without it (or without Chromium) the test of the report's accessibility says
-# SKIPPED. Environment: SETUP_INSTALL=no looks and never installs.
+# It is one script that Chromium runs in a page. Without it (or without Chromium) the test of the report's
+# accessibility says SKIPPED. Environment: SETUP_INSTALL=no looks and never installs.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Installs the public tests for HTTP caches, http-cache-tests from npm, into a directory of its own below the target
-# directory.
+# Installs the public tests for HTTP caches, http-cache-tests from npm, into a directory of its own below the
+# target directory.
 #
 #   scripts/setup-cache-tests.sh [--brief]      --brief says nothing when they are there
 #
-# Tests of our own share our understanding of RFC 9111; these do not. Without them the test of conformance says SKIPPED.
-# Environment: SETUP_INSTALL=no looks and never installs.
+# Tests of our own share our understanding of RFC 9111; these do not. Without them the test of conformance
+# says SKIPPED. Environment: SETUP_INSTALL=no looks and never installs.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

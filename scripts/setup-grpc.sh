@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs gRPC as others have it, grpcio, for the tests of what passes through, into a Python environment of its own below
-# the target directory.
+# Installs gRPC as others have it, grpcio, for the tests of what passes through, into a Python environment of
+# its own below the target directory.
 #
 #   scripts/setup-grpc.sh [--brief]      --brief says nothing when it is there
 #

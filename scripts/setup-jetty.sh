@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Fetches Eclipse Jetty, as Maven Central has it, into a cache of the user's: a system under test, for files and servlets.
+# Fetches Eclipse Jetty, as Maven Central has it, into a cache of the user's: a system under test, for files
+# and servlets.
 #
 #   scripts/setup-jetty.sh [--brief]      --brief says nothing when it is there
 #
-# It lies in ${XDG_CACHE_HOME:-~/.cache}/touchstone, beside no checkout, and is used from there; nothing in it is changed. The
-# bench finds it by the script touchstone-jetty beside it. It runs on any Java from 17 on. Environment: SETUP_INSTALL=no looks
-# and never fetches.
+# It lies in ${XDG_CACHE_HOME:-~/.cache}/touchstone, beside no checkout, and is used from there; nothing in it
+# is changed. The bench finds it by the script touchstone-jetty beside it. It runs on any Java from 17 on.
+# Environment: SETUP_INSTALL=no looks and never fetches.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -19,7 +20,8 @@ cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/touchstone
 home=$cache/jetty-home-$version
 
 fetch_archive Jetty "$version" "$url" "$sha256" "$home" start.jar "${1:-}" || exit 0
-# The other scripts have this directory in their PATH, so that the bench finds it. Its version is asked for without a Java.
+# The other scripts have this directory in their PATH, so that the bench finds it. Its version is asked for
+# without a Java.
 mkdir -p "$cache/bin"
 cat >"$cache/bin/touchstone-jetty.new" <<END
 #!/bin/sh

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Fetches Apache Tomcat, as Maven Central has it, into a cache of the user's: the servlet container of the tests of AJP, and
-# of the systems under test with servlets.
+# Fetches Apache Tomcat, as Maven Central has it, into a cache of the user's: the servlet container of the
+# tests of AJP, and of the systems under test with servlets.
 #
 #   scripts/setup-tomcat.sh [--brief]      --brief says nothing when it is there
 #
-# It lies in ${XDG_CACHE_HOME:-~/.cache}/touchstone, beside no checkout, and is used from there; nothing in it is changed.
-# It runs on any Java from 17 on. Without either the tests say SKIPPED. Environment: SETUP_INSTALL=no looks and never
-# fetches.
+# It lies in ${XDG_CACHE_HOME:-~/.cache}/touchstone, beside no checkout, and is used from there; nothing in it
+# is changed. It runs on any Java from 17 on. Without either the tests say SKIPPED. Environment:
+# SETUP_INSTALL=no looks and never fetches.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

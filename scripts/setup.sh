@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
 # Installs what the build, the tests and the demo use, or names what is missing and how to get it.
 #
-#   scripts/setup.sh              what building needs, and what the tests and the demo use
-#   scripts/setup.sh --demo       only what building and the demo need; other servers that could be measured are named
-#   scripts/setup.sh --rivals     the other servers to measure against, too
-#   scripts/setup.sh --brief      says nothing when all is there (the other targets of the Makefile call it so)
+#   scripts/setup.sh              what building needs, and what the tests and the demo use scripts/setup.sh
+#   --demo       only what building and the demo need; other servers that could be measured are named
+#   scripts/setup.sh --rivals     the other servers to measure against, too scripts/setup.sh --brief      says
+#   nothing when all is there (the other targets of the Makefile call it so)
 #
-# Where all is there it looks and installs nothing. Only what building needs can make it fail; without the rest,
-# tests say SKIPPED and the demo leaves a server out. Environment: SETUP_INSTALL=no looks and never installs.
+# Where all is there it looks and installs nothing. Only what building needs can make it fail; without the
+# rest, tests say SKIPPED and the demo leaves a server out. Environment: SETUP_INSTALL=no looks and never
+# installs.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 export LC_ALL=C
 
-# need | what to look for (commands, any of them; or a file) | Debian packages | what it is for
-# need: building (must be there), demo (installed for the demo), offered (named by the demo), testing (installed for the
+# need | what to look for (commands, any of them; or a file) | Debian packages | what it is for need: building
+# (must be there), demo (installed for the demo), offered (named by the demo), testing (installed for the
 # tests, as are the two before), rival (installed with --rivals)
 tools() {
     cat <<'END'
@@ -61,7 +62,8 @@ rival|h2load|nghttp2-client|a load generator
 END
 }
 
-# program | Go module and version | what it is for. Installed where Go is; its own packages are too old in Debian 12.
+# program | Go module and version | what it is for. Installed where Go is; its own packages are too old in
+# Debian 12.
 go_programs() {
     cat <<'END'
 pebble|github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1|certificates by ACME
@@ -123,7 +125,8 @@ finish_demo() {
     rust_works && [ -z "$(missing building)" ]
 }
 
-# --- looking -------------------------------------------------------------------------------------------------------
+# --- looking
+# -------------------------------------------------------------------------------------------------------
 
 # found "cc" | found "a b c" | found "/a/file": is one of them there?
 found() {
@@ -145,8 +148,8 @@ missing() {
     done
 }
 
-# The Rust that building takes is there, with the two components that `make lint` uses: through rustup the pinned
-# version, otherwise that version or a later one.
+# The Rust that building takes is there, with the two components that `make lint` uses: through rustup the
+# pinned version, otherwise that version or a later one.
 rust_works() {
     local version
     if command -v rustup >/dev/null; then
@@ -203,7 +206,8 @@ print_advice() {
     fi
 }
 
-# --- installing ----------------------------------------------------------------------------------------------------
+# --- installing
+# ----------------------------------------------------------------------------------------------------
 
 # An attempt that left the same packages missing is not made again by every `make test`, only by `make setup`.
 tried_in_vain() {

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs every test, shows the output as it comes, and ends with what the failed ones said and the sum on a line of its own:
+# Runs every test, shows the output as it comes, and ends with what the failed ones said and the sum on a line
+# of its own:
 #
 #   ==== NAME (tests/php.rs)
 #   ...
@@ -8,9 +9,9 @@
 #   scripts/test.sh                               the whole workspace, documentation examples included
 #   scripts/test.sh -p touchstone-http ranges     what `cargo test` would run with these arguments
 #
-# Skipped are tests marked #[ignore], and tests that found a tool missing and said so in a line that begins with
-# "SKIPPED: ". Such a line fails the run where CI=true: there, everything must have been run.
-# Exit codes: 0 all passed, 1 a test failed or did not compile, or none was run.
+# Skipped are tests marked #[ignore], and tests that found a tool missing and said so in a line that begins
+# with "SKIPPED: ". Such a line fails the run where CI=true: there, everything must have been run. Exit codes:
+# 0 all passed, 1 a test failed or did not compile, or none was run.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -52,9 +53,9 @@ main() {
     [ "$status" = 0 ] && [ "$failed" = 0 ]
 }
 
-# Copies the harness's output and adds up. Of what passing tests wrote ("successes:" up to the result line) only
-# SKIPPED lines are shown. Each test counts once, however many such lines it wrote. What failed ones wrote ("failures:", up to
-# "failures:" with their names) is kept for the end.
+# Copies the harness's output and adds up. Of what passing tests wrote ("successes:" up to the result line)
+# only SKIPPED lines are shown. Each test counts once, however many such lines it wrote. What failed ones
+# wrote ("failures:", up to "failures:" with their names) is kept for the end.
 read_output() {
     local line inside=no test='' counted='' file='' block=()
     while IFS= read -r line || [ -n "$line" ]; do

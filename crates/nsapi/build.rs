@@ -1,4 +1,5 @@
-//! Compiles the C shim, and writes the list of names that an executable with this crate must export to plug-ins.
+//! Compiles the C shim, and writes the list of names that an executable with this crate must export to
+//! plug-ins.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};

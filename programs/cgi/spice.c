@@ -1,7 +1,8 @@
 /* The SPICE program for CGI: the least that a C program can do to answer with 6,250 bytes of HTML.
  *
- * What a request to it costs beyond a file of the same size is the price of the interface: making a process, executing
- * a file, reading a pipe. So it does nothing by itself: head and body are made when it is compiled, and leave in one write.
+ * What a request to it costs beyond a file of the same size is the price of the interface: making a process,
+ * executing a file, reading a pipe. So it does nothing by itself: head and body are made when it is compiled,
+ * and leave in one write.
  */
 #include <unistd.h>
 

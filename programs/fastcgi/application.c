@@ -6,8 +6,8 @@
  *     POST /application/items          201, and the name of what was made     (64 bytes); the body is read to its end
  *     GET  /application/send?size=N    N letters, 10,240 where none is asked  (at most 8 MiB)
  *
- * Of the parameters it looks at REQUEST_METHOD and REQUEST_URI alone. Like every FastCGI program it accepts connections at
- * descriptor 0. Records are those of the FastCGI specification 1.0, section 3.3.
+ * Of the parameters it looks at REQUEST_METHOD and REQUEST_URI alone. Like every FastCGI program it accepts
+ * connections at descriptor 0. Records are those of the FastCGI specification 1.0, section 3.3.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,11 +1,13 @@
 /* The SPICE program for FastCGI: the least that a C program can do to answer with 6,250 bytes of HTML.
  *
- * What a request to it costs beyond a file of the same size is the price of the interface: two writes and two reads on a
- * socket, and two processes that wake each other. So it does nothing by itself: the records of the answer are made before
- * the first request and leave in one write; of a request it looks at no more than where it ends.
+ * What a request to it costs beyond a file of the same size is the price of the interface: two writes and two
+ * reads on a socket, and two processes that wake each other. So it does nothing by itself: the records of the
+ * answer are made before the first request and leave in one write; of a request it looks at no more than
+ * where it ends.
  *
- * It accepts connections at descriptor 0, as every FastCGI program does, and serves as many as come: a server that keeps
- * its connections need not have a process for each. Requests of one connection are answered one after another.
+ * It accepts connections at descriptor 0, as every FastCGI program does, and serves as many as come: a server
+ * that keeps its connections need not have a process for each. Requests of one connection are answered one
+ * after another.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,9 +1,9 @@
 /*
  * nsapi-send, Version C of report 001: as Version A, without filling the body at all.
  *
- * The report's program sent what happened to be on the stack. That would give the server's memory to anybody, so here
- * head and letters are in memory from the beginning.
- * The head is a fixed text that goes out with the body in one write.
+ * The report's program sent what happened to be on the stack. That would give the server's memory to anybody,
+ * so here head and letters are in memory from the beginning. The head is a fixed text that goes out with the
+ * body in one write.
  */
 #include "size.h"
 

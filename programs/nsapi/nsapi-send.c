@@ -1,6 +1,6 @@
 /*
- * nsapi-send: the NSAPI program of WebStone 1.1, as report 001 describes it. The head is made with calls of the
- * interface, the body of random letters in memory that is asked for and freed.
+ * nsapi-send: the NSAPI program of WebStone 1.1, as report 001 describes it. The head is made with calls of
+ * the interface, the body of random letters in memory that is asked for and freed.
  *
  *     Init fn=load-modules shlib=nsapi-send.so funcs=nsapi-send
  *     Service fn=nsapi-send method=(GET|HEAD) type=magnus-internal/dyn-send

@@ -1,7 +1,8 @@
 /*
- * How many bytes the nsapi-send programs answer with: 6,250, the mean response of the WebBench static test, or what
- * the query says (size=N), up to a bound that fits the buffers of the program. Those on the stack have the 204,800 bytes of the
- * original; it did not look at the bound, and filelist.dynamic-heavy of WebStone 2 asks for more.
+ * How many bytes the nsapi-send programs answer with: 6,250, the mean response of the WebBench static test,
+ * or what the query says (size=N), up to a bound that fits the buffers of the program. Those on the stack
+ * have the 204,800 bytes of the original; it did not look at the bound, and filelist.dynamic-heavy of
+ * WebStone 2 asks for more.
  */
 #ifndef TOUCHSTONE_NSAPI_SEND_SIZE_H
 #define TOUCHSTONE_NSAPI_SEND_SIZE_H

@@ -1,5 +1,6 @@
-//! A directory that is full, taken away, read-only or broken costs copies and nothing else: what is given is right, what was
-//! purged stays so, each cause is told once and counted, and copies are made again when it has gone away.
+//! A directory that is full, taken away, read-only or broken costs copies and nothing else: what is given is
+//! right, what was purged stays so, each cause is told once and counted, and copies are made again when it
+//! has gone away.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -252,8 +253,8 @@ fn a_directory_that_becomes_read_only_costs_what_cannot_be_written() {
     assert!(!is_there(&disk, 7) && is_there(&disk, 8) && is_there(&disk, 499));
 }
 
-/// Whoever comes next has the directory at once, whatever programs are being started meanwhile: until such a one is itself
-/// it has all that is open here.
+/// Whoever comes next has the directory at once, whatever programs are being started meanwhile: until such a
+/// one is itself it has all that is open here.
 #[test]
 fn a_directory_that_is_left_is_free() {
     let place = tempfile::tempdir().unwrap();

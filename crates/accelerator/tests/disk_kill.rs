@@ -1,5 +1,5 @@
-//! The copies on disk of a process that is killed, fifty times, in the middle of its writing: what is found afterwards is right,
-//! and what was forgotten stays so.
+//! The copies on disk of a process that is killed, fifty times, in the middle of its writing: what is found
+//! afterwards is right, and what was forgotten stays so.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -130,7 +130,8 @@ fn fifty_killed_processes_leave_what_is_right() {
     assert!(found_in_all > ROUNDS * KEYS / 4, "the cache is warm: {found_in_all}");
 }
 
-/// Starts a process, kills it after a while, and notes what it said; gives the first number that it cannot have used.
+/// Starts a process, kills it after a while, and notes what it said; gives the first number that it cannot
+/// have used.
 fn write_and_kill(directory: &Path, first: u64, round: u64, least: &mut HashMap<u64, u64>) -> u64 {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["a_process_that_writes", "--exact", "--ignored", "--nocapture", "--quiet"])

@@ -1,5 +1,5 @@
-//! Copies on disk against a model of what may be found: whatever is kept, purged, written and started anew in whatever order,
-//! nothing that was purged or replaced is given.
+//! Copies on disk against a model of what may be found: whatever is kept, purged, written and started anew in
+//! whatever order, nothing that was purged or replaced is given.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -129,7 +129,8 @@ proptest! {
                     disk.purge(&Purge::All);
                     forget(&|_| true);
                 }
-                // Whether it is there is left to chance: it may be between being taken away and being made again.
+                // Whether it is there is left to chance: it may be between being taken away and being made
+                // again.
                 Step::TakeAway => _ = std::fs::remove_dir_all(place.path()),
                 Step::TakeListAway => _ = std::fs::remove_file(place.path().join("purges")),
                 Step::Load(key) => check(&disk, key, &versions)?,

@@ -23,7 +23,8 @@ thread_local! {
     static ALLOCATIONS: Cell<(u64, i64)> = const { Cell::new((0, 0)) };
 }
 
-/// What the C library's allocator really takes for so many bytes: a word before them, in steps of 16, at least 32.
+/// What the C library's allocator really takes for so many bytes: a word before them, in steps of 16, at
+/// least 32.
 fn taken(layout: Layout) -> i64 {
     i64::try_from((layout.size() + 8).next_multiple_of(16).max(32)).unwrap_or(0)
 }
@@ -35,7 +36,8 @@ fn count(allocations: u64, bytes: i64) {
     });
 }
 
-// SAFETY: every call is handed on unchanged to the system's allocator; the counter neither allocates nor panics.
+// SAFETY: every call is handed on unchanged to the system's allocator; the counter neither allocates nor
+// panics.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(1, taken(layout));
@@ -102,8 +104,8 @@ fn a_hit_allocates_nothing() {
     assert_eq!(ALLOCATIONS.with(Cell::get).0 - before, 0);
 }
 
-/// Stated in docs/accelerator.md. Varnish 7 spends about 1,000 bytes on each object beside its own, nginx 128 bytes of
-/// shared memory and a file.
+/// Stated in docs/accelerator.md. Varnish 7 spends about 1,000 bytes on each object beside its own, nginx 128
+/// bytes of shared memory and a file.
 #[test]
 fn a_small_response_takes_little_more_than_itself() {
     const OBJECTS: usize = 100_000;

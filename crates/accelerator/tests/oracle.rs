@@ -1,5 +1,5 @@
-//! Freshness and storability against another implementation of the same rules, the crate http-cache-semantics, over
-//! generated responses.
+//! Freshness and storability against another implementation of the same rules, the crate
+//! http-cache-semantics, over generated responses.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -116,7 +116,8 @@ fn said() -> impl Strategy<Value = Said> {
             prop_oneof![4 => "[0-9]{1,3}", 1 => "-[0-9]{1,3}|[0-9]\\.[0-9]|[a-z]{1,3}"],
             0..3,
         ),
-        // The other does not count how long a response was on its way by its Date alone (RFC 9111 section 4.2.3).
+        // The other does not count how long a response was on its way by its Date alone (RFC 9111 section
+        // 4.2.3).
         Just(0i64),
         any::<bool>(),
     )
@@ -138,7 +139,8 @@ proptest! {
 
     #[test]
     fn what_is_reused_is_reused_by_both(said in said(), later in 0i64..600) {
-        // The other guesses how long an answer to `Authorization` is fresh; ours does so only where it is `public`.
+        // The other guesses how long an answer to `Authorization` is fresh; ours does so only where it is
+        // `public`.
         let says = |name: &str| said.cache_control.iter().any(|directive| directive.starts_with(name));
         let has_lifetime = said.expires.is_some() || says("max-age") || says("s-maxage");
         prop_assume!(!said.is_authorized || has_lifetime || says("public"));

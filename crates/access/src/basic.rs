@@ -1,9 +1,10 @@
 //! Basic authentication (RFC 7617): a user name and a password with every request.
 //!
-//! To check a password is slow on purpose, so it is done on a thread of its own, a few at a time, and a success is
-//! remembered for a short while. What is remembered is a hash with a secret key over name, password and stored
-//! password: nothing that could be stolen, and nothing that outlives a change of the stored password. Failures are
-//! counted for each client's address, and too many are refused before anything slow is done.
+//! To check a password is slow on purpose, so it is done on a thread of its own, a few at a time, and a
+//! success is remembered for a short while. What is remembered is a hash with a secret key over name,
+//! password and stored password: nothing that could be stolen, and nothing that outlives a change of the
+//! stored password. Failures are counted for each client's address, and too many are refused before anything
+//! slow is done.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,8 +63,8 @@ pub enum Look {
 }
 
 impl BasicAuthentication {
-    /// Authentication against a file. `failures` is how many wrong passwords a client may send in a minute; 0: any
-    /// number.
+    /// Authentication against a file. `failures` is how many wrong passwords a client may send in a minute;
+    /// 0: any number.
     pub fn new(
         file: Arc<PasswordFile>,
         realm: &str,
@@ -205,8 +206,8 @@ struct Credentials<'b> {
     password: &'b [u8],
 }
 
-/// The credentials of a request; `None` where it has none, or more than one field of them, or what no client should
-/// send.
+/// The credentials of a request; `None` where it has none, or more than one field of them, or what no client
+/// should send.
 fn credentials<'b>(request: &RequestView<'_>, buffer: &'b mut [u8]) -> Option<Credentials<'b>> {
     let mut values = request.values(b"authorization");
     let value = values.next()?;

@@ -1,14 +1,15 @@
 //! What is remembered of clients, in bounded memory: until when each has used up its share.
 //!
-//! A client is an address: an IPv4 address, or the first 64 bits of an IPv6 address, because a subscriber has all the
-//! addresses behind those and could use a new one for every request.
+//! A client is an address: an IPv4 address, or the first 64 bits of an IPv6 address, because a subscriber has
+//! all the addresses behind those and could use a new one for every request.
 //!
-//! The table is one for all cores and all limits of the process. It is cut into parts with a lock each, so that two
-//! cores rarely meet, and a part into sets of eight places. A client may stand in the places of one set only, found by
-//! a hash with a secret key, so nobody can choose whose neighbour he is. Where a set is full, the client whose share
-//! comes back soonest makes room. So a flood of new addresses pushes out one another, never those who have used up
-//! much: to make the table forget one client that is over its limit, eight others must each be further over theirs, in
-//! the same set. What is forgotten is at most the little that the least busy of nine had used.
+//! The table is one for all cores and all limits of the process. It is cut into parts with a lock each, so
+//! that two cores rarely meet, and a part into sets of eight places. A client may stand in the places of one
+//! set only, found by a hash with a secret key, so nobody can choose whose neighbour he is. Where a set is
+//! full, the client whose share comes back soonest makes room. So a flood of new addresses pushes out one
+//! another, never those who have used up much: to make the table forget one client that is over its limit,
+//! eight others must each be further over theirs, in the same set. What is forgotten is at most the little
+//! that the least busy of nine had used.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -52,7 +53,8 @@ type Set = [Place; WAYS];
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
     tag: u64,
-    /// When its share is whole again, in nanoseconds of the process's clock; in the past, it says nothing any more.
+    /// When its share is whole again, in nanoseconds of the process's clock; in the past, it says nothing any
+    /// more.
     whole_at_ns: u64,
 }
 
@@ -63,8 +65,8 @@ impl ClientTable {
         ClientTable { parts: OnceLock::new(), sets_in_part, keys: RandomState::new() }
     }
 
-    /// Looks at when the client's share under the limit is whole again, and lets `change` put that off or bring it
-    /// nearer. 0 stands for a client that nothing is known of.
+    /// Looks at when the client's share under the limit is whole again, and lets `change` put that off or
+    /// bring it nearer. 0 stands for a client that nothing is known of.
     #[inline]
     pub fn update<R>(&self, limit_id: u64, client: Client, change: impl FnOnce(&mut u64) -> R) -> R {
         let tag = self.keys.hash_one((limit_id, client));

@@ -1,5 +1,5 @@
-//! Who may connect, and who a connection is from: the limit of connections per client, the PROXY protocol, and the
-//! proxies whose word counts.
+//! Who may connect, and who a connection is from: the limit of connections per client, the PROXY protocol,
+//! and the proxies whose word counts.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -32,8 +32,8 @@ pub enum Admission {
     Refused,
 }
 
-/// What a refused client over plain HTTP is told before the connection is closed: sent if it can be at once. Over TLS
-/// the connection is just closed.
+/// What a refused client over plain HTTP is told before the connection is closed: sent if it can be at once.
+/// Over TLS the connection is just closed.
 pub const TOO_MANY_CONNECTIONS: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nServer: touchstone\r\nRetry-After: 1\r\n\
     Content-Length: 0\r\nConnection: close\r\n\r\n";
@@ -74,7 +74,8 @@ impl ConnectionGate {
         }
     }
 
-    /// Whether a connection to this listening address (as configured) from this peer begins with a PROXY header.
+    /// Whether a connection to this listening address (as configured) from this peer begins with a PROXY
+    /// header.
     #[inline]
     pub fn expects_proxy_header(&self, listener: SocketAddr, peer: Option<IpAddr>) -> bool {
         !self.proxy_protocol.is_empty()

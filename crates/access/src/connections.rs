@@ -1,7 +1,7 @@
 //! How many connections each client has open, so that none can have them all.
 //!
-//! The counts are exact, and bounded by the number of connections that the server has open at all: a client without a
-//! connection is not in them.
+//! The counts are exact, and bounded by the number of connections that the server has open at all: a client
+//! without a connection is not in them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -12,8 +12,8 @@ use super::shared::AccessShared;
 use touchstone_config::{AccessConfig, PasswordSource};
 use touchstone_http::request_view::RequestView;
 
-/// The rules of one site or route. There is none ([`None`]) where nothing is configured, so that a request there costs
-/// one branch.
+/// The rules of one site or route. There is none ([`None`]) where nothing is configured, so that a request
+/// there costs one branch.
 pub struct Gate {
     addresses: Option<Arc<AddressRules>>,
     rate: Option<Arc<Limit>>,
@@ -42,8 +42,8 @@ pub struct Admitted {
 }
 
 impl Gate {
-    /// The gate of a site; `None` where nothing is configured. `name` tells its rate limit from others, also after a
-    /// reload. The error is everything that is wrong with its password file.
+    /// The gate of a site; `None` where nothing is configured. `name` tells its rate limit from others, also
+    /// after a reload. The error is everything that is wrong with its password file.
     pub fn open(
         config: &AccessConfig,
         name: &impl Hash,
@@ -52,8 +52,8 @@ impl Gate {
         Gate::open_below(None, config, name, shared)
     }
 
-    /// The gate of a route in a site: what the route does not say for itself, the site says for it. `allow` and `deny`
-    /// stand together: a route that has one of them has none of the site's.
+    /// The gate of a route in a site: what the route does not say for itself, the site says for it. `allow`
+    /// and `deny` stand together: a route that has one of them has none of the site's.
     pub fn open_below(
         site: Option<&Arc<Gate>>,
         config: &AccessConfig,
@@ -95,8 +95,8 @@ impl Gate {
         self.check_behind(&[], request)
     }
 
-    /// Lets a request through if nothing is to be waited for and nothing is against it, and counts it; otherwise does
-    /// nothing, and [`Gate::check`] says what becomes of it.
+    /// Lets a request through if nothing is to be waited for and nothing is against it, and counts it;
+    /// otherwise does nothing, and [`Gate::check`] says what becomes of it.
     pub fn admit_at_once(&self, request: &RequestView<'_>) -> Option<Admitted> {
         if !self.allows(request) {
             return None;
@@ -140,8 +140,8 @@ impl Gate {
     }
 }
 
-/// Takes a request through gates, one after the other; what several of them share is applied once. Waits for slow
-/// checks. Of several users the last counts.
+/// Takes a request through gates, one after the other; what several of them share is applied once. Waits for
+/// slow checks. Of several users the last counts.
 pub async fn pass(gates: &[&Gate], request: &RequestView<'_>) -> Result<Admitted, Refusal> {
     let mut admitted = Admitted::default();
     for (position, gate) in gates.iter().enumerate() {

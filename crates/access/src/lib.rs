@@ -1,8 +1,8 @@
 //! Who is let in: addresses, users, rates, connections, and who a client is behind proxies.
 //!
-//! A [`ConnectionGate`] stands before connections, a [`Gate`] before the requests of a site or route that has rules;
-//! both are made anew with every configuration. What they remember lies in [`AccessShared`], which is made once. Nothing
-//! but `proxy_header` touches a socket.
+//! A [`ConnectionGate`] stands before connections, a [`Gate`] before the requests of a site or route that has
+//! rules; both are made anew with every configuration. What they remember lies in [`AccessShared`], which is
+//! made once. Nothing but `proxy_header` touches a socket.
 //!
 //! | module | |
 //! |---|---|

@@ -1,12 +1,13 @@
 //! How slow a client may be.
 //!
-//! A limit on the time without any progress is not enough: one byte each twenty seconds is progress, and holds a
-//! connection for days. So a transfer has an allowance of waiting time. Waiting spends it; each byte that arrives (or
-//! leaves) earns a little, at the least rate that is asked for; and it is never more than it was at the beginning, so
-//! that a fast start cannot be saved up for a long stand.
+//! A limit on the time without any progress is not enough: one byte each twenty seconds is progress, and
+//! holds a connection for days. So a transfer has an allowance of waiting time. Waiting spends it; each byte
+//! that arrives (or leaves) earns a little, at the least rate that is asked for; and it is never more than it
+//! was at the beginning, so that a fast start cannot be saved up for a long stand.
 //!
-//! One deadline stands for both limits: without progress it comes after the stall timeout, with too little progress it
-//! comes somewhat later. Only time spent waiting for the client counts: the server's own delays are not the client's.
+//! One deadline stands for both limits: without progress it comes after the stall timeout, with too little
+//! progress it comes somewhat later. Only time spent waiting for the client counts: the server's own delays
+//! are not the client's.
 //!
 //! Nothing here reads a clock.
 
@@ -19,7 +20,8 @@ use touchstone_config::LimitsConfig;
 pub struct MinimumPace {
     /// How long it may make no progress at all.
     pub stall_timeout: Duration,
-    /// Bytes a second that it must take or give when it has been slow for that long; 0: any progress is enough.
+    /// Bytes a second that it must take or give when it has been slow for that long; 0: any progress is
+    /// enough.
     pub bytes_per_second: u64,
 }
 
@@ -50,7 +52,8 @@ impl Pace {
         self.allowance
     }
 
-    /// Takes into account that the connection waited for the client, and what it got for it. False: it was too slow.
+    /// Takes into account that the connection waited for the client, and what it got for it. False: it was
+    /// too slow.
     ///
     /// The time that passed may be measured coarsely, as long as it is right on average.
     #[inline]
@@ -117,7 +120,8 @@ mod tests {
     }
 
     proptest! {
-        /// Cut exactly where some stretch of waits is longer than the stall timeout and what was earned within it.
+        /// Cut exactly where some stretch of waits is longer than the stall timeout and what was earned
+        /// within it.
         #[test]
         fn a_stretch_that_is_too_slow_decides(
             rate in 1u64..100_000,

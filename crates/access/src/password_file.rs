@@ -1,9 +1,9 @@
-//! A file of users and their stored passwords, in the form of Apache's `htpasswd`: one `name:password` a line; empty
-//! lines and lines that begin with `#` are skipped.
+//! A file of users and their stored passwords, in the form of Apache's `htpasswd`: one `name:password` a
+//! line; empty lines and lines that begin with `#` are skipped.
 //!
-//! The file may change while the server runs. It is looked at once a second at most, and read again on a thread that
-//! may wait. Lines that cannot be used shut out their users and nobody else, and are reported; a file that cannot be
-//! read leaves the users as they were, and is reported.
+//! The file may change while the server runs. It is looked at once a second at most, and read again on a
+//! thread that may wait. Lines that cannot be used shut out their users and nobody else, and are reported; a
+//! file that cannot be read leaves the users as they were, and is reported.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -26,8 +26,8 @@ pub const LONGEST_NAME_BYTES: usize = 255;
 /// How often the file is looked at, at most.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// A file that was changed so shortly before it was read may have been changed again after it, with the same size and
-/// within the same tick of the file system's clock.
+/// A file that was changed so shortly before it was read may have been changed again after it, with the same
+/// size and within the same tick of the file system's clock.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
 /// The users of a file at one time.
@@ -173,8 +173,8 @@ impl PasswordFile {
         self.users.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether the file has changed since it was read, as far as the last look tells; looks again when a second has
-    /// passed on the process's clock.
+    /// Whether the file has changed since it was read, as far as the last look tells; looks again when a
+    /// second has passed on the process's clock.
     pub fn has_changed(&self, now_ns: u64) -> bool {
         let due_ns = self.next_look_ns.load(Ordering::Relaxed);
         if now_ns >= due_ns {
@@ -194,7 +194,8 @@ impl PasswordFile {
         self.changed.load(Ordering::Acquire)
     }
 
-    /// Reads the file again where it has changed, and gives the users. May wait for the disk. Problems go to `report`.
+    /// Reads the file again where it has changed, and gives the users. May wait for the disk. Problems go to
+    /// `report`.
     pub fn refresh(&self, report: &dyn Fn(&str)) -> Arc<Users> {
         let mut version = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         // Whoever waited for the lock finds it done.

@@ -1,8 +1,9 @@
 //! Stored passwords: which forms are accepted, what their costs may be, and whether a password fits one.
 //!
-//! Accepted are the forms that are slow on purpose: bcrypt (`$2y$`), SHA-crypt (`$5$`, `$6$`) and Argon2id. What a thief
-//! of the file could try by the billion a second is refused, and so is plain text; each refusal says what to do. Costs
-//! have an upper limit, so that one line of a file cannot hold a processor for minutes.
+//! Accepted are the forms that are slow on purpose: bcrypt (`$2y$`), SHA-crypt (`$5$`, `$6$`) and Argon2id.
+//! What a thief of the file could try by the billion a second is refused, and so is plain text; each refusal
+//! says what to do. Costs have an upper limit, so that one line of a file cannot hold a processor for
+//! minutes.
 
 use argon2::{Algorithm, Argon2, Params};
 use argon2::{PasswordHash as Argon2Hash, PasswordVerifier as _};
@@ -43,7 +44,8 @@ impl StoredPassword {
         Ok(StoredPassword { form, text: text.into() })
     }
 
-    /// Whether it was made from this password. Slow on purpose, and as slow for a wrong password as for the right one.
+    /// Whether it was made from this password. Slow on purpose, and as slow for a wrong password as for the
+    /// right one.
     pub fn fits(&self, password: &[u8]) -> bool {
         match self.form {
             Form::Bcrypt => bcrypt::verify(password, &self.text).unwrap_or(false),

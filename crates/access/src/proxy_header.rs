@@ -1,8 +1,8 @@
-//! Takes the header of the PROXY protocol off a socket, and not one byte of what follows: plain HTTP or a TLS handshake
-//! then begins as if there had been none.
+//! Takes the header of the PROXY protocol off a socket, and not one byte of what follows: plain HTTP or a TLS
+//! handshake then begins as if there had been none.
 //!
-//! The bytes are looked at where they lie in the kernel, and taken once they are known to be a whole header. Nearly
-//! always it is there when the connection is accepted, and [`try_take`] is all that is needed.
+//! The bytes are looked at where they lie in the kernel, and taken once they are known to be a whole header.
+//! Nearly always it is there when the connection is accepted, and [`try_take`] is all that is needed.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -13,8 +13,9 @@ use tokio::net::TcpStream;
 
 use super::proxy_protocol::{LONGEST_BYTES, ProxyHeader, ProxySource, parse};
 
-/// Takes the header if all of it is there; `None` where more must come. The error means that the connection is to be
-/// closed: it is at its end, or does not begin with a header that is right ([`io::ErrorKind::InvalidData`]).
+/// Takes the header if all of it is there; `None` where more must come. The error means that the connection
+/// is to be closed: it is at its end, or does not begin with a header that is right
+/// ([`io::ErrorKind::InvalidData`]).
 pub fn try_take(socket: impl AsFd) -> io::Result<Option<ProxySource>> {
     match look(&socket)? {
         Look::Whole { consumed, source } => take_bytes(&socket, consumed).map(|()| Some(source)),

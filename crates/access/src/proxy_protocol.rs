@@ -1,9 +1,10 @@
-//! The PROXY protocol, versions 1 and 2 (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>): what a load
-//! balancer says before the client's first byte, so that the server knows who the client is.
+//! The PROXY protocol, versions 1 and 2 (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>): what
+//! a load balancer says before the client's first byte, so that the server knows who the client is.
 //!
-//! It is believed only from addresses that the configuration trusts, and there it must come: whether a connection begins
-//! with it is never guessed. Parsing is strict, because a header that two programs read in two ways gives a client
-//! another's address. Bytes go in; an address and the number of bytes that were the header come out.
+//! It is believed only from addresses that the configuration trusts, and there it must come: whether a
+//! connection begins with it is never guessed. Parsing is strict, because a header that two programs read in
+//! two ways gives a client another's address. Bytes go in; an address and the number of bytes that were the
+//! header come out.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -17,8 +18,8 @@ const V1_BEGIN: &[u8] = b"PROXY ";
 const V2_SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Signature, version and command, family and transport, length.
 const V2_FIXED_BYTES: usize = 16;
-/// Addresses and extensions take at most so many bytes here, though 65,535 could be written: the longest that known
-/// senders make, with the names of a client certificate, stay far below.
+/// Addresses and extensions take at most so many bytes here, though 65,535 could be written: the longest that
+/// known senders make, with the names of a client certificate, stay far below.
 const V2_MOST_BYTES: usize = 4096;
 const V2_UNIX_BYTES: usize = 216;
 const V2_TYPE_CRC32C: u8 = 0x03;
@@ -40,8 +41,8 @@ pub enum ProxyHeader {
 /// Who a connection is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxySource {
-    /// The proxy itself (a health check), or a client without an internet address: the connection's own addresses
-    /// count.
+    /// The proxy itself (a health check), or a client without an internet address: the connection's own
+    /// addresses count.
     Local,
     /// A client, and the address that it connected to at the proxy.
     Client {
@@ -98,7 +99,8 @@ fn parse_v1(bytes: &[u8]) -> Result<ProxyHeader, ProxyProtocolError> {
     Ok(ProxyHeader::Complete { consumed: end + 2, source })
 }
 
-/// `TCP4 SP source SP destination SP port SP port`; what follows UNKNOWN is ignored, as the specification says.
+/// `TCP4 SP source SP destination SP port SP port`; what follows UNKNOWN is ignored, as the specification
+/// says.
 fn parse_v1_words(line: &[u8]) -> Option<ProxySource> {
     let line = std::str::from_utf8(line).ok()?;
     if line == "UNKNOWN" || line.starts_with("UNKNOWN ") {

@@ -1,9 +1,9 @@
-//! How many requests a client may make: a token bucket, kept as one time (the generic cell rate algorithm, GCRA, of
-//! ITU-T I.371).
+//! How many requests a client may make: a token bucket, kept as one time (the generic cell rate algorithm,
+//! GCRA, of ITU-T I.371).
 //!
-//! Each request moves the time at which the client's share is whole again by one interval; a request that would move
-//! it further than the burst allows is refused, and moves nothing. So a client that goes on asking while it is refused
-//! is let in again as soon as one that waits.
+//! Each request moves the time at which the client's share is whole again by one interval; a request that
+//! would move it further than the burst allows is refused, and moves nothing. So a client that goes on asking
+//! while it is refused is let in again as soon as one that waits.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -33,7 +33,8 @@ pub struct TooMany {
 }
 
 impl Rate {
-    /// `requests` in each `period`, `burst` of them at once (at least 1). `None` stands for no limit: 0 requests.
+    /// `requests` in each `period`, `burst` of them at once (at least 1). `None` stands for no limit: 0
+    /// requests.
     pub fn new(requests: u64, period: Duration, burst: u64) -> Option<Rate> {
         let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
         let interval_ns = period_ns.checked_div(requests)?;

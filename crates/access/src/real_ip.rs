@@ -1,17 +1,18 @@
-//! The client's address as the proxies in front of this server tell it: `X-Forwarded-For`, `Forwarded` (RFC 7239) or
-//! `X-Real-IP`.
+//! The client's address as the proxies in front of this server tell it: `X-Forwarded-For`, `Forwarded`
+//! (RFC 7239) or `X-Real-IP`.
 //!
-//! Each proxy appends whom it heard from, so the list is only as good as whoever wrote its end. It is read from the
-//! right, for as long as the writer is trusted: the connection's peer wrote the last address, that address the one
-//! before, and so on; the first that is not trusted is the client. What stands further left, a client may have made
-//! up. Where an element cannot be read, nothing left of it is believed either.
+//! Each proxy appends whom it heard from, so the list is only as good as whoever wrote its end. It is read
+//! from the right, for as long as the writer is trusted: the connection's peer wrote the last address, that
+//! address the one before, and so on; the first that is not trusted is the client. What stands further left,
+//! a client may have made up. Where an element cannot be read, nothing left of it is believed either.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use touchstone_config::{ClientField, NetworkSet};
 use touchstone_http::grammar::trim_optional_white_space;
 
-/// Who the client of a request is that came from `peer`. `values` are those of the field, in the order of the head.
+/// Who the client of a request is that came from `peer`. `values` are those of the field, in the order of the
+/// head.
 pub fn client_address<'v>(
     peer: IpAddr,
     trusted: &NetworkSet,
@@ -59,8 +60,8 @@ impl Reading<'_> {
     }
 }
 
-/// An address as proxies write it: plain, with a port, or in brackets (RFC 7239 section 6). `unknown` and hidden names
-/// are none.
+/// An address as proxies write it: plain, with a port, or in brackets (RFC 7239 section 6). `unknown` and
+/// hidden names are none.
 fn node_address(element: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(trim_optional_white_space(element)).ok()?;
     if let Some(inside) = text.strip_prefix('[') {
@@ -86,8 +87,8 @@ fn is_node_port(port: &str) -> bool {
     }
 }
 
-/// `forwarded-element *( "," forwarded-element )`, each `[ pair ] *( ";" [ pair ] )` with `token "=" value` (RFC 7239
-/// section 4).
+/// `forwarded-element *( "," forwarded-element )`, each `[ pair ] *( ";" [ pair ] )` with `token "=" value`
+/// (RFC 7239 section 4).
 fn read_forwarded(value: &[u8], reading: &mut Reading<'_>) {
     let mut rest = value;
     loop {

@@ -1,5 +1,5 @@
-//! What a rule answers in place of the handler: a status and the fields that belong to it. The connection makes the
-//! answer of it, with the site's error page for the status.
+//! What a rule answers in place of the handler: a status and the fields that belong to it. The connection
+//! makes the answer of it, with the site's error page for the status.
 
 use super::rate::TooMany;
 use touchstone_interfaces::answer::Answer;

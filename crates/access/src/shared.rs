@@ -1,5 +1,5 @@
-//! What all rules of the process share, and what outlives a reload of the configuration: the counts of clients and
-//! connections, password files, remembered successes, and the clock that all of them go by.
+//! What all rules of the process share, and what outlives a reload of the configuration: the counts of
+//! clients and connections, password files, remembered successes, and the clock that all of them go by.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,5 +1,5 @@
-//! What all certificates of an authority share: its account, the files, the way to it, and a limit on what is asked
-//! of it at a time.
+//! What all certificates of an authority share: its account, the files, the way to it, and a limit on what is
+//! asked of it at a time.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -34,8 +34,8 @@ pub struct Authority {
     /// Where the operator is told.
     pub error_log: ErrorLog,
     orders: Semaphore,
-    /// Names with an order under way. A name has one proof at a time in TLS handshakes, so two orders that have a name in
-    /// common come one after the other.
+    /// Names with an order under way. A name has one proof at a time in TLS handshakes, so two orders that
+    /// have a name in common come one after the other.
     busy_names: std::sync::Mutex<HashSet<String>>,
     /// Told when names are not busy any more.
     names_are_free: Notify,
@@ -77,8 +77,8 @@ impl Authority {
         }
     }
 
-    /// Waits until this process is the one that asks for certificates in this storage. While an old process ends after
-    /// an upgrade, the new one serves what is there.
+    /// Waits until this process is the one that asks for certificates in this storage. While an old process
+    /// ends after an upgrade, the new one serves what is there.
     pub async fn wait_for_storage(&self) {
         self.lock.get_or_init(|| self.lock_storage()).await;
     }

@@ -1,5 +1,5 @@
-//! Proofs that a name leads here, offered while an order lasts: in plain HTTP (HTTP-01, RFC 8555 section 8.3), and in a
-//! TLS handshake (TLS-ALPN-01, RFC 8737).
+//! Proofs that a name leads here, offered while an order lasts: in plain HTTP (HTTP-01, RFC 8555 section
+//! 8.3), and in a TLS handshake (TLS-ALPN-01, RFC 8737).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,8 +31,8 @@ struct HttpProof {
 }
 
 impl HttpChallenges {
-    /// The answer to an authority that asks for a proof; `None` for everybody else. It comes before any other rule of
-    /// the site: neither a redirect nor a password may stand in the way.
+    /// The answer to an authority that asks for a proof; `None` for everybody else. It comes before any other
+    /// rule of the site: neither a redirect nor a password may stand in the way.
     #[inline]
     pub fn answer(&self, path: &[u8], host: Option<&[u8]>) -> Option<Answer> {
         if self.count.load(Ordering::Relaxed) == 0 {

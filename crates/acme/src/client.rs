@@ -1,6 +1,7 @@
 //! HTTPS to the authority: one connection for each request, with limits on time and size.
 //!
-//! A certificate takes some fifteen requests in two months, so there is nothing to gain by keeping connections.
+//! A certificate takes some fifteen requests in two months, so there is nothing to gain by keeping
+//! connections.
 
 use std::fmt;
 use std::future::Future;
@@ -140,7 +141,8 @@ impl HttpClient for AuthorityClient {
     }
 }
 
-/// Turns `POST https://a.org/x` into `POST /x` with a Host field, as a server wants it (RFC 9112 section 3.2.1).
+/// Turns `POST https://a.org/x` into `POST /x` with a Host field, as a server wants it (RFC 9112 section
+/// 3.2.1).
 fn to_origin_form(request: &mut Request<BodyWrapper<Bytes>>) -> Result<(), Unanswered> {
     let uri = request.uri().clone();
     let authority = uri.authority().map_or("", |authority| authority.as_str());

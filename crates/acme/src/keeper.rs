@@ -236,8 +236,8 @@ impl Keeper {
     }
 }
 
-/// The proofs to try: at first all of them, one after the other; later one at a time in turns, because authorities count
-/// failed proofs.
+/// The proofs to try: at first all of them, one after the other; later one at a time in turns, because
+/// authorities count failed proofs.
 fn challenges_of_attempt(challenges: &[AcmeChallenge], failures: u32) -> Vec<AcmeChallenge> {
     if failures == 0 || challenges.is_empty() {
         return challenges.to_vec();
@@ -245,7 +245,8 @@ fn challenges_of_attempt(challenges: &[AcmeChallenge], failures: u32) -> Vec<Acm
     vec![challenges[failures as usize % challenges.len()]]
 }
 
-/// Twice as long after each failure; where a certificate is about to end, not longer than a quarter of what is left.
+/// Twice as long after each failure; where a certificate is about to end, not longer than a quarter of what
+/// is left.
 fn wait_after_failure(failures: u32, settings: &AcmeConfig, remaining: Option<Duration>) -> Duration {
     let doubled = 2u32.saturating_pow(failures.saturating_sub(1).min(30));
     let wait = settings.retry_after.saturating_mul(doubled).min(settings.retry_at_most);

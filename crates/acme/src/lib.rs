@@ -1,9 +1,10 @@
 //! Certificates by ACME (RFC 8555): asked for when the server starts, kept on disk, renewed in time.
 //!
-//! It is beside the serving of requests: one thread with a small runtime of its own asks the authority and writes
-//! files; the TLS endpoints take those up as they take up any certificate file that changes. The cores know only two
-//! tables, which are empty nearly always: proofs for the authority in plain HTTP ([`HttpChallenges`]), and in TLS
-//! handshakes ([`TlsShared::add_challenge`](touchstone_tls::TlsShared::add_challenge)).
+//! It is beside the serving of requests: one thread with a small runtime of its own asks the authority and
+//! writes files; the TLS endpoints take those up as they take up any certificate file that changes. The cores
+//! know only two tables, which are empty nearly always: proofs for the authority in plain HTTP
+//! ([`HttpChallenges`]), and in TLS handshakes
+//! ([`TlsShared::add_challenge`](touchstone_tls::TlsShared::add_challenge)).
 //!
 //! | module | |
 //! |---|---|

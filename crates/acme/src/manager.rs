@@ -15,8 +15,8 @@ use touchstone_config::Config;
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_tls::TlsShared;
 
-/// Takes care of all certificates by ACME. Dropped, it stops at once: whatever it was about is begun again at the
-/// next start.
+/// Takes care of all certificates by ACME. Dropped, it stops at once: whatever it was about is begun again at
+/// the next start.
 pub struct AcmeManager {
     plans: watch::Sender<Option<Plan>>,
     offers: Offers,
@@ -36,8 +36,8 @@ impl AcmeManager {
         &self.offers.http
     }
 
-    /// Takes care of what this configuration asks for from now on. Certificates that it wants as before are not
-    /// disturbed.
+    /// Takes care of what this configuration asks for from now on. Certificates that it wants as before are
+    /// not disturbed.
     pub fn take_up(&mut self, config: &Config) {
         let plan = Plan::of(config);
         if plan.is_some() && !self.is_started {

@@ -37,7 +37,8 @@ impl Plan {
         for site in config.sites.iter().filter(|site| site.tls.acme) {
             let Some(first) = site.hosts.first() else { continue };
             match certificates.iter_mut().find(|certificate| certificate.names.first() == Some(first)) {
-                // Sites that begin with the same host have the same file, and one certificate for all their hosts.
+                // Sites that begin with the same host have the same file, and one certificate for all their
+                // hosts.
                 Some(known) => {
                     for host in &site.hosts {
                         if !known.names.contains(host) {

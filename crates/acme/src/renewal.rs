@@ -1,4 +1,5 @@
-//! The moment to renew a certificate: what the authority suggests (ARI, RFC 9773), or a share of the certificate's life.
+//! The moment to renew a certificate: what the authority suggests (ARI, RFC 9773), or a share of the
+//! certificate's life.
 
 use std::time::Duration;
 
@@ -88,8 +89,8 @@ impl Renewal {
                 self.is_known = true;
                 self.explanation = explanation;
                 self.ask_again_s = Some(now_s + valid_s.clamp(LEAST_BETWEEN_S, MOST_BETWEEN_S));
-                // The same window leaves the moment that was chosen in it: choosing again and again would move it
-                // towards the window's beginning.
+                // The same window leaves the moment that was chosen in it: choosing again and again would
+                // move it towards the window's beginning.
                 if window != self.window {
                     self.window = window;
                     self.at_s = choose(window).min(self.latest_s);

@@ -7,7 +7,8 @@
 //! STORAGE/AUTHORITY/HOST/attempt                when the last order was made, in seconds since 1970
 //! ```
 //!
-//! Key and certificate are one file, so that they always belong together: it is renamed into place when it is whole.
+//! Key and certificate are one file, so that they always belong together: it is renamed into place when it is
+//! whole.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -41,8 +42,8 @@ impl Storage {
         self.authority.join(host).join("certificate.pem")
     }
 
-    /// Takes the lock that lets one process at a time ask for certificates; `None` while another has it. It is held
-    /// until the file is dropped.
+    /// Takes the lock that lets one process at a time ask for certificates; `None` while another has it. It
+    /// is held until the file is dropped.
     pub fn try_lock(&self) -> io::Result<Option<File>> {
         private_file::make_directory(&self.root)?;
         let file = OpenOptions::new()
@@ -94,8 +95,8 @@ impl Storage {
     }
 }
 
-/// The name of a directory for an authority: its URL, with what a name cannot hold changed in a way that keeps the
-/// names of two authorities apart.
+/// The name of a directory for an authority: its URL, with what a name cannot hold changed in a way that
+/// keeps the names of two authorities apart.
 fn directory_name(url: &str) -> String {
     let rest = url.strip_prefix("https://").unwrap_or(url).trim_end_matches('/');
     let name: String = rest

@@ -1,4 +1,5 @@
-//! `[accelerator]` and `[site.route.cache]`: what is cached of programs and origins, how much of it, and for how long.
+//! `[accelerator]` and `[site.route.cache]`: what is cached of programs and origins, how much of it, and for
+//! how long.
 
 use std::path::PathBuf;
 use std::time::Duration;

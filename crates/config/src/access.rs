@@ -55,8 +55,8 @@ pub struct RateLimitConfig {
     pub burst: u64,
 }
 
-/// The field in which the trusted proxies name the client. Only one is looked at: a proxy that writes one passes the
-/// others through as the client sent them.
+/// The field in which the trusted proxies name the client. Only one is looked at: a proxy that writes one
+/// passes the others through as the client sent them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientField {
     /// `X-Forwarded-For`: addresses after commas.

@@ -1,7 +1,7 @@
 //! What can name a user or group, looked at without asking any database.
 
-/// Whether a text can be the name or number of a user or group; empty: none is named. Databases other than files allow
-/// nearly anything, so only what no database has is refused.
+/// Whether a text can be the name or number of a user or group; empty: none is named. Databases other than
+/// files allow nearly anything, so only what no database has is refused.
 pub fn check_name(text: &str) -> Result<(), String> {
     let is_odd =
         |character: char| character.is_control() || character.is_whitespace() || ":/,".contains(character);

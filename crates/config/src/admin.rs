@@ -47,7 +47,8 @@ impl AdminConfig {
         self.listen != AdminListen::Off
     }
 
-    /// One in so many turns of cached answers is timed; 0: none. Nobody would see the times where nothing listens.
+    /// One in so many turns of cached answers is timed; 0: none. Nobody would see the times where nothing
+    /// listens.
     pub fn hit_sampling(&self) -> u32 {
         if self.is_on() { self.sample_hits } else { 0 }
     }

@@ -1,6 +1,7 @@
 //! `[site.route.ajp]`: servlet containers, such as Tomcat, over AJP13.
 //!
-//! What it shares with other programs that listen are the keys of [`fastcgi`](super::fastcgi); here is what only it has.
+//! What it shares with other programs that listen are the keys of [`fastcgi`](super::fastcgi); here is what
+//! only it has.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

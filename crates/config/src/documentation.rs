@@ -218,8 +218,8 @@ fn default_of<C>(key: &Key<C>) -> String {
     }
 }
 
-/// What stands before a section in the complete example: of what a route can do instead of serving files it can do
-/// one thing, so each has a route of its own.
+/// What stands before a section in the complete example: of what a route can do instead of serving files it
+/// can do one thing, so each has a route of its own.
 fn before_in_example(section: &str) -> &'static str {
     match section {
         "site.route.redirect" => "[[site.route]]\npath = \"/redirected/\"\n\n",
@@ -237,8 +237,8 @@ fn before_in_example(section: &str) -> &'static str {
     }
 }
 
-/// Whether the example of a key stands in the complete one; otherwise it stands there as a comment, because it excludes
-/// another key, or names what only some machines have.
+/// Whether the example of a key stands in the complete one; otherwise it stands there as a comment, because
+/// it excludes another key, or names what only some machines have.
 fn stands_with_others(section: &str, key: &str) -> bool {
     let calls_programs =
         ["site.route.ajp", "site.route.cgi", "site.route.fastcgi", "site.route.scgi", "site.route.php"];

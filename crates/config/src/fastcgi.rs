@@ -1,7 +1,7 @@
 //! `[site.route.fastcgi]`, `[site.route.scgi]` and `[site.route.php]`: programs that listen, and stay.
 //!
-//! The three are one struct and share most of their keys: `php` is FastCGI with scripts that are files, and `scgi` is
-//! another protocol for the same.
+//! The three are one struct and share most of their keys: `php` is FastCGI with scripts that are files, and
+//! `scgi` is another protocol for the same.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

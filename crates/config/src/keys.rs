@@ -1,8 +1,9 @@
 //! The table of every key that a configuration may hold.
 //!
-//! Each key is defined once, here: its name, its kind with its range, its default, an example, its documentation
-//! and how its value lands in the [`Config`](super::Config). Reading, refusals, defaults, the documentation page and
-//! the help of `touchstone check` are all made from this table, so a new key is one new entry (and one field).
+//! Each key is defined once, here: its name, its kind with its range, its default, an example, its
+//! documentation and how its value lands in the [`Config`](super::Config). Reading, refusals, defaults, the
+//! documentation page and the help of `touchstone check` are all made from this table, so a new key is one
+//! new entry (and one field).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

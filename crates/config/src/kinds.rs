@@ -1,5 +1,5 @@
-//! Reads the value of a key by its [`Kind`], checks it, and puts it where it belongs; what is wrong becomes a problem
-//! at the value's place.
+//! Reads the value of a key by its [`Kind`], checks it, and puts it where it belongs; what is wrong becomes a
+//! problem at the value's place.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::Hash;

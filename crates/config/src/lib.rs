@@ -1,11 +1,12 @@
 //! The configuration: what it is once it has been read and checked.
 //!
-//! These types hold only values that can work; reading, defaults, documentation and the refusal of unknown keys
-//! come from the one table in [`keys`].
+//! These types hold only values that can work; reading, defaults, documentation and the refusal of unknown
+//! keys come from the one table in [`keys`].
 //!
-//! * [`read_file`] and [`parse`] turn a TOML file into a [`Config`], or into every [`ConfigProblem`] that it has;
-//! * [`load_file`] does the same and keeps the [`ConfigPlaces`], so that what is found later (a missing root, a
-//!   port in use) can still be said with its line and column;
+//! * [`read_file`] and [`parse`] turn a TOML file into a [`Config`], or into every [`ConfigProblem`] that it
+//!   has;
+//! * [`load_file`] does the same and keeps the [`ConfigPlaces`], so that what is found later (a missing root,
+//!   a port in use) can still be said with its line and column;
 //! * [`quick`] makes the configuration of `touchstone serve --root DIR --listen ADDR:PORT`;
 //! * [`documentation_markdown`], [`complete_example`] and [`explain`] write the table out for people.
 
@@ -131,7 +132,8 @@ pub struct LimitsConfig {
     pub http3_streams: u32,
     /// HTTP/3 handshakes under way on one core without a proof of the client's address.
     pub http3_unvalidated_handshakes: usize,
-    /// Bytes a second that a body must come with when the stall timeout is used up; 0: any progress is enough.
+    /// Bytes a second that a body must come with when the stall timeout is used up; 0: any progress is
+    /// enough.
     pub minimum_receive_rate: u64,
     /// Bytes a second that an answer must be taken with; the same.
     pub minimum_send_rate: u64,
@@ -262,8 +264,8 @@ pub enum SymlinkPolicy {
     Anywhere,
 }
 
-/// The configuration of the quick form: one site for every host, where `*.shtml` is parsed and `cgi-bin` holds programs, and the default of every
-/// other key.
+/// The configuration of the quick form: one site for every host, where `*.shtml` is parsed and `cgi-bin`
+/// holds programs, and the default of every other key.
 ///
 /// Relative paths are used as they are, so relative to the current directory.
 pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
@@ -298,7 +300,8 @@ pub fn parse_duration_text(text: &str) -> Result<Duration, String> {
     values::parse_duration(text)
 }
 
-/// The configuration of `touchstone accelerate`: every request of every host goes to one origin, through the cache.
+/// The configuration of `touchstone accelerate`: every request of every host goes to one origin, through the
+/// cache.
 pub fn accelerate(origin: String, listen: SocketAddr) -> Config {
     let proxy = ProxyConfig { to: vec![origin], ..proxy::PROXY.defaults() };
     let route = RouteConfig { proxy: Some(proxy), cache: Some(Default::default()), ..RouteConfig::default() };

@@ -1,8 +1,8 @@
-//! Networks: an address and how many of its first bits count (CIDR: RFC 4632, RFC 4291 section 2.3), and lookups
-//! in many of them.
+//! Networks: an address and how many of its first bits count (CIDR: RFC 4632, RFC 4291 section 2.3), and
+//! lookups in many of them.
 //!
-//! An IPv4 address in IPv6 clothes (`::ffff:192.0.2.1`) is the IPv4 address everywhere: a rule for one cannot be
-//! walked around by the other. IPv4 and IPv6 are otherwise apart; `::/0` covers no IPv4 address.
+//! An IPv4 address in IPv6 clothes (`::ffff:192.0.2.1`) is the IPv4 address everywhere: a rule for one cannot
+//! be walked around by the other. IPv4 and IPv6 are otherwise apart; `::/0` covers no IPv4 address.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -16,7 +16,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// The network of this address and length; `None` where the length is too long or the address has bits beyond it.
+    /// The network of this address and length; `None` where the length is too long or the address has bits
+    /// beyond it.
     pub fn new(address: IpAddr, length: u8) -> Option<Network> {
         let network = match (address, address.to_canonical()) {
             // 96 bits are the clothes.
@@ -122,8 +123,8 @@ impl NetworkSet {
 
 /// From networks to yes or no, by the longest network that holds the address.
 ///
-/// Networks are nested or apart, never overlapping in part. So they cut each address family into ranges with one
-/// answer each, worked out once; a lookup is one binary search.
+/// Networks are nested or apart, never overlapping in part. So they cut each address family into ranges with
+/// one answer each, worked out once; a lookup is one binary search.
 #[derive(Debug, Clone)]
 pub struct NetworkMap {
     v4: Box<[Boundary]>,
@@ -138,8 +139,8 @@ struct Boundary {
 }
 
 impl NetworkMap {
-    /// The map with these answers, and `otherwise` for addresses in none of the networks. Of the same network given
-    /// twice, the later one counts.
+    /// The map with these answers, and `otherwise` for addresses in none of the networks. Of the same network
+    /// given twice, the later one counts.
     pub fn new(entries: impl IntoIterator<Item = (Network, bool)>, otherwise: bool) -> NetworkMap {
         let (v4, v6): (Vec<_>, Vec<_>) =
             entries.into_iter().partition(|(network, _)| network.first.is_ipv4());

@@ -1,8 +1,9 @@
-//! Reads a configuration: TOML with the place of every value, checked against the table of [`keys`](super::keys).
+//! Reads a configuration: TOML with the place of every value, checked against the table of
+//! [`keys`](super::keys).
 //!
-//! All problems are found in one pass and said together, in the order of the text. Where the text is not TOML at
-//! all, only that is said: what could be read of the rest would give problems that are not there. This module is
-//! about the document, its sections and names; [`kinds`](super::kinds) reads the values.
+//! All problems are found in one pass and said together, in the order of the text. Where the text is not TOML
+//! at all, only that is said: what could be read of the rest would give problems that are not there. This
+//! module is about the document, its sections and names; [`kinds`](super::kinds) reads the values.
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
@@ -41,8 +42,8 @@ pub fn read_file(path: &Path) -> Result<Config, Vec<ConfigProblem>> {
     load_file(path).map(|loaded| loaded.config)
 }
 
-/// Checks a configuration that is in memory; relative paths in it are taken from the directory of `file_name`,
-/// which need not exist.
+/// Checks a configuration that is in memory; relative paths in it are taken from the directory of
+/// `file_name`, which need not exist.
 pub fn parse(text: &str, file_name: &Path) -> Result<Config, Vec<ConfigProblem>> {
     load_text(text, file_name).map(|loaded| loaded.config)
 }

@@ -1,5 +1,5 @@
-//! Tests of reading a configuration: the exact text of every refusal, the defaults, and that no text whatever makes
-//! it panic.
+//! Tests of reading a configuration: the exact text of every refusal, the defaults, and that no text whatever
+//! makes it panic.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

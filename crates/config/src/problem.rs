@@ -1,5 +1,5 @@
-//! What is wrong with a configuration, and where: the form in which every refusal is said, and the places of the
-//! keys that were read, for problems that show only later.
+//! What is wrong with a configuration, and where: the form in which every refusal is said, and the places of
+//! the keys that were read, for problems that show only later.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -116,8 +116,8 @@ impl SectionPlaces {
         self.keys.get(key).map_or(self.header, |places| places.value)
     }
 
-    /// The value of a key, which may stand in a section inside this one (`redirect.to`), or the nearest place that is
-    /// known.
+    /// The value of a key, which may stand in a section inside this one (`redirect.to`), or the nearest place
+    /// that is known.
     pub fn key_below(&self, key: &str) -> Place {
         match key.split_once('.') {
             Some((table, key)) => {

@@ -172,7 +172,8 @@ pub struct Choice<C: 'static> {
     pub set: fn(&mut C),
 }
 
-/// Numbers of the table fit, because their ranges do; on a machine with short words the largest stands for more.
+/// Numbers of the table fit, because their ranges do; on a machine with short words the largest stands for
+/// more.
 pub(super) fn as_usize(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
 }

@@ -1,4 +1,5 @@
-//! `[server]`: the process as a whole: its cores, as whom it runs, and how it is reached, stopped and replaced.
+//! `[server]`: the process as a whole: its cores, as whom it runs, and how it is reached, stopped and
+//! replaced.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -42,7 +43,8 @@ pub struct ServerConfig {
 pub enum ControlSocket {
     /// Nowhere.
     Off,
-    /// Where it needs no file: at a name of Linux's abstract namespace that is made from the configuration file's.
+    /// Where it needs no file: at a name of Linux's abstract namespace that is made from the configuration
+    /// file's.
     Automatic,
     /// At this path.
     Path(PathBuf),

@@ -1,5 +1,6 @@
-//! The values of a configuration that are written as text: durations, sizes, addresses, host names, media types,
-//! header values. Each function takes the text and gives the value, or says what is wrong and what to write.
+//! The values of a configuration that are written as text: durations, sizes, addresses, host names, media
+//! types, header values. Each function takes the text and gives the value, or says what is wrong and what to
+//! write.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -87,8 +88,8 @@ pub(super) fn format_size(bytes: u64) -> String {
     }
 }
 
-/// An address to listen on, `127.0.0.1:8080` or `[::1]:8080`. Names are not looked up: what a server listens on
-/// should not depend on a name service.
+/// An address to listen on, `127.0.0.1:8080` or `[::1]:8080`. Names are not looked up: what a server listens
+/// on should not depend on a name service.
 pub(super) fn parse_listen_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(address);
@@ -272,7 +273,8 @@ pub(super) fn parse_error_status(text: &str) -> Result<u16, String> {
     status.ok_or_else(|| format!("{:?} is not the status of an error, 400 to 599", shorten(text)))
 }
 
-/// Fields that a site may not add, because the server sets them from what it sends or the connection depends on them.
+/// Fields that a site may not add, because the server sets them from what it sends or the connection depends
+/// on them.
 const OWN_FIELDS: [&str; 19] = [
     "accept-ranges",
     "allow",

@@ -1,8 +1,8 @@
 //! Which content codings a file can be sent in, and where its coded form comes from.
 //!
-//! A coded form is a file of its own beside the original, made by whoever publishes it (a twin: `page.html.br` beside
-//! `page.html`), or it is made here, once, and kept in the cache. Only types that shrink are considered, from
-//! [`LEAST_BYTES`] on.
+//! A coded form is a file of its own beside the original, made by whoever publishes it (a twin:
+//! `page.html.br` beside `page.html`), or it is made here, once, and kept in the cache. Only types that
+//! shrink are considered, from [`LEAST_BYTES`] on.
 
 use touchstone_http::content_coding::ContentCoding;
 
@@ -33,8 +33,8 @@ impl CodingSettings {
         !self.precompressed && self.levels == [None; 3]
     }
 
-    /// What can be made of the file at `file_path`; `kept`: whether it fits into the cache, so that what is made here
-    /// need not be made again.
+    /// What can be made of the file at `file_path`; `kept`: whether it fits into the cache, so that what is
+    /// made here need not be made again.
     pub fn codings(
         &self,
         root: &Root,
@@ -139,7 +139,8 @@ pub(crate) fn is_twin_name(name: &[u8], original: &[u8]) -> bool {
         .is_some_and(|rest| ContentCoding::ALL.iter().any(|coding| coding.file_suffix().as_bytes() == rest))
 }
 
-/// The entity tag of a coded form: `suffix` inside the quotes, so that each form has its own (RFC 9110 section 8.8.3.3).
+/// The entity tag of a coded form: `suffix` inside the quotes, so that each form has its own (RFC 9110
+/// section 8.8.3.3).
 pub(crate) fn suffixed_etag(etag: &[u8], suffix: &str) -> Box<[u8]> {
     let inner = etag.strip_suffix(b"\"").unwrap_or(etag);
     [inner, b"-", suffix.as_bytes(), b"\""].concat().into()

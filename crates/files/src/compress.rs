@@ -1,15 +1,17 @@
-//! Compressing a whole body in memory, or one that comes in pieces (RFC 7932, RFC 8878, RFC 1952), at a level for each coding.
+//! Compressing a whole body in memory, or one that comes in pieces (RFC 7932, RFC 8878, RFC 1952), at a level
+//! for each coding.
 //!
-//! A file is compressed once and sent many times, so the levels are above those of servers that compress every
-//! answer; but the first client waits for it, so they stay below those that cost much more time than they save bytes.
+//! A file is compressed once and sent many times, so the levels are above those of servers that compress
+//! every answer; but the first client waits for it, so they stay below those that cost much more time than
+//! they save bytes.
 
 use std::io::{self, Write};
 
 use touchstone_http::content_coding::ContentCoding;
 
-/// The level of each coding where nobody says another. Measured on HTML, JavaScript and JSON of 130 to 230 kB (2 to 25 ms
-/// each): the next levels save 1 to 2 % of the bytes for up to twice the time; the highest of brotli saves 12 % for
-/// thirty to three hundred times as much, which is for a twin made beforehand.
+/// The level of each coding where nobody says another. Measured on HTML, JavaScript and JSON of 130 to 230 kB
+/// (2 to 25 ms each): the next levels save 1 to 2 % of the bytes for up to twice the time; the highest of
+/// brotli saves 12 % for thirty to three hundred times as much, which is for a twin made beforehand.
 pub fn default_level(coding: ContentCoding) -> u8 {
     match coding {
         ContentCoding::Brotli => 5,
@@ -18,8 +20,8 @@ pub fn default_level(coding: ContentCoding) -> u8 {
     }
 }
 
-/// The least and the highest level of a coding. Zstd ends at 19: above it, windows grow beyond the 8 MiB that every
-/// client must take (RFC 9659).
+/// The least and the highest level of a coding. Zstd ends at 19: above it, windows grow beyond the 8 MiB that
+/// every client must take (RFC 9659).
 pub fn level_range(coding: ContentCoding) -> (u8, u8) {
     match coding {
         ContentCoding::Brotli => (0, 11),
@@ -28,7 +30,8 @@ pub fn level_range(coding: ContentCoding) -> (u8, u8) {
     }
 }
 
-/// Compresses a body. A level outside of the range counts as the nearest in it. May take long: not for an event loop.
+/// Compresses a body. A level outside of the range counts as the nearest in it. May take long: not for an
+/// event loop.
 ///
 /// # Errors
 /// What the coder said; none is known to fail on memory that could be allocated.

@@ -1,5 +1,5 @@
-//! Static content: safe paths below a root, content types and codings, the memory cache of whole responses, directory
-//! listings, watching the disk.
+//! Static content: safe paths below a root, content types and codings, the memory cache of whole responses,
+//! directory listings, watching the disk.
 
 pub mod cache;
 pub mod coding;

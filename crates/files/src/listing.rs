@@ -1,7 +1,8 @@
 //! Directory listings, as HTML for people and as JSON for programs.
 //!
-//! What is listed is what would be served: hidden names, links that lead where the root's policy does not, and what is
-//! neither file nor directory are left out. Reading waits for the disk, so it belongs on a thread that may.
+//! What is listed is what would be served: hidden names, links that lead where the root's policy does not,
+//! and what is neither file nor directory are left out. Reading waits for the disk, so it belongs on a thread
+//! that may.
 
 use std::fmt::Write as _;
 
@@ -98,8 +99,8 @@ fn is_listed(name: &[u8], options: &ListingOptions) -> bool {
 }
 
 impl ListingEntry {
-    /// Where it is, from its directory: a slash follows a directory's name. It begins with `./`, so that a colon in the
-    /// name makes no scheme of what is before it (RFC 3986 section 4.2).
+    /// Where it is, from its directory: a slash follows a directory's name. It begins with `./`, so that a
+    /// colon in the name makes no scheme of what is before it (RFC 3986 section 4.2).
     fn link(&self) -> String {
         let mut link = b"./".to_vec();
         encode_path(&self.name, &mut link);
@@ -144,9 +145,9 @@ impl Listing {
         page
     }
 
-    /// An array with an object for each entry: `name`, `type` (`"file"` or `"directory"`), `size` in bytes (files only),
-    /// `modified` (RFC 3339) and `url`, relative to the directory. A name that is not UTF-8 has replacement characters
-    /// in `name`; its `url` is exact.
+    /// An array with an object for each entry: `name`, `type` (`"file"` or `"directory"`), `size` in bytes
+    /// (files only), `modified` (RFC 3339) and `url`, relative to the directory. A name that is not UTF-8 has
+    /// replacement characters in `name`; its `url` is exact.
     pub fn to_json(&self) -> String {
         let mut json = String::from("[");
         for (index, entry) in self.entries.iter().enumerate() {

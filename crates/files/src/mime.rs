@@ -1,8 +1,9 @@
 //! Content types by file name ending (RFC 9110 section 8.3).
 //!
-//! Three sources, the first that knows the ending wins: the site's own `mime_types`, the corrections below, and the
-//! table of the `mime_guess` crate, which is long but in places from before RFC 9239 (JavaScript), RFC 8081 (fonts)
-//! and other registrations of recent years. Asked once for each cache entry, never on a cache hit.
+//! Three sources, the first that knows the ending wins: the site's own `mime_types`, the corrections below,
+//! and the table of the `mime_guess` crate, which is long but in places from before RFC 9239 (JavaScript),
+//! RFC 8081 (fonts) and other registrations of recent years. Asked once for each cache entry, never on a
+//! cache hit.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -37,8 +38,8 @@ pub enum InvalidContentType {
 }
 
 impl ContentTypes {
-    /// Takes the site's own endings (`html`, `.html` and `tar.gz` are all understood, case does not matter) with their
-    /// types, and the charset to name with text, if any.
+    /// Takes the site's own endings (`html`, `.html` and `tar.gz` are all understood, case does not matter)
+    /// with their types, and the charset to name with text, if any.
     ///
     /// # Errors
     /// The first setting that would not make a valid Content-Type field.
@@ -70,9 +71,9 @@ impl ContentTypes {
         Ok(ContentTypes { overrides: table, charset })
     }
 
-    /// The value of the Content-Type field for the file at `path`; only what follows the last slash counts. Of several
-    /// dots the longest ending that the site names wins, else the last one: `a.tar.gz` is `tar.gz`, then `gz`. A name
-    /// whose only dot comes first (`.profile`) has no ending.
+    /// The value of the Content-Type field for the file at `path`; only what follows the last slash counts.
+    /// Of several dots the longest ending that the site names wins, else the last one: `a.tar.gz` is
+    /// `tar.gz`, then `gz`. A name whose only dot comes first (`.profile`) has no ending.
     pub fn content_type(&self, path: &[u8]) -> Cow<'_, str> {
         let media_type = self.media_type(path);
         match &self.charset {
@@ -168,8 +169,8 @@ fn corrected(ending: &str) -> Option<&'static str> {
     })
 }
 
-/// Whether content of this type usually shrinks when it is compressed: text under whatever name, code, and formats that
-/// were made without a compression of their own.
+/// Whether content of this type usually shrinks when it is compressed: text under whatever name, code, and
+/// formats that were made without a compression of their own.
 pub fn is_compressible(media_type: &str) -> bool {
     let essence = media_type.split(';').next().unwrap_or_default().trim_end().to_ascii_lowercase();
     let structured = essence.ends_with("+json") || essence.ends_with("+xml") || essence.ends_with("+yaml");
@@ -212,8 +213,8 @@ pub fn is_compressible(media_type: &str) -> bool {
         )
 }
 
-/// Text, and XML under other names (RFC 7303). Not JSON: RFC 8259 section 11 defines no charset parameter for it.
-/// A type that already names a charset keeps it.
+/// Text, and XML under other names (RFC 7303). Not JSON: RFC 8259 section 11 defines no charset parameter for
+/// it. A type that already names a charset keeps it.
 fn takes_charset(media_type: &str) -> bool {
     let (essence, parameters) = media_type.split_once(';').unwrap_or((media_type, ""));
     let essence = essence.trim_end().to_ascii_lowercase();

@@ -1,17 +1,19 @@
 //! Watching directories for changes (inotify), in a form that fits a cache of files.
 //!
-//! A [`Watcher`] has one thread, which sleeps until the kernel reports something and then calls one function with a
+//! A [`Watcher`] has one thread, which sleeps until the kernel reports something and then calls one function
+//! with a
 //! [`Change`]: which directory, and which name in it. What exactly happened is not told, because a cache has one
 //! answer to everything: drop what depends on that name, and look again when it is asked for.
 //!
-//! How a cache uses it without missing a change: note the own count of changes seen so far; [`Watcher::watch`] the
-//! directory and its parents up to the root (it is idempotent, so for every new entry); open and read the file; keep
-//! the entry only if no change of these names was counted meanwhile. A directory that is renamed or replaced shows as
-//! a change of its name in its parent: drop everything below.
+//! How a cache uses it without missing a change: note the own count of changes seen so far;
+//! [`Watcher::watch`] the directory and its parents up to the root (it is idempotent, so for every new
+//! entry); open and read the file; keep the entry only if no change of these names was counted meanwhile. A
+//! directory that is renamed or replaced shows as a change of its name in its parent: drop everything below.
 //!
-//! What inotify cannot see: writes through a shared memory mapping until the file is closed, writes through another
-//! hard link or the far end of a symbolic link, and what other machines write to a network file system. `watch`
-//! refuses directories on the last; for the rest the cache revalidates (see `root::Opened::watchable`).
+//! What inotify cannot see: writes through a shared memory mapping until the file is closed, writes through
+//! another hard link or the far end of a symbolic link, and what other machines write to a network file
+//! system. `watch` refuses directories on the last; for the rest the cache revalidates (see
+//! `root::Opened::watchable`).
 
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -28,8 +30,8 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 
-/// A watched directory. The same directory, under whatever path, has the same id for as long as it is watched; an id
-/// is not given to another directory later.
+/// A watched directory. The same directory, under whatever path, has the same id for as long as it is
+/// watched; an id is not given to another directory later.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct DirectoryId(i32);
 
@@ -38,9 +40,10 @@ pub struct DirectoryId(i32);
 pub struct Change {
     /// Where.
     pub directory: DirectoryId,
-    /// The name whose file or subdirectory was written, created, deleted, renamed, or had its mode or times changed.
-    /// `None`: the directory itself was moved, deleted, unmounted or had its mode changed, or the kernel lost events;
-    /// everything below it may have changed, and it may no longer be watched (call [`Watcher::watch`] again).
+    /// The name whose file or subdirectory was written, created, deleted, renamed, or had its mode or times
+    /// changed. `None`: the directory itself was moved, deleted, unmounted or had its mode changed, or the
+    /// kernel lost events; everything below it may have changed, and it may no longer be watched (call
+    /// [`Watcher::watch`] again).
     pub name: Option<OsString>,
 }
 
@@ -104,9 +107,9 @@ const EVENTS: WatchFlags = WatchFlags::CLOSE_WRITE
 const BUFFER_BYTES: usize = 32 * 1024;
 
 impl Watcher {
-    /// Starts the thread, which calls `on_change` for every change; within one batch of the kernel's reports, once for
-    /// each name. `on_change` must not block for long: the kernel's queue (`fs.inotify.max_queued_events`) overflows,
-    /// and then every directory is reported as changed.
+    /// Starts the thread, which calls `on_change` for every change; within one batch of the kernel's reports,
+    /// once for each name. `on_change` must not block for long: the kernel's queue
+    /// (`fs.inotify.max_queued_events`) overflows, and then every directory is reported as changed.
     ///
     /// # Errors
     /// No inotify instance left (`EMFILE`: `fs.inotify.max_user_instances`), no descriptor, or no thread.
@@ -122,8 +125,8 @@ impl Watcher {
         Ok(Watcher { shared, thread: Some(thread) })
     }
 
-    /// Watches `directory` (not what lies in its subdirectories). Watching it again changes nothing and returns the
-    /// same id. A symbolic link is followed.
+    /// Watches `directory` (not what lies in its subdirectories). Watching it again changes nothing and
+    /// returns the same id. A symbolic link is followed.
     ///
     /// # Errors
     /// See [`WatchRefused`].
@@ -140,8 +143,8 @@ impl Watcher {
         Ok(DirectoryId(descriptor))
     }
 
-    /// Stops watching a directory, for a cache that has dropped its last entry there. Changes already under way may
-    /// still be told.
+    /// Stops watching a directory, for a cache that has dropped its last entry there. Changes already under
+    /// way may still be told.
     pub fn unwatch(&self, directory: DirectoryId) {
         let mut watched = self.shared.watched();
         if watched.directories.contains(&directory.0) {
@@ -154,15 +157,16 @@ impl Watcher {
         self.shared.watched().directories.len()
     }
 
-    /// Whether changes are still being told. Once `false` it stays so, and nothing learned before can be relied on.
+    /// Whether changes are still being told. Once `false` it stays so, and nothing learned before can be
+    /// relied on.
     pub fn is_running(&self) -> bool {
         !self.shared.watched().stopped
     }
 }
 
 impl Drop for Watcher {
-    /// Ends the thread and waits for it: afterwards `on_change` is not called any more. Do not drop it while holding a
-    /// lock that `on_change` takes.
+    /// Ends the thread and waits for it: afterwards `on_change` is not called any more. Do not drop it while
+    /// holding a lock that `on_change` takes.
     fn drop(&mut self) {
         // An eventfd takes this write unless its count is at the maximum, and then it is readable already.
         let _ = rustix::io::write(&self.shared.stop, &1_u64.to_ne_bytes());
@@ -265,8 +269,8 @@ impl Drop for StopGuard<'_> {
     }
 }
 
-/// The changes of one read, each once, in the order of their first report. A file that is written in small pieces
-/// raises an IN_MODIFY for each of them.
+/// The changes of one read, each once, in the order of their first report. A file that is written in small
+/// pieces raises an IN_MODIFY for each of them.
 #[derive(Default)]
 struct Batch {
     seen: HashSet<Change>,
@@ -282,8 +286,8 @@ impl Batch {
     }
 }
 
-/// Whether every change below `directory` is made through this kernel and its events. Numbers from statfs(2) and
-/// linux/magic.h. When the file system does not say, it is not trusted.
+/// Whether every change below `directory` is made through this kernel and its events. Numbers from statfs(2)
+/// and linux/magic.h. When the file system does not say, it is not trusted.
 fn reports_all_changes(directory: &Path) -> bool {
     const WITHOUT_EVENTS: [u32; 19] = [
         0x0000_517b, // SMB
@@ -547,8 +551,8 @@ mod tests {
         assert_eq!(told, expected);
     }
 
-    /// More events than the kernel queues (fs.inotify.max_queued_events) while the thread is held up: all directories
-    /// must be told as changed, since nobody knows what was lost.
+    /// More events than the kernel queues (fs.inotify.max_queued_events) while the thread is held up: all
+    /// directories must be told as changed, since nobody knows what was lost.
     #[test]
     fn a_lost_event_is_told_for_every_directory() {
         let limit = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();

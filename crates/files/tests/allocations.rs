@@ -20,7 +20,8 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is handed on unchanged to the system's allocator; the counter neither allocates nor panics.
+// SAFETY: every call is handed on unchanged to the system's allocator; the counter neither allocates nor
+// panics.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));

@@ -1,5 +1,5 @@
-//! Where an agent may send load: rules that its own machine's administrator gives. What no rule names is refused, loopback
-//! included; a controller cannot add to them.
+//! Where an agent may send load: rules that its own machine's administrator gives. What no rule names is
+//! refused, loopback included; a controller cannot add to them.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -45,7 +45,8 @@ impl AllowRule {
     }
 }
 
-/// `10.0.0.5`, `10.0.0.0/24`, either with `:80` or `:8000-8100` behind it; version 6 in brackets: `[fd00::/8]:443`.
+/// `10.0.0.5`, `10.0.0.0/24`, either with `:80` or `:8000-8100` behind it; version 6 in brackets:
+/// `[fd00::/8]:443`.
 impl FromStr for AllowRule {
     type Err = String;
 

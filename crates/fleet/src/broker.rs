@@ -1,5 +1,5 @@
-//! The fleet's broker: nats-server, found on this machine, started with the fleet's configuration, and started again should it
-//! die. What it keeps is on its disk, so members find after a restart what they left.
+//! The fleet's broker: nats-server, found on this machine, started with the fleet's configuration, and
+//! started again should it die. What it keeps is on its disk, so members find after a restart what they left.
 
 use crate::setup::BROKER_FILE;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,10 @@
 //! Two machines' clocks: what the time is here, and by how much another machine's clocks differ.
 //!
-//! One exchange has four stamps, as in NTP (RFC 5905, section 8): the question is sent and received, the answer is sent and
-//! received. Each stamp is of two clocks. The clock of the day is what people compare; it can be set at any moment. The
-//! monotonic clock cannot, so it is by this one that a start is agreed upon: neither a wrong date nor one that is put right in
-//! mid-mix moves anything. Latencies are always of one machine's monotonic clock.
+//! One exchange has four stamps, as in NTP (RFC 5905, section 8): the question is sent and received, the
+//! answer is sent and received. Each stamp is of two clocks. The clock of the day is what people compare; it
+//! can be set at any moment. The monotonic clock cannot, so it is by this one that a start is agreed upon:
+//! neither a wrong date nor one that is put right in mid-mix moves anything. Latencies are always of one
+//! machine's monotonic clock.
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -67,7 +68,8 @@ pub struct ClockEstimate {
     pub bound_ns: u64,
     /// The shortest way there and back.
     pub round_trip_ns: u64,
-    /// By how much the two offsets moved against each other between exchanges: the clock of the day was set, or runs wild.
+    /// By how much the two offsets moved against each other between exchanges: the clock of the day was set,
+    /// or runs wild.
     pub unsteady_ns: u64,
 }
 
@@ -92,7 +94,8 @@ impl ClockEstimate {
         })
     }
 
-    /// Takes in another exchange: the one with the shortest way counts, since nothing delayed it on one way alone.
+    /// Takes in another exchange: the one with the shortest way counts, since nothing delayed it on one way
+    /// alone.
     pub fn take_in(&mut self, other: &ClockEstimate) {
         let apart = |it: &ClockEstimate| i128::from(it.real_offset_ns) - i128::from(it.monotonic_offset_ns);
         let moved = u64::try_from((apart(self) - apart(other)).abs()).unwrap_or(u64::MAX);

@@ -1,5 +1,5 @@
-//! Credentials files: who a member is (an NKey, whose public half the broker knows) and by what authority it recognises the
-//! broker. Whoever has the file is the member, so nobody but its owner may be able to read it.
+//! Credentials files: who a member is (an NKey, whose public half the broker knows) and by what authority it
+//! recognises the broker. Whoever has the file is the member, so nobody but its owner may be able to read it.
 
 use crate::message::check_name;
 use rustix::fs::{Mode, OFlags};
@@ -57,7 +57,8 @@ impl Credentials {
         Credentials::parse(&text).map_err(|error| format!("the credentials {name}: {error}"))
     }
 
-    /// Reads those that a launcher hands over, up to the line that ends them; what comes after is left where it is.
+    /// Reads those that a launcher hands over, up to the line that ends them; what comes after is left where
+    /// it is.
     pub fn receive(mut input: impl BufRead) -> Result<Credentials, String> {
         let mut text = String::new();
         loop {

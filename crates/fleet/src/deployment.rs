@@ -1,5 +1,5 @@
-//! What a bench with a fleet needs to be there: where the fleet's file says how agents are started, they are, and so is a broker
-//! that does not answer. Everything that was started for a bench ends with it.
+//! What a bench with a fleet needs to be there: where the fleet's file says how agents are started, they are,
+//! and so is a broker that does not answer. Everything that was started for a bench ends with it.
 
 use crate::broker::Broker;
 use crate::launch::Launched;
@@ -20,7 +20,8 @@ pub struct Deployment {
 }
 
 impl Deployment {
-    /// Starts what the fleet's file says; `None` where it says nothing: then somebody else starts broker and agents.
+    /// Starts what the fleet's file says; `None` where it says nothing: then somebody else starts broker and
+    /// agents.
     pub fn start(directory: &Path) -> Result<Option<Deployment>, String> {
         let file = FleetFile::read(directory)?;
         if file.launch.is_none() {

@@ -1,5 +1,5 @@
-//! The engine within one process, for one machine alone and for tests: what NATS does between machines, in memory. What is kept
-//! here lives as long as the process.
+//! The engine within one process, for one machine alone and for tests: what NATS does between machines, in
+//! memory. What is kept here lives as long as the process.
 
 use crate::clock::{Clock, Stamp};
 use crate::fabric::{

@@ -1,5 +1,5 @@
-//! What the fleet asks of the engine under it, and no more: messages that reach whoever listens now, documents that are handed
-//! out by their hash, and messages that are kept, once each, until they are taken.
+//! What the fleet asks of the engine under it, and no more: messages that reach whoever listens now,
+//! documents that are handed out by their hash, and messages that are kept, once each, until they are taken.
 //!
 //! Subjects are words with dots between; in a pattern `*` stands for one word and `>` for all that follow.
 
@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// The most bytes of messages that wait in one inbox. A published message that finds no room is lost; a kept one comes again.
+/// The most bytes of messages that wait in one inbox. A published message that finds no room is lost; a kept
+/// one comes again.
 const MAXIMUM_WAITING_BYTES: usize = 128 * 1024 * 1024;
 /// What a message takes up beside its body.
 const MESSAGE_BYTES: usize = 256;
@@ -29,16 +30,16 @@ pub trait Fabric: Send + Sync {
     /// A document that was handed out; its hash is checked.
     fn fetch(&self, sha256: &str) -> Result<Vec<u8>, FabricError>;
 
-    /// Keeps a message until it is taken, through a crash of the engine as well. Of messages with the same id one is kept.
-    /// Returns when it is kept for certain.
+    /// Keeps a message until it is taken, through a crash of the engine as well. Of messages with the same id
+    /// one is kept. Returns when it is kept for certain.
     fn keep(&self, subject: &str, id: &str, body: Vec<u8>) -> Result<(), FabricError>;
 
-    /// Takes messages that are kept from now on. Each comes again until it is acknowledged. `name` is whose acknowledgements
-    /// they are.
+    /// Takes messages that are kept from now on. Each comes again until it is acknowledged. `name` is whose
+    /// acknowledgements they are.
     fn kept(&self, pattern: &str, name: &str) -> Result<Inbox<KeptMessage>, FabricError>;
 
-    /// Makes `owner` the one who holds `key` for some seconds, or longer when it is claimed again in time. Refused while another
-    /// holds it.
+    /// Makes `owner` the one who holds `key` for some seconds, or longer when it is claimed again in time.
+    /// Refused while another holds it.
     fn claim(&self, key: &str, owner: &str) -> Result<(), FabricError>;
 
     /// Gives back what `owner` claimed; nothing happens where another holds it.
@@ -61,7 +62,8 @@ pub enum Notice {
     Connected,
     /// It is lost; it is tried again until it is back.
     Disconnected,
-    /// A member was refused: its credentials are not those of this fleet. The text is the name that it gave itself.
+    /// A member was refused: its credentials are not those of this fleet. The text is the name that it gave
+    /// itself.
     Unauthorised(String),
     /// The engine refused something to this member.
     Refused(String),
@@ -110,8 +112,8 @@ pub(crate) fn inbox<M>() -> (InboxSender<M>, Inbox<M>) {
 }
 
 impl<M> InboxSender<M> {
-    /// Puts a message of so many bytes into the inbox. It is lost while more than [`MAXIMUM_WAITING_BYTES`] wait there. False
-    /// when there is no inbox any more.
+    /// Puts a message of so many bytes into the inbox. It is lost while more than [`MAXIMUM_WAITING_BYTES`]
+    /// wait there. False when there is no inbox any more.
     pub(crate) fn send(&self, bytes: usize, message: M) -> bool {
         let bytes = bytes + MESSAGE_BYTES;
         if self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > MAXIMUM_WAITING_BYTES {

@@ -1,4 +1,5 @@
-//! Results as they come: in parts, in any order, any of them more than once. What is put together does not depend on it.
+//! Results as they come: in parts, in any order, any of them more than once. What is put together does not
+//! depend on it.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -6,8 +7,8 @@ use std::collections::BTreeMap;
 
 /// The longest part, in bytes; a broker takes messages of up to 1 MiB.
 pub(crate) const PART_BYTES: usize = 512 * 1024;
-/// The most parts of a result: with [`PART_BYTES`] the most memory that one agent can take up, 256 MiB. A mix of ten thousand
-/// clients has about 20 MiB.
+/// The most parts of a result: with [`PART_BYTES`] the most memory that one agent can take up, 256 MiB. A mix
+/// of ten thousand clients has about 20 MiB.
 const MAXIMUM_PARTS: u64 = 512;
 /// The most bytes of a result before it is compressed.
 const MAXIMUM_RESULT_BYTES: u64 = 1024 * 1024 * 1024;
@@ -30,7 +31,8 @@ pub struct PartHead {
     pub run: String,
     /// The mix's place in the run.
     pub mix: u64,
-    /// Whose it is. Only what the subject of the message says counts; a part that names another agent is refused.
+    /// Whose it is. Only what the subject of the message says counts; a part that names another agent is
+    /// refused.
     pub agent: String,
     /// Its number, from 0.
     pub sequence: u64,
@@ -116,9 +118,9 @@ impl Fold {
         Fold { run: run.to_string(), mix, agents: agents.collect() }
     }
 
-    /// Takes a part in that came under this agent's subject, under which the broker lets no other agent write. One that was
-    /// there already, is of another mix or names another agent changes nothing, nor does one of an agent that has no part in the
-    /// mix.
+    /// Takes a part in that came under this agent's subject, under which the broker lets no other agent
+    /// write. One that was there already, is of another mix or names another agent changes nothing, nor does
+    /// one of an agent that has no part in the mix.
     pub fn take(&mut self, agent: &str, part: Part) {
         if part.head.run != self.run || part.head.mix != self.mix || part.head.agent != agent {
             return;

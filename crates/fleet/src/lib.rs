@@ -1,12 +1,13 @@
 //! The fleet: one controller, many load machines.
 //!
-//! The controller takes part in a bench in the place of the load engine: it hands a mix's plan to *agents*, one on each load
-//! machine, each of which carries out its portion, and adds up what they bring back. What the two say to each other goes
-//! through a [`Fabric`]: NATS with JetStream between machines, or [`Embedded`] within one process.
+//! The controller takes part in a bench in the place of the load engine: it hands a mix's plan to *agents*,
+//! one on each load machine, each of which carries out its portion, and adds up what they bring back. What
+//! the two say to each other goes through a [`Fabric`]: NATS with JetStream between machines, or [`Embedded`]
+//! within one process.
 //!
-//! The hard properties are the engine's: who may say what, what is kept through a crash, what is kept once only, who is the one
-//! controller. What is left for this crate is a schedule that never changes (portions, one start) and a sum that may be made in
-//! any order and with any part twice ([`Fold`]).
+//! The hard properties are the engine's: who may say what, what is kept through a crash, what is kept once
+//! only, who is the one controller. What is left for this crate is a schedule that never changes (portions,
+//! one start) and a sum that may be made in any order and with any part twice ([`Fold`]).
 
 mod agent;
 mod allow;

@@ -1,4 +1,5 @@
-//! What the controller and the agents say to each other: JSON, under subjects that the broker's permissions are about.
+//! What the controller and the agents say to each other: JSON, under subjects that the broker's permissions
+//! are about.
 //!
 //! | subject | who writes | what |
 //! |---|---|---|
@@ -62,7 +63,8 @@ pub struct AgentFacts {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "order")]
 pub enum Order {
-    /// The controller lives, and this run goes on. An agent at work that does not hear this for [`crate::agent::LEASE`] stops.
+    /// The controller lives, and this run goes on. An agent at work that does not hear this for
+    /// [`crate::agent::LEASE`] stops.
     Lease {
         /// The run; another one than that of a task ends the task.
         run: String,

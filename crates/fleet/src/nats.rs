@@ -1,5 +1,5 @@
-//! The fabric on NATS with JetStream. The members' code waits in threads; what the client library does, it does on one thread of
-//! its own, which also stamps messages when they come.
+//! The fabric on NATS with JetStream. The members' code waits in threads; what the client library does, it
+//! does on one thread of its own, which also stamps messages when they come.
 
 use crate::clock::Clock;
 use crate::credentials::Credentials;
@@ -63,7 +63,8 @@ pub struct Nats {
     _watch: Option<Client>,
 }
 
-/// The thread that does what the client library does; several members in one process can share it. It ends with its last member.
+/// The thread that does what the client library does; several members in one process can share it. It ends
+/// with its last member.
 #[derive(Clone)]
 pub(crate) struct Engine {
     handle: Handle,
@@ -185,7 +186,8 @@ fn failed(error: impl Display) -> FabricError {
     FabricError::Failed(error.to_string())
 }
 
-/// Whether anything listens at a URL of the form `tls://host:port`; otherwise what was said of its last address.
+/// Whether anything listens at a URL of the form `tls://host:port`; otherwise what was said of its last
+/// address.
 pub(crate) fn reach(url: &str, time: Duration) -> std::io::Result<()> {
     let place = url.split_once("://").map_or(url, |(_, place)| place);
     let mut reached = Err(std::io::Error::other("its name has no address"));

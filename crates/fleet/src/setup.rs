@@ -1,4 +1,5 @@
-//! A new fleet: keys, certificates, the broker's configuration and the list of agents, in one directory of the controller's.
+//! A new fleet: keys, certificates, the broker's configuration and the list of agents, in one directory of
+//! the controller's.
 
 use crate::credentials::{Credentials, toml_text, write_secret};
 use crate::launch::Launch;
@@ -211,8 +212,8 @@ fn write_certificates(directory: &Path, name: &str, host: &str) -> Result<String
     Ok(authority)
 }
 
-/// The broker: TLS, a key for each member, and for an agent only what an agent does. Whatever is kept is on disk before that
-/// is said (`sync_interval: always`).
+/// The broker: TLS, a key for each member, and for an agent only what an agent does. Whatever is kept is on
+/// disk before that is said (`sync_interval: always`).
 fn broker_configuration(
     directory: &Path,
     name: &str,
@@ -265,7 +266,8 @@ accounts {{
     Ok(text)
 }
 
-/// What an agent may: hear the controller, say what it itself is to say, keep its own results, and fetch plans.
+/// What an agent may: hear the controller, say what it itself is to say, keep its own results, and fetch
+/// plans.
 fn agent_line(fleet: &str, agent: &str, key: &str) -> String {
     let bucket = format!("OBJ_{}", bucket(fleet));
     let publish = [

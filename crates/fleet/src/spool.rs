@@ -1,5 +1,6 @@
-//! Results on an agent's disk until the broker has them: written before they are sent, removed when they are kept for certain.
-//! Whatever happens in between, to the broker or to the agent, they are sent again; that they are kept once is the broker's part.
+//! Results on an agent's disk until the broker has them: written before they are sent, removed when they are
+//! kept for certain. Whatever happens in between, to the broker or to the agent, they are sent again; that
+//! they are kept once is the broker's part.
 
 use crate::embedded::sha256;
 use crate::fabric::Fabric;
@@ -33,15 +34,16 @@ pub(crate) struct Spool {
     is_temporary: bool,
 }
 
-/// Room on the disk for a result, held while that is measured: a disk that others fill meanwhile costs no result. What is left
-/// of it is given back when this is dropped.
+/// Room on the disk for a result, held while that is measured: a disk that others fill meanwhile costs no
+/// result. What is left of it is given back when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Room {
     files: Vec<PathBuf>,
 }
 
 impl Spool {
-    /// A directory that is there, or is made. One that others own or may write to is refused: they could put results there.
+    /// A directory that is there, or is made. One that others own or may write to is refused: they could put
+    /// results there.
     pub(crate) fn open(directory: &Path) -> io::Result<Spool> {
         DirBuilder::new().recursive(true).mode(PRIVATE).create(directory)?;
         check_owner(directory)?;
@@ -119,7 +121,8 @@ impl Spool {
         self.paths().len() as u64
     }
 
-    /// Sends everything that is here; each goes when the broker has it. The first error ends it, the rest is for later.
+    /// Sends everything that is here; each goes when the broker has it. The first error ends it, the rest is
+    /// for later.
     pub(crate) fn replay(&self, fabric: &dyn Fabric, subjects: &Subjects, agent: &str) -> Result<(), String> {
         for path in self.paths() {
             let message = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;

@@ -1,4 +1,5 @@
-//! Whole mixes of a controller and its agents in one process, over both engines: the embedded one and a real nats-server.
+//! Whole mixes of a controller and its agents in one process, over both engines: the embedded one and a real
+//! nats-server.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 #![allow(clippy::print_stdout, reason = "what was measured is printed")]
 
@@ -113,8 +114,8 @@ fn run_mix(controller: &Controller, plan: &Plan) -> Result<Generated, String> {
     load.run(&Progress::default()).map_err(|error| error.to_string())
 }
 
-/// Runs a mix, and again where a busy machine's threads did not begin together: such a run says so, and counts for nothing.
-/// Whatever it is, the parts make the whole.
+/// Runs a mix, and again where a busy machine's threads did not begin together: such a run says so, and
+/// counts for nothing. Whatever it is, the parts make the whole.
 fn run_whole(controller: &Controller, plan: &Plan, server: &Server) -> Generated {
     for _ in 0..5 {
         let before = server.answers.load(Ordering::Relaxed);
@@ -127,7 +128,8 @@ fn run_whole(controller: &Controller, plan: &Plan, server: &Server) -> Generated
     panic!("the agents never began together");
 }
 
-/// The parts make the whole, to the request: by the agents, by the clients, by the seconds, and by the server.
+/// The parts make the whole, to the request: by the agents, by the clients, by the seconds, and by the
+/// server.
 fn assert_whole(generated: &Generated, plan: &Plan, answers: u64) {
     assert_eq!(generated.invalid, None);
     let outcome = &generated.outcome;
@@ -303,8 +305,9 @@ fn a_clock_that_is_hours_ahead_is_refused() {
     assert_eq!(refused, "the clock of agent a is wrong by 7200 s: set it (NTP)");
 }
 
-/// A port that nobody else is given until the end of the process. Nothing listens on it, and a broker may: a listener that was
-/// closed again would listen on in each program that another test starts just then, until its exec.
+/// A port that nobody else is given until the end of the process. Nothing listens on it, and a broker may: a
+/// listener that was closed again would listen on in each program that another test starts just then, until
+/// its exec.
 fn port_for_a_broker() -> u16 {
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
     set_socket_reuseaddr(&socket, true).unwrap();

@@ -1,9 +1,9 @@
-//! Stands in for the crate `libfuzzer-sys`: [`fuzz_target!`] makes a plain function of a fuzz target, and [`replay`] calls
-//! it with the inputs that fuzzing has found.
+//! Stands in for the crate `libfuzzer-sys`: [`fuzz_target!`] makes a plain function of a fuzz target, and
+//! [`replay`] calls it with the inputs that fuzzing has found.
 //!
-//! The inputs of a target are in `crates/CRATE/fuzz/seeds/TARGET`, one on each line, written as the inside of a byte string
-//! (`\x00`, `\n`, `\\`). `scripts/fuzz.sh` starts from them and, with `--save`, writes them. A line can be added by hand:
-//! an input that made a target fail belongs there.
+//! The inputs of a target are in `crates/CRATE/fuzz/seeds/TARGET`, one on each line, written as the inside of
+//! a byte string (`\x00`, `\n`, `\\`). `scripts/fuzz.sh` starts from them and, with `--save`, writes them. A
+//! line can be added by hand: an input that made a target fail belongs there.
 
 use std::fs;
 use std::path::Path;

@@ -1,12 +1,12 @@
-//! How long the HTTP/2 engine takes for a request: batches of 100 requests for a small cached response go through it,
-//! with neither socket nor TLS.
+//! How long the HTTP/2 engine takes for a request: batches of 100 requests for a small cached response go
+//! through it, with neither socket nor TLS.
 //!
 //! ```text
 //! cargo run --release -p touchstone-http --example h2_batches [BODY_BYTES [BATCHES]]
 //! ```
 //!
-//! Under `valgrind --tool=callgrind --toggle-collect='*serve*'`, 2,000 batches are enough to tell the instructions for each
-//! request.
+//! Under `valgrind --tool=callgrind --toggle-collect='*serve*'`, 2,000 batches are enough to tell the
+//! instructions for each request.
 
 #![allow(clippy::print_stdout, reason = "an example prints what it finds")]
 

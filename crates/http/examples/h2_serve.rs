@@ -7,8 +7,8 @@
 //! h2load -n 100000 -c 1 -m 100 http://127.0.0.1:PORT/64
 //! ```
 //!
-//! `GET /N` is answered with N bytes; the body of a POST comes back. One thread a connection, and a thread that writes
-//! does not read: good enough for tools, not for the world.
+//! `GET /N` is answered with N bytes; the body of a POST comes back. One thread a connection, and a thread
+//! that writes does not read: good enough for tools, not for the world.
 
 #![allow(clippy::print_stdout, reason = "an example prints what it finds")]
 

@@ -1,13 +1,15 @@
 //! Content codings and their negotiation (RFC 9110 sections 8.4 and 12.5.3).
 //!
-//! [`AcceptEncoding`] is what a request says, read once while its head is parsed. With the order in which a server
-//! likes its codings it becomes a [`CodingPreference`]: which representations may answer, the most wanted first. That
-//! is one small number, so a cache can look answers up by it. Which of them exist is for the caller to know.
+//! [`AcceptEncoding`] is what a request says, read once while its head is parsed. With the order in which a
+//! server likes its codings it becomes a [`CodingPreference`]: which representations may answer, the most
+//! wanted first. That is one small number, so a cache can look answers up by it. Which of them exist is for
+//! the caller to know.
 
 use crate::grammar::list_members;
 use crate::weight::{MOST_WANTED, split_weight};
 
-/// A content coding that can be sent. `deflate` is not among them: what browsers take under that name differs.
+/// A content coding that can be sent. `deflate` is not among them: what browsers take under that name
+/// differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ContentCoding {
     /// `br` (RFC 7932)
@@ -44,7 +46,8 @@ impl ContentCoding {
 /// A weight that was not given.
 const UNLISTED: u16 = u16::MAX;
 
-/// The Accept-Encoding fields of a request, all its lines together. The default is a request without the field.
+/// The Accept-Encoding fields of a request, all its lines together. The default is a request without the
+/// field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AcceptEncoding {
     /// Weights in thousandths by [`ContentCoding`].
@@ -56,8 +59,8 @@ pub struct AcceptEncoding {
 }
 
 impl AcceptEncoding {
-    /// No field: nothing is said, and what is sent is not coded. (RFC 9110 would allow any coding; a client that names
-    /// none probably knows none.)
+    /// No field: nothing is said, and what is sent is not coded. (RFC 9110 would allow any coding; a client
+    /// that names none probably knows none.)
     pub const ABSENT: AcceptEncoding =
         AcceptEncoding { codings: [UNLISTED; 3], identity: UNLISTED, any: UNLISTED, is_present: false };
 
@@ -69,8 +72,8 @@ impl AcceptEncoding {
 
     /// Takes in the value of one field line.
     ///
-    /// A member that is not `coding` or `coding;q=weight` says nothing and is skipped. Where a coding is listed more
-    /// than once, the least of its weights counts.
+    /// A member that is not `coding` or `coding;q=weight` says nothing and is skipped. Where a coding is
+    /// listed more than once, the least of its weights counts.
     #[inline]
     pub fn add(&mut self, value: &[u8]) {
         // What nearly every browser sends needs no reading.
@@ -107,8 +110,8 @@ impl AcceptEncoding {
         }
     }
 
-    /// Which representations may answer, for a server that likes its codings in this order. Weights decide first;
-    /// between equal ones a coding goes before identity.
+    /// Which representations may answer, for a server that likes its codings in this order. Weights decide
+    /// first; between equal ones a coding goes before identity.
     #[inline]
     pub fn preference(&self, order: &[ContentCoding; 3]) -> CodingPreference {
         if !self.is_present {
@@ -120,8 +123,8 @@ impl AcceptEncoding {
     fn sorted(&self, order: &[ContentCoding; 3]) -> CodingPreference {
         let wildcard = if self.any == UNLISTED { 0 } else { self.any };
         let given = |weight: u16, otherwise: u16| if weight == UNLISTED { otherwise } else { weight };
-        // Identity that nothing speaks of is acceptable, and wanted less than whatever is asked for: half of the
-        // least weight, hence weights are doubled here.
+        // Identity that nothing speaks of is acceptable, and wanted less than whatever is asked for: half of
+        // the least weight, hence weights are doubled here.
         let identity = match (self.identity, self.any) {
             (UNLISTED, UNLISTED) => 1,
             (UNLISTED, any) => 2 * any,

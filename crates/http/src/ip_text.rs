@@ -1,5 +1,5 @@
-//! Addresses as text, for what is said of every request: without the standard library's formatting, which costs more than
-//! all the rest of such a variable.
+//! Addresses as text, for what is said of every request: without the standard library's formatting, which
+//! costs more than all the rest of such a variable.
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr};

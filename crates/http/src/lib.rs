@@ -5,15 +5,16 @@
 //!
 //! A request goes through [`request`] (the head), [`target`] and [`host`] (what is asked of whom),
 //! [`chunked`] (its body), [`conditional`] with [`entity_tag`] and [`date`] (whether to answer in full) and
-//! [`range`] (which part); [`content_coding`] and [`accept`] with [`weight`] say which form of it the client wants,
-//! [`status`] names the answer. [`request_view`] is a request of any version as rules see it. [`response`] is the other
-//! side: the head as a client sees it. [`trace_context`] is the trace that a request belongs to. [`grammar`] and
-//! [`decimal`] hold what all of them share. [`h2`] is HTTP/2 as a whole, from frames to priorities; [`h3`] is HTTP/3,
-//! on the streams of QUIC.
+//! [`range`] (which part); [`content_coding`] and [`accept`] with [`weight`] say which form of it the client
+//! wants, [`status`] names the answer. [`request_view`] is a request of any version as rules see it.
+//! [`response`] is the other side: the head as a client sees it. [`trace_context`] is the trace that a
+//! request belongs to. [`grammar`] and [`decimal`] hold what all of them share. [`h2`] is HTTP/2 as a whole,
+//! from frames to priorities; [`h3`] is HTTP/3, on the streams of QUIC.
 //!
 //! # Fuzzing
 //! The parsers have cargo-fuzz targets in `fuzz/`: `request_head`, `response_head`, `chunked`, `target`,
-//! `range`, `trace_context`, `h2_hpack`, `h2_connection`, `h3_streams`. From this crate's directory, with a nightly toolchain and `cargo install cargo-fuzz`:
+//! `range`, `trace_context`, `h2_hpack`, `h2_connection`, `h3_streams`. From this crate's directory, with a
+//! nightly toolchain and `cargo install cargo-fuzz`:
 //!
 //! ```text
 //! cargo +nightly fuzz run request_head -- -dict=fuzz/http.dict -max_total_time=60

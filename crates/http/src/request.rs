@@ -1,10 +1,10 @@
 //! The request head: parsed once, in place, without allocation (RFC 9112 sections 2 to 6).
 //!
 //! [`RequestHead::parse`] reads a head that begins at the start of a buffer and keeps offsets into it, so one
-//! `RequestHead` serves a connection for all its requests. While parsing it also takes in what every server must
-//! know at once: the framing of the body, whether the connection persists, `Expect`, and whether any condition or
-//! range was asked for. Parsing is strict: whatever two programs could read in two ways is refused (RFC 9112
-//! sections 2.2, 5.1, 6.3 and 11.2 on request smuggling).
+//! `RequestHead` serves a connection for all its requests. While parsing it also takes in what every server
+//! must know at once: the framing of the body, whether the connection persists, `Expect`, and whether any
+//! condition or range was asked for. Parsing is strict: whatever two programs could read in two ways is
+//! refused (RFC 9112 sections 2.2, 5.1, 6.3 and 11.2 on request smuggling).
 
 use crate::content_coding::AcceptEncoding;
 use crate::decimal;
@@ -92,7 +92,8 @@ impl Method {
         matches!(self, Method::Get | Method::Head | Method::Options | Method::Trace | Method::Query)
     }
 
-    /// Whether two requests ask for no more than one does, so that it may be sent again (RFC 9110 section 9.2.2).
+    /// Whether two requests ask for no more than one does, so that it may be sent again (RFC 9110 section
+    /// 9.2.2).
     pub fn is_idempotent(self) -> bool {
         self.is_safe() || matches!(self, Method::Put | Method::Delete)
     }
@@ -168,8 +169,8 @@ impl KnownField {
     }
 }
 
-/// Whether a token is this name, which is made of small letters and hyphens. The loop has a fixed length and no way out
-/// of its middle, so that it becomes a few wide instructions.
+/// Whether a token is this name, which is made of small letters and hyphens. The loop has a fixed length and
+/// no way out of its middle, so that it becomes a few wide instructions.
 #[inline]
 fn is_name<const LENGTH: usize>(token: &[u8], name: &[u8; LENGTH]) -> bool {
     let Ok(token) = <&[u8; LENGTH]>::try_from(token) else { return false };
@@ -300,8 +301,8 @@ pub struct RequestHead {
     pub body: RequestBody,
     /// What Expect asked for.
     pub expectation: Expectation,
-    /// A body is meant, in a version that cannot say how long it is without Content-Length, which is missing: `body` is none,
-    /// and the request is to be answered with 411 unless what answers it takes such requests.
+    /// A body is meant, in a version that cannot say how long it is without Content-Length, which is missing:
+    /// `body` is none, and the request is to be answered with 411 unless what answers it takes such requests.
     pub lacks_length: bool,
     /// The client lets the connection persist (RFC 9112 section 9.3).
     pub persistent: bool,
@@ -327,8 +328,8 @@ impl RequestHead {
         };
         let header_start = at;
         let header_limit = header_start + limits.header_bytes;
-        // No more is looked at than the largest section and its empty line, so that the verdict does not depend on how
-        // much was read at once.
+        // No more is looked at than the largest section and its empty line, so that the verdict does not
+        // depend on how much was read at once.
         let buffer = &buffer[..buffer.len().min(header_limit + 2)];
         let partial = if buffer.len() == header_limit + 2 {
             Err(RequestError::HeaderTooLarge)
@@ -540,8 +541,8 @@ const BAD_VERSION: RequestError = RequestError::Bad("the request line does not e
 
 /// Offset of the first byte that is not part of an empty line; `None` when there is none yet.
 fn skip_empty_lines(buffer: &[u8]) -> Result<Option<usize>, RequestError> {
-    // Four empty lines are more than any client in use sends; without a limit they would be a way to say nothing
-    // for ever.
+    // Four empty lines are more than any client in use sends; without a limit they would be a way to say
+    // nothing for ever.
     const MOST_EMPTY_LINES: usize = 4;
     let mut at = 0;
     loop {
@@ -581,7 +582,8 @@ fn could_become_version(sent: &[u8]) -> bool {
     })
 }
 
-/// One `name ":" OWS value OWS CRLF` (RFC 9112 section 5) and the offset after it; `None` when it is not whole.
+/// One `name ":" OWS value OWS CRLF` (RFC 9112 section 5) and the offset after it; `None` when it is not
+/// whole.
 #[inline]
 fn parse_field_line(buffer: &[u8], start: usize) -> Result<Option<(FieldLine, usize)>, RequestError> {
     let name_length = token_length(&buffer[start..]);
@@ -645,8 +647,8 @@ fn check_transfer_encoding(value: &[u8]) -> Result<(), RequestError> {
     }
 }
 
-/// How many bytes from the start can stand in a request target: no control byte, no space, no DEL. Bytes from 0x80
-/// are let through, since clients send raw UTF-8; what they mean is the path's matter.
+/// How many bytes from the start can stand in a request target: no control byte, no space, no DEL. Bytes from
+/// 0x80 are let through, since clients send raw UTF-8; what they mean is the path's matter.
 ///
 /// Eight bytes are looked at in one step.
 #[inline]

@@ -318,8 +318,8 @@ impl ResponseHead {
         Ok(Some(next))
     }
 
-    /// Where the next line begins, given where the text of a line ends; `None` where there must be more bytes.
-    /// `error` is for what is no line end at all.
+    /// Where the next line begins, given where the text of a line ends; `None` where there must be more
+    /// bytes. `error` is for what is no line end at all.
     #[inline]
     fn line_end(
         &self,

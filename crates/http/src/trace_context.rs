@@ -5,7 +5,8 @@
 //! version  trace id (16 bytes)         parent id (8)   flags
 //! ```
 //!
-//! A field that is not valid is as good as none, and `tracestate` means nothing without it (sections 2.2 and 3.3).
+//! A field that is not valid is as good as none, and `tracestate` means nothing without it (sections 2.2 and
+//! 3.3).
 
 /// The length of a value of version 00, and of what later versions begin with.
 const LENGTH: usize = 55;
@@ -67,8 +68,8 @@ impl<'a> TraceParent<'a> {
     }
 }
 
-/// The trace context among the fields of a request; `None` where there is none, where it is not valid, or where there
-/// are several.
+/// The trace context among the fields of a request; `None` where there is none, where it is not valid, or
+/// where there are several.
 pub fn from_fields<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Option<TraceParent<'a>> {
     let mut values =
         fields.filter(|(name, _)| name.eq_ignore_ascii_case(b"traceparent")).map(|(_, value)| value);
@@ -79,8 +80,8 @@ pub fn from_fields<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Op
     TraceParent::parse(first)
 }
 
-/// Whether a field of a request is handed on to a program or an origin. All are but those of a trace context that is
-/// not valid: whoever gets it would take it for one, or begin another trace than the next does.
+/// Whether a field of a request is handed on to a program or an origin. All are but those of a trace context
+/// that is not valid: whoever gets it would take it for one, or begin another trace than the next does.
 pub fn is_handed_on(name: &[u8], trace: Option<&TraceParent<'_>>) -> bool {
     trace.is_some()
         || !(name.eq_ignore_ascii_case(b"traceparent") || name.eq_ignore_ascii_case(b"tracestate"))

@@ -28,8 +28,8 @@ pub fn parse_qvalue(text: &[u8]) -> Option<u16> {
     (thousandths <= MOST_WANTED).then_some(thousandths)
 }
 
-/// Splits a list member that knows no parameter but its weight, such as `gzip;q=0.5`, into what is weighed and the
-/// weight. `None`: something else follows, or the weight is not one.
+/// Splits a list member that knows no parameter but its weight, such as `gzip;q=0.5`, into what is weighed
+/// and the weight. `None`: something else follows, or the weight is not one.
 pub fn split_weight(member: &[u8]) -> Option<(&[u8], u16)> {
     let Some(semicolon) = member.iter().position(|&byte| byte == b';') else {
         return Some((trim_optional_white_space(member), MOST_WANTED));

@@ -1,5 +1,5 @@
-//! The HTTP/2 engine against the client of the h2 crate, in memory: what one writes the other must read, whatever the
-//! windows, the frame sizes, the tables, and however the bytes are cut on the way.
+//! The HTTP/2 engine against the client of the h2 crate, in memory: what one writes the other must read,
+//! whatever the windows, the frame sizes, the tables, and however the bytes are cut on the way.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 

@@ -4,8 +4,9 @@
 //! taskset -c 0 target/release/examples/spawn_rate 1000 8 target/programs/cgi-bin/spice
 //! ```
 //!
-//! prints microseconds a program, to be held against `touchstone limit`, which starts the same program one at a time with
-//! posix_spawn. With `--resident 2GiB` worth of memory (third argument, MiB) and so many open files (fourth) the figure stays.
+//! prints microseconds a program, to be held against `touchstone limit`, which starts the same program one at
+//! a time with posix_spawn. With `--resident 2GiB` worth of memory (third argument, MiB) and so many open
+//! files (fourth) the figure stays.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,

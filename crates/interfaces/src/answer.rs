@@ -1,7 +1,7 @@
 //! An answer before it is written: status, fields, and a body made of parts that need not be in one place.
 //!
-//! Handlers make answers; the connection writes them, adds what belongs to the connection (Date, Connection, the framing)
-//! and leaves the body out for HEAD.
+//! Handlers make answers; the connection writes them, adds what belongs to the connection (Date, Connection,
+//! the framing) and leaves the body out for HEAD.
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -191,16 +191,16 @@ impl Answer {
         matches!(self.body.last(), Some(Part::Stream { .. }))
     }
 
-    /// Whether the connection is the handler's from now on: both bodies are bytes without any framing (RFC 9110 section
-    /// 15.2.2).
+    /// Whether the connection is the handler's from now on: both bodies are bytes without any framing (RFC
+    /// 9110 section 15.2.2).
     pub fn switches_protocols(&self) -> bool {
         self.status == 101
     }
 
     /// How the body's end is told to a client that understands chunks, or does not.
     pub fn framing(&self, is_head: bool, understands_chunks: bool) -> Framing {
-        // RFC 9110 section 8.6: no length in 204, and in 304 only if it is the 200's. An answer to HEAD without any body
-        // and length is one whose length is not known, which is not the same as 0.
+        // RFC 9110 section 8.6: no length in 204, and in 304 only if it is the 200's. An answer to HEAD
+        // without any body and length is one whose length is not known, which is not the same as 0.
         let is_unknown = is_head && self.body.is_empty() && self.declared_length.is_none();
         match (self.status, self.body_length()) {
             (101 | 204 | 304, _) => Framing::None,
@@ -211,7 +211,8 @@ impl Answer {
         }
     }
 
-    /// The value of `Content-Length`: what was declared, otherwise the length of the body; `None` where neither is known.
+    /// The value of `Content-Length`: what was declared, otherwise the length of the body; `None` where
+    /// neither is known.
     pub fn content_length(&self, framing: Framing) -> Option<u64> {
         let of_body = match framing {
             Framing::Length(length) => Some(length),

@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-/// So many wait at most, which are all that an origin may send; more are left out, as a client may do with all of them.
+/// So many wait at most, which are all that an origin may send; more are left out, as a client may do with
+/// all of them.
 const MOST_WAITING: usize = 32;
 
 /// Interim responses that have not been sent yet. Whoever drives the handler looks here each time that it has

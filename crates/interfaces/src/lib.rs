@@ -1,9 +1,9 @@
 //! Ways to call a program from the server.
 //!
-//! An [`Interface`](handler::Interface) is what one configuration says of a program, shared by all cores; each core makes
-//! its [`Handler`](handler::Handler) of it, which turns a [`Request`](request::Request) into an [`Answer`](answer::Answer).
-//! Bodies stream both ways through a [`pipe`], so that whoever is slower sets the pace, and whoever leaves is noticed by
-//! the other.
+//! An [`Interface`](handler::Interface) is what one configuration says of a program, shared by all cores;
+//! each core makes its [`Handler`](handler::Handler) of it, which turns a [`Request`](request::Request) into
+//! an [`Answer`](answer::Answer). Bodies stream both ways through a [`pipe`], so that whoever is slower sets
+//! the pace, and whoever leaves is noticed by the other.
 //!
 //! | module | |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! Processes that the server starts end with it, however that ends: one that stayed would hold sockets and pipes of a
-//! server that is no more.
+//! Processes that the server starts end with it, however that ends: one that stayed would hold sockets and
+//! pipes of a server that is no more.
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -7,8 +7,8 @@ use std::process::Command;
 
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
-/// Has the kernel send this signal to the process that the command starts, as soon as the thread that starts it has ended:
-/// so that should be one that lasts.
+/// Has the kernel send this signal to the process that the command starts, as soon as the thread that starts
+/// it has ended: so that should be one that lasts.
 pub fn leave_no_orphan(command: &mut Command, signal: Signal) {
     let server = getpid();
     let bind = move || {
@@ -16,8 +16,8 @@ pub fn leave_no_orphan(command: &mut Command, signal: Signal) {
         // The server may have ended before that; then nothing would be sent.
         if getppid() == Some(server) { Ok(()) } else { Err(io::Error::other("the server has ended")) }
     };
-    // SAFETY: between fork and exec it only makes system calls; it takes no lock, and allocates only where it fails in a
-    // process that ends next.
+    // SAFETY: between fork and exec it only makes system calls; it takes no lock, and allocates only where it
+    // fails in a process that ends next.
     unsafe {
         command.pre_exec(bind);
     }

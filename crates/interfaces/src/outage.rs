@@ -1,7 +1,7 @@
 //! Whether an origin or a backend has failed so often in a row that the log need not say it each time.
 //!
-//! A failure between answers is worth a line of its own, with its request. One that every request meets is not: a server
-//! that is down would fill the log.
+//! A failure between answers is worth a line of its own, with its request. One that every request meets is
+//! not: a server that is down would fill the log.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 

@@ -1,8 +1,9 @@
 //! A body on its way from one part of a core to another: from the connection to a handler, or back.
 //!
-//! It holds at most so many bytes; who sends more waits. It never leaves its core, so nothing is locked. Either end notices
-//! when the other is dropped: a handler whose client has left sees its [`Receiver`] fail or its [`Sender`] refuse, and a
-//! connection whose handler was dropped in the middle of a body sees an error instead of an end.
+//! It holds at most so many bytes; who sends more waits. It never leaves its core, so nothing is locked.
+//! Either end notices when the other is dropped: a handler whose client has left sees its [`Receiver`] fail
+//! or its [`Sender`] refuse, and a connection whose handler was dropped in the middle of a body sees an error
+//! instead of an end.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -92,7 +93,8 @@ impl Sender {
         Poll::Pending
     }
 
-    /// Ready when the receiver waits for a piece and there is none; so a client is asked for no body that nobody reads.
+    /// Ready when the receiver waits for a piece and there is none; so a client is asked for no body that
+    /// nobody reads.
     pub fn poll_wanted(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Gone>> {
         let shared = &mut *self.shared.borrow_mut();
         if shared.receiver_is_gone {
@@ -129,7 +131,8 @@ impl Sender {
         self.end(End::Finished);
     }
 
-    /// Says that what was sent is all but for trailers (RFC 9110 section 6.5): field lines, each with its CRLF.
+    /// Says that what was sent is all but for trailers (RFC 9110 section 6.5): field lines, each with its
+    /// CRLF.
     pub fn finish_with_trailers(self, trailers: Vec<u8>) {
         self.shared.borrow_mut().trailers = trailers;
         self.end(End::Finished);
@@ -197,8 +200,8 @@ impl Receiver {
         Receiver { source: Source::Whole(body) }
     }
 
-    /// Says that the body is a stream of messages, which may go on for as long as both ends like: it has no greatest length,
-    /// and may pause.
+    /// Says that the body is a stream of messages, which may go on for as long as both ends like: it has no
+    /// greatest length, and may pause.
     pub fn lift_limit(&self) {
         if let Source::Pipe(shared) = &self.source {
             let shared = &mut *shared.borrow_mut();

@@ -1,8 +1,8 @@
 //! A request as handlers get it: one form, whichever version of HTTP it came in.
 //!
-//! The head is that of HTTP/1. Requests of HTTP/2 and HTTP/3 are written out as such before a handler is called, with
-//! `Host` for `:authority`, and `Transfer-Encoding: chunked` where a body has no known length; so handlers, routes and
-//! logs look at one thing.
+//! The head is that of HTTP/1. Requests of HTTP/2 and HTTP/3 are written out as such before a handler is
+//! called, with `Host` for `:authority`, and `Transfer-Encoding: chunked` where a body has no known length;
+//! so handlers, routes and logs look at one thing.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::{Deref, DerefMut};
@@ -102,7 +102,8 @@ impl ReceivedHead {
         self.head.fields.iter().map(|line| (line.name.of(&self.buffer), line.value.of(&self.buffer)))
     }
 
-    /// The same head with another path in place of `path`, which is part of it; `None` where that would be no head.
+    /// The same head with another path in place of `path`, which is part of it; `None` where that would be no
+    /// head.
     pub fn with_path(&self, path: &[u8], written: &[u8]) -> Option<ReceivedHead> {
         let begin = path.as_ptr().addr().checked_sub(self.buffer.as_ptr().addr())?;
         let (before, behind) = (self.buffer.get(..begin)?, self.buffer.get(begin + path.len()..)?);
@@ -110,7 +111,8 @@ impl ReceivedHead {
         ReceivedHead::parse_own(buffer)
     }
 
-    /// The same head with other fields: those whose names are to stay, and one more. `None` where that would be no head.
+    /// The same head with other fields: those whose names are to stay, and one more. `None` where that would
+    /// be no head.
     pub fn with_fields(
         &self,
         stays: impl Fn(&[u8]) -> bool,
@@ -177,10 +179,12 @@ pub struct RequestDetails {
     pub received: Rc<ReceivedHead>,
     /// The version of HTTP that the client speaks.
     pub protocol: Protocol,
-    /// The path in its normal form, which rules judge: decoded, without dot segments and repeated slashes; an escaped
-    /// slash is a zero byte, which only interfaces get that [take escapes](crate::handler::Interface::takes_escapes).
+    /// The path in its normal form, which rules judge: decoded, without dot segments and repeated slashes; an
+    /// escaped slash is a zero byte, which only interfaces get that [take
+    /// escapes](crate::handler::Interface::takes_escapes).
     pub path: Bytes,
-    /// The same written anew, which is what others are asked for; where `path` is empty, the path as it was sent.
+    /// The same written anew, which is what others are asked for; where `path` is empty, the path as it was
+    /// sent.
     pub path_as_sent: Bytes,
     /// The query as it was sent, without its question mark.
     pub query: Option<Bytes>,
@@ -325,9 +329,9 @@ impl Request {
         text
     }
 
-    /// A request of the server's own, for the sake of this one: GET of a path and query, by the same client, without a body
-    /// and without what was meant for this request alone (conditions, ranges, what frames the body). `None` where the
-    /// target is no path, leads above the root, or there have been too many.
+    /// A request of the server's own, for the sake of this one: GET of a path and query, by the same client,
+    /// without a body and without what was meant for this request alone (conditions, ranges, what frames the
+    /// body). `None` where the target is no path, leads above the root, or there have been too many.
     pub fn derive(&self, target: &[u8]) -> Option<Request> {
         let is_text = |&byte: &u8| byte > b' ' && byte != 0x7f;
         if self.depth >= MOST_DERIVED || !target.starts_with(b"/") || !target.iter().all(is_text) {

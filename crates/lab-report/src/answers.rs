@@ -1,9 +1,9 @@
-//! The five questions that a result is read for: which server, which interface, how many users, what breaks first, what to
-//! change first. Each has an answer of a few words and the figures that it rests on; where the result does not tell, the
-//! answer says so and what to measure.
+//! The five questions that a result is read for: which server, which interface, how many users, what breaks
+//! first, what to change first. Each has an answer of a few words and the figures that it rests on; where the
+//! result does not tell, the answer says so and what to measure.
 //!
-//! They stand on the first screen of the report and at the end of a run. Accelerated systems are no rivals of the servers:
-//! what they gain is an answer to what to change.
+//! They stand on the first screen of the report and at the end of a run. Accelerated systems are no rivals of
+//! the servers: what they gain is an answer to what to change.
 
 use crate::planning::Plan;
 use crate::planning::users;

@@ -39,8 +39,9 @@ fn nothing(system: &SystemResult) -> String {
     }
 }
 
-/// The SPICE measures, ready to be printed: a block an interface, a row a system, and what the reports had for it. Efficiencies
-/// by rate and by latency stand in one cell. Empty where the suite compares no interfaces.
+/// The SPICE measures, ready to be printed: a block an interface, a row a system, and what the reports had
+/// for it. Efficiencies by rate and by latency stand in one cell. Empty where the suite compares no
+/// interfaces.
 pub fn spice(result: &ResultFile) -> String {
     let rows = spice::rows(result);
     let mut text = String::new();

@@ -1,7 +1,8 @@
-//! Which processors the system under test gets and which the load engine: never the same ones where there are two.
+//! Which processors the system under test gets and which the load engine: never the same ones where there are
+//! two.
 //!
-//! The processors that this process may use are split: the first half for the system under test, the rest for the
-//! load engine and the monitor. Both can be stated instead.
+//! The processors that this process may use are split: the first half for the system under test, the rest for
+//! the load engine and the monitor. Both can be stated instead.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io;
@@ -116,7 +117,8 @@ fn split(allowed: &[usize], wishes: &Wishes) -> Result<Placement, String> {
     Ok(Placement { system, load })
 }
 
-/// The system's processors: the first of those that the load engine did not ask for, half of all unless wished.
+/// The system's processors: the first of those that the load engine did not ask for, half of all unless
+/// wished.
 fn choose_system(allowed: &[usize], load: &[usize], wished: Option<usize>) -> Result<Vec<usize>, String> {
     if wished == Some(0) || wished.is_some_and(|count| count > allowed.len()) {
         return Err(format!("--cores must be from 1 to {}, the processors of this process", allowed.len()));

@@ -1,5 +1,5 @@
-//! One request, one answer, one connection: how the laboratory asks a system under test whether it is ready and
-//! whether it serves what the workload expects, before anything is measured.
+//! One request, one answer, one connection: how the laboratory asks a system under test whether it is ready
+//! and whether it serves what the workload expects, before anything is measured.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,8 +13,9 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 pub(crate) struct Answer {
     /// The status code.
     pub(crate) status: u16,
-    /// Whether a cache on the way says that it had the answer: by `Cache-Status` (RFC 9211), or by an `Age` of a second or more,
-    /// which every cache must state of what it kept (RFC 9111 section 4), and some state of all as 0.
+    /// Whether a cache on the way says that it had the answer: by `Cache-Status` (RFC 9211), or by an `Age`
+    /// of a second or more, which every cache must state of what it kept (RFC 9111 section 4), and some state
+    /// of all as 0.
     pub(crate) hit: bool,
     /// The body, without any transfer coding.
     pub(crate) body: Vec<u8>,

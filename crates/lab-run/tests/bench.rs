@@ -1,4 +1,5 @@
-//! Whole bench runs against a small server of the tests' own: this very executable, started again as [`tiny_server`].
+//! Whole bench runs against a small server of the tests' own: this very executable, started again as
+//! [`tiny_server`].
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 #![allow(clippy::print_stderr, reason = "what was measured is printed")]
 

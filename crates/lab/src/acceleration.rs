@@ -1,5 +1,6 @@
-//! What an accelerator makes of its origin, in the style of report 004: how many times faster the same origin is with it than
-//! alone in the same run (Table 5), each at its own peak, and what is left for the origin to do.
+//! What an accelerator makes of its origin, in the style of report 004: how many times faster the same origin
+//! is with it than alone in the same run (Table 5), each at its own peak, and what is left for the origin to
+//! do.
 
 use crate::figures::{percent, significant};
 use crate::peaks::{peak, rate_is_the_servers};
@@ -27,7 +28,8 @@ pub struct Factors {
     pub throughput: f64,
 }
 
-/// The factors that report 004 prints for a kind of load: by rate and by throughput, for each of its accelerators.
+/// The factors that report 004 prints for a kind of load: by rate and by throughput, for each of its
+/// accelerators.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reported {
     /// The accelerator's machine.
@@ -83,7 +85,8 @@ impl<'a> Acceleration<'a> {
         Pair { interface: None, accelerated, alone }.factors()
     }
 
-    /// The peaks of each interface that both were measured with; one pair without an interface where the suite compares none.
+    /// The peaks of each interface that both were measured with; one pair without an interface where the
+    /// suite compares none.
     pub fn pairs(&self, result: &'a ResultFile) -> Vec<Pair<'a>> {
         let Some(alone) = self.alone else { return Vec::new() };
         let alone = series::of_system(result, alone);
@@ -102,8 +105,8 @@ impl<'a> Acceleration<'a> {
         self.origin.mixes.iter().find(|mix| mix.mix == peak.name && mix.run == peak.run)
     }
 
-    /// The share of requests that would be answered from what is stored: of each class what was found stored, by its weight.
-    /// Absent where the suite compares interfaces, which have no weights.
+    /// The share of requests that would be answered from what is stored: of each class what was found stored,
+    /// by its weight. Absent where the suite compares interfaces, which have no weights.
     pub fn hit_share(&self, result: &ResultFile) -> Option<f64> {
         if result.suite.classes.is_empty() {
             return None;

@@ -26,7 +26,8 @@ pub const FILES: &str = "files";
 pub const TLS: &str = "tls";
 /// HTTP/2 on that port.
 pub const HTTP2: &str = "http_two";
-/// What no system that is started here has: a suite's own requests, which only a server of the user's can answer.
+/// What no system that is started here has: a suite's own requests, which only a server of the user's can
+/// answer.
 pub const OWN_REQUESTS: &str = "own_requests";
 
 /// The programs that an interface may name, which the laboratory can build.

@@ -1,8 +1,8 @@
-//! Whether two systems differ, from mixes that both were measured with: two systems of one result, or the same mixes of
-//! two results.
+//! Whether two systems differ, from mixes that both were measured with: two systems of one result, or the
+//! same mixes of two results.
 //!
-//! Each mix that both completed is a pair. Its ratio is that of the rates and, where both were watched, that of the
-//! processor time of a request, which moves least from run to run. What is said of them is
+//! Each mix that both completed is a pair. Its ratio is that of the rates and, where both were watched, that
+//! of the processor time of a request, which moves least from run to run. What is said of them is
 //! [`crate::statistics::paired`]'s: an interval, the noise floor where one is given, and a conclusion.
 
 use crate::result::{Compared, Figure, MixResult, ResultFile};
@@ -33,7 +33,8 @@ pub fn sides<'a>(label: &str, result: &'a ResultFile) -> Vec<Side<'a>> {
     series::of(result).into_iter().filter(|series| !series.system.is_limit).map(side).collect()
 }
 
-/// The pairs of a figure: mixes of the same name, interface and turn that both sides completed, in their order.
+/// The pairs of a figure: mixes of the same name, interface and turn that both sides completed, in their
+/// order.
 fn pairs(first: &Side<'_>, second: &Side<'_>, figure: Figure) -> Vec<(f64, f64)> {
     let mut used = vec![false; second.mixes.len()];
     let mut pairs = Vec::new();
@@ -70,8 +71,8 @@ pub fn compare(
     [Figure::Rate, Figure::ProcessorTime].into_iter().filter_map(of).collect()
 }
 
-/// The systems of one result with each other, interface by interface; of more than `each_max` systems, each with the first.
-/// A system that took part twice gives the noise floor of what it is compared with.
+/// The systems of one result with each other, interface by interface; of more than `each_max` systems, each
+/// with the first. A system that took part twice gives the noise floor of what it is compared with.
 pub fn of_result(result: &ResultFile, seed: u64, each_max: usize) -> Vec<Compared> {
     let sides = sides("", result);
     let systems = result.systems.iter().filter(|system| !system.is_limit).count();
@@ -87,7 +88,8 @@ pub fn of_result(result: &ResultFile, seed: u64, each_max: usize) -> Vec<Compare
     found
 }
 
-/// What gives the noise floor of two sides: a system of them that took part twice. Of a system beside itself there is none.
+/// What gives the noise floor of two sides: a system of them that took part twice. Of a system beside itself
+/// there is none.
 pub fn noise_of<'s, 'a>(
     sides: &'s [Side<'a>],
     first: &Side<'_>,

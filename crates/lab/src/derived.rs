@@ -1,10 +1,12 @@
-//! What is made of a result's mixes when the run has come to its end: the SPICE measures, the runs of each load taken together,
-//! peaks, comparisons and speedups. Whoever has the mixes can make all of it again, and `touchstone verify` does.
+//! What is made of a result's mixes when the run has come to its end: the SPICE measures, the runs of each
+//! load taken together, peaks, comparisons and speedups. Whoever has the mixes can make all of it again, and
+//! `touchstone verify` does.
 
 use crate::result::ResultFile;
 use crate::{compare, loads, speedup, spice};
 
-/// Comparisons of more systems than this, each with each, would be more than anybody reads; then each is compared with the first.
+/// Comparisons of more systems than this, each with each, would be more than anybody reads; then each is
+/// compared with the first.
 const COMPARED_EACH_MAX: usize = 6;
 
 /// Makes it, in the place of what is there.

@@ -18,8 +18,8 @@ pub struct Second {
     pub errors: u64,
 }
 
-/// The seconds that lie wholly between the two moments. Of a machine that both share, softirqs, pressure and the network are
-/// no sign of the engine's alone, and are left out.
+/// The seconds that lie wholly between the two moments. Of a machine that both share, softirqs, pressure and
+/// the network are no sign of the engine's alone, and are left out.
 pub fn of(
     seconds: impl Iterator<Item = Second>,
     window_s: (f64, f64),

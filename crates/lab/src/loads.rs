@@ -1,8 +1,10 @@
-//! The runs of a load taken together: medians with their intervals, and from them the peak and the useful peak.
+//! The runs of a load taken together: medians with their intervals, and from them the peak and the useful
+//! peak.
 //!
-//! A load is a mix of one interface on one system, and was run once or several times. Medians are of the runs, never of the
-//! best; the run with the median rate stands for the load wherever a single run's figures are shown, so that what is shown
-//! together was measured together. All of it is computed from the mixes of the result alone.
+//! A load is a mix of one interface on one system, and was run once or several times. Medians are of the
+//! runs, never of the best; the run with the median rate stands for the load wherever a single run's figures
+//! are shown, so that what is shown together was measured together. All of it is computed from the mixes of
+//! the result alone.
 
 use crate::result::{LoadResult, MixResult, PeakLoad, PeakResult, RunsFigure};
 use crate::saturation::engine_sign;
@@ -147,7 +149,8 @@ fn run_of(mix: &MixResult, pinned: &[usize]) -> Run {
     }
 }
 
-/// The useful peak of some mixes of one interface of a system on the `pinned` processors; `None` where none was measured whole.
+/// The useful peak of some mixes of one interface of a system on the `pinned` processors; `None` where none
+/// was measured whole.
 pub fn useful_peak<'a>(
     mixes: impl Iterator<Item = &'a MixResult>,
     pinned: &[usize],

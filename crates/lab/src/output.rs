@@ -1,5 +1,6 @@
-//! The result directory: `result.json`, the raw histograms (`latency.hlog`), the time line (`timeline.csv`), every
-//! virtual client (`clients.csv`), everything that was measured (`raw.jsonl`), and below `systems/` the configuration and the output of each system under test.
+//! The result directory: `result.json`, the raw histograms (`latency.hlog`), the time line (`timeline.csv`),
+//! every virtual client (`clients.csv`), everything that was measured (`raw.jsonl`), and below `systems/` the
+//! configuration and the output of each system under test.
 //!
 //! Every file is written beside its place and then renamed into it, so that a reader never finds half a file.
 
@@ -28,7 +29,8 @@ pub struct ResultDirectory {
 /// One mix's latency histogram, with where it belongs.
 #[derive(Debug, Clone)]
 pub struct LoggedHistogram {
-    /// The system's name and the mix's, for example `nginx/16_clients`; between them the interface's, where there are several.
+    /// The system's name and the mix's, for example `nginx/16_clients`; between them the interface's, where
+    /// there are several.
     pub tag: String,
     /// When the counted window began.
     pub window_start: SystemTime,
@@ -199,9 +201,9 @@ fn csv_number(number: Option<f64>) -> String {
     number.map(|number| format!("{number:.3}")).unwrap_or_default()
 }
 
-/// The interval log of HdrHistogram, one line a run of a mix, tagged `system/mix` or `system/interface/mix`, from the second run on
-/// with `/run2` and so on; values are nanoseconds, and the
-/// column of the greatest value is in milliseconds.
+/// The interval log of HdrHistogram, one line a run of a mix, tagged `system/mix` or `system/interface/mix`,
+/// from the second run on with `/run2` and so on; values are nanoseconds, and the column of the greatest
+/// value is in milliseconds.
 fn interval_log(result: &ResultFile, histograms: &[LoggedHistogram]) -> io::Result<Vec<u8>> {
     let mut log = Vec::new();
     let mut serializer = V2DeflateSerializer::new();

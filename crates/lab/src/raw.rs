@@ -1,8 +1,9 @@
-//! The raw data of a run: what the load engine counted and the monitor read, before any figure was made of it.
+//! The raw data of a run: what the load engine counted and the monitor read, before any figure was made of
+//! it.
 //!
-//! `raw.jsonl` in the result directory has a line a mix: counts, histograms in HdrHistogram's V2 form (deflated, base64),
-//! every client, every second, and every snapshot of the monitor. From it each figure of `result.json` can be computed
-//! again by anybody, and `touchstone verify` does.
+//! `raw.jsonl` in the result directory has a line a mix: counts, histograms in HdrHistogram's V2 form
+//! (deflated, base64), every client, every second, and every snapshot of the monitor. From it each figure of
+//! `result.json` can be computed again by anybody, and `touchstone verify` does.
 
 use crate::recording::Recording;
 use crate::regular_file;
@@ -23,7 +24,8 @@ use touchstone_load::{ClassOutcome, Outcome, Saturation};
 pub const FILE_NAME: &str = "raw.jsonl";
 /// The version of its lines; a reader refuses a higher one.
 ///
-/// Version 2 has the labels of the mix as well ([`RawLabels`]), so that they cannot be swapped between mixes unseen.
+/// Version 2 has the labels of the mix as well ([`RawLabels`]), so that they cannot be swapped between mixes
+/// unseen.
 pub const VERSION: u32 = 2;
 /// The longest line that is read, bytes: a mix of ten thousand clients has about 20 MB.
 const LINE_BYTES_MAX: u64 = 256 * 1024 * 1024;

@@ -11,7 +11,8 @@ use crate::result::{ResultFile, SCHEMA_VERSION};
 
 /// The name of the result's file in its directory.
 const FILE_NAME: &str = "result.json";
-/// The largest file that is read, bytes. A result of a thousand mixes with a thousand clients each has about 200 MB.
+/// The largest file that is read, bytes. A result of a thousand mixes with a thousand clients each has about
+/// 200 MB.
 const BYTES_MAX: u64 = 512 * 1024 * 1024;
 
 /// Why a result could not be read.
@@ -73,7 +74,8 @@ impl std::error::Error for ReadError {
 pub fn read(path: &Path) -> Result<(ResultFile, PathBuf), ReadError> {
     let file = if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() };
     let text = contents(&file)?;
-    // The version first: a newer file may differ anywhere else, and the reader should be told so and not where.
+    // The version first: a newer file may differ anywhere else, and the reader should be told so and not
+    // where.
     let version: Version =
         serde_json::from_slice(&text).map_err(|error| ReadError::Corrupt(file.clone(), error))?;
     if version.schema_version > u64::from(SCHEMA_VERSION) {

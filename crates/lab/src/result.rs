@@ -1,5 +1,6 @@
-//! The result of a bench run: one versioned JSON file (`result.json`) that holds every figure, the configuration
-//! of both sides and the machine's facts. The report, the tables and every later comparison are made from it.
+//! The result of a bench run: one versioned JSON file (`result.json`) that holds every figure, the
+//! configuration of both sides and the machine's facts. The report, the tables and every later comparison are
+//! made from it.
 //!
 //! Units stand in the names. A figure that was not measured is absent (`null`), never zero.
 //! Beside it in the result directory lie the raw histograms (`latency.hlog`), the time line (`timeline.csv`)
@@ -37,9 +38,11 @@ pub struct ResultFile {
     pub method: MethodRecord,
     /// Where it was run.
     pub machine: MachineFacts,
-    /// The systems under test, in the order in which they were named; the limit, where measured, is one of them.
+    /// The systems under test, in the order in which they were named; the limit, where measured, is one of
+    /// them.
     pub systems: Vec<SystemResult>,
-    /// The SPICE measures, a row for each interface of each system; empty where the suite compares no interfaces.
+    /// The SPICE measures, a row for each interface of each system; empty where the suite compares no
+    /// interfaces.
     #[serde(default)]
     pub spice: Vec<SpiceRow>,
     /// Whether the systems differ, each pair by each figure; empty until the run has come to its end.
@@ -76,10 +79,11 @@ pub struct ToolFacts {
 /// How a suite was measured.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, PartialEq)]
 pub struct MethodRecord {
-    /// How often each mix was run on each system, in blocks: within a block every system has its turn with every mix.
+    /// How often each mix was run on each system, in blocks: within a block every system has its turn with
+    /// every mix.
     pub runs: u64,
-    /// For so long each system was loaded before the first mix, with everything that was asked of it afterwards; nothing of that
-    /// was counted. Seconds.
+    /// For so long each system was loaded before the first mix, with everything that was asked of it
+    /// afterwards; nothing of that was counted. Seconds.
     #[serde(default)]
     pub warm_up_s: f64,
     /// What a load must fulfil to be useful.
@@ -105,8 +109,8 @@ pub struct SuiteRecord {
     pub quick: bool,
     /// The classes of the workload with their weights.
     pub classes: Vec<ClassRecord>,
-    /// The interfaces that were measured in turn, the first being what the others are held against; empty where the suite has one
-    /// workload for all.
+    /// The interfaces that were measured in turn, the first being what the others are held against; empty
+    /// where the suite has one workload for all.
     #[serde(default)]
     pub interfaces: Vec<InterfaceRecord>,
     /// The weighted mean of the body length, bytes.
@@ -193,8 +197,8 @@ impl ClassRecord {
             .map_or(self.files as f64 * self.file_bytes as f64, |sizes| sizes.tree_bytes as f64)
     }
 
-    /// What one of its requests adds, on average, to the variance of the body length around a mean. What is on a page comes
-    /// together, so that its difference from the mean does, too.
+    /// What one of its requests adds, on average, to the variance of the body length around a mean. What is
+    /// on a page comes together, so that its difference from the mean does, too.
     pub fn variance_around(&self, mean_bytes: f64) -> f64 {
         let between = (self.mean_bytes() - mean_bytes).powi(2);
         if self.page_requests > 1 {
@@ -205,8 +209,8 @@ impl ClassRecord {
 }
 
 impl SuiteRecord {
-    /// What a client thinks for each request of a mix, on average, seconds: before each choice the mix's think time, and within a
-    /// session its own. On a page nobody thinks.
+    /// What a client thinks for each request of a mix, on average, seconds: before each choice the mix's
+    /// think time, and within a session its own. On a page nobody thinks.
     pub fn think_s_per_request(&self, mix: &MixResult) -> f64 {
         if self.classes.is_empty() || !self.interfaces.is_empty() {
             return mix.think_time_s;
@@ -218,12 +222,13 @@ impl SuiteRecord {
         self.classes.iter().map(of_class).sum()
     }
 
-    /// How far clients, rate and latency of a mix may be from Little's law, as a share, when every figure is right.
+    /// How far clients, rate and latency of a mix may be from Little's law, as a share, when every figure is
+    /// right.
     ///
-    /// At an edge of the window every client may have a request under way, and its latency counts whole in the
-    /// window in which it ends: with the longest latency L in a window W that moves the sum by L / W at most. Where
-    /// clients think, it is chance how many of them do in the window: four standard errors, with exponential think
-    /// times, which vary more than all others that a suite has.
+    /// At an edge of the window every client may have a request under way, and its latency counts whole in
+    /// the window in which it ends: with the longest latency L in a window W that moves the sum by L / W at
+    /// most. Where clients think, it is chance how many of them do in the window: four standard errors, with
+    /// exponential think times, which vary more than all others that a suite has.
     pub fn littles_law_tolerance(&self, mix: &MixResult) -> f64 {
         const COUNTING: f64 = 0.03;
         const STANDARD_ERRORS: f64 = 4.0;
@@ -233,7 +238,8 @@ impl SuiteRecord {
         if think_s <= 0.0 || mix.requests == 0 {
             return exact;
         }
-        // Of one choice: how many requests follow from it, its think times, and the square of those on average.
+        // Of one choice: how many requests follow from it, its think times, and the square of those on
+        // average.
         let (mut choices, mut mean_s, mut square_s2) = (0.0, 0.0, 0.0);
         for class in &self.classes {
             let of_class = class.weight_percent / 100.0 / class.page_requests.max(1) as f64;
@@ -305,7 +311,8 @@ pub struct SpiceRow {
     pub latency_us: f64,
     /// Virtual clients at the peak.
     pub clients: u64,
-    /// The efficiencies with the interface at its peak and the static file at its own, as the report of 2000 has them.
+    /// The efficiencies with the interface at its peak and the static file at its own, as the report of 2000
+    /// has them.
     pub at_own_peak: Option<SpiceEfficiency>,
     /// The efficiencies with as many clients for both: the most that both were measured with.
     pub at_equal_load: Option<SpiceEfficiency>,
@@ -393,16 +400,18 @@ pub struct SystemResult {
     pub machine: Option<MachineFacts>,
     /// Its configuration files, byte for byte.
     pub configuration: Vec<ConfigurationFile>,
-    /// One row a mix and run, in the order in which they were measured; a row a mix, interface and run where the suite compares
-    /// interfaces.
+    /// One row a mix and run, in the order in which they were measured; a row a mix, interface and run where
+    /// the suite compares interfaces.
     pub mixes: Vec<MixResult>,
     /// Every load with its runs taken together, in the order of the suite; computed from the mixes.
     #[serde(default)]
     pub loads: Vec<LoadResult>,
-    /// The peak and the useful peak of each interface (of the one workload, where there are none); computed from the mixes.
+    /// The peak and the useful peak of each interface (of the one workload, where there are none); computed
+    /// from the mixes.
     #[serde(default)]
     pub peaks: Vec<PeakResult>,
-    /// What was tried to find the loads that were then measured; empty where the suite or the caller named them.
+    /// What was tried to find the loads that were then measured; empty where the suite or the caller named
+    /// them.
     #[serde(default)]
     pub search: Vec<SearchTrial>,
     /// The interfaces of the suite that were not measured on it, with the reason.
@@ -428,7 +437,8 @@ pub struct OriginResult {
     pub hits: Vec<ClassHits>,
 }
 
-/// An origin's processor time in a mix, ramps included. Programs whose time the kernel adds to no process are left out.
+/// An origin's processor time in a mix, ramps included. Programs whose time the kernel adds to no process are
+/// left out.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
 pub struct OriginUse {
     /// The mix's name.
@@ -566,7 +576,8 @@ impl HandshakeRecord {
 /// The load machines of a mix.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
 pub struct FleetUse {
-    /// From the first agent's start to the last one's, as each saw it against the moment that was agreed upon, microseconds.
+    /// From the first agent's start to the last one's, as each saw it against the moment that was agreed
+    /// upon, microseconds.
     pub start_spread_us: f64,
     /// What controller and agents said to each other, bytes a second of the mix, both ways together.
     pub control_bytes_per_second: f64,
@@ -621,7 +632,8 @@ pub struct LoadResult {
     pub clients: u64,
     /// Runs that were measured whole.
     pub runs: u64,
-    /// The place, among the system's mixes, of the run with the median rate: it stands for the load in tables and curves.
+    /// The place, among the system's mixes, of the run with the median rate: it stands for the load in tables
+    /// and curves.
     pub median_row: u64,
     /// Valid answers a second.
     pub requests_per_second: RunsFigure,
@@ -787,7 +799,8 @@ pub struct ClassFigures {
     pub pages: u64,
     /// Latency of the valid answers, microseconds.
     pub response_us: Values,
-    /// From connect to connected, microseconds; without values where connections are for requests of several classes.
+    /// From connect to connected, microseconds; without values where connections are for requests of several
+    /// classes.
     pub connect_us: Values,
     /// Bytes of a valid answer, head included.
     pub answer_bytes: Values,
@@ -858,8 +871,8 @@ pub struct ProcessUse {
     pub system_s: f64,
     /// Processor time for each valid answer, microseconds.
     pub cpu_us_per_request: f64,
-    /// True where the processor time is the time that its processors were busy, and not that of its processes: programs whose
-    /// processor time the kernel adds to no process are counted so.
+    /// True where the processor time is the time that its processors were busy, and not that of its
+    /// processes: programs whose processor time the kernel adds to no process are counted so.
     #[serde(default)]
     pub of_processors: bool,
     /// Share of the processors that it was given (or of one, if not pinned), 0 to 1.

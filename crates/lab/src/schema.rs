@@ -1,4 +1,5 @@
-//! `docs/result.schema.json` describes what [`crate::result`] writes: a sample result must fit it, name by name.
+//! `docs/result.schema.json` describes what [`crate::result`] writes: a sample result must fit it, name by
+//! name.
 
 use serde_json::{Map, Value};
 

@@ -1,6 +1,8 @@
-//! Speedup over processors: the same system on one and on several, as the reports' tables of one and two processors have it.
+//! Speedup over processors: the same system on one and on several, as the reports' tables of one and two
+//! processors have it.
 //!
-//! A system that is measured on several numbers of processors takes part once for each, named `nginx@1p` and `nginx@2p`.
+//! A system that is measured on several numbers of processors takes part once for each, named `nginx@1p` and
+//! `nginx@2p`.
 
 use crate::figures::{count, percent, rate, significant};
 use crate::result::{PeakResult, ResultFile, SpeedupRow, SystemResult};
@@ -16,7 +18,8 @@ fn own_name(name: &str) -> Option<(&str, u64)> {
     Some((own, suffix.strip_suffix('p')?.parse().ok()?))
 }
 
-/// Every system on more processors beside itself on the fewest, for each interface that both were measured with.
+/// Every system on more processors beside itself on the fewest, for each interface that both were measured
+/// with.
 pub fn rows(result: &ResultFile) -> Vec<SpeedupRow> {
     let sized: Vec<(&str, u64, &SystemResult)> = result
         .systems

@@ -1,10 +1,11 @@
 //! SPICE (Server-side Programming Interface Call Efficiency): what an interface costs beyond a static file.
 //!
-//! The measures are those of Mindcraft's report of 2000 on iPlanet Web Server 4.0: the SPICE request rate and the SPICE latency are
-//! those at an interface's peak; the efficiencies are their ratios to a static file's, `SPICE request efficiency = SPICE request
-//! rate / static request rate` and `SPICE latency efficiency = static latency / SPICE latency`. The report takes each at its own
-//! peak, where the numbers of clients differ, so that latency efficiencies above 100 % come about. So the same is given at
-//! equal load, and a third form needs no rate at all: the processor time of a request.
+//! The measures are those of Mindcraft's report of 2000 on iPlanet Web Server 4.0: the SPICE request rate and
+//! the SPICE latency are those at an interface's peak; the efficiencies are their ratios to a static file's,
+//! `SPICE request efficiency = SPICE request rate / static request rate` and `SPICE latency efficiency =
+//! static latency / SPICE latency`. The report takes each at its own peak, where the numbers of clients
+//! differ, so that latency efficiencies above 100 % come about. So the same is given at equal load, and a
+//! third form needs no rate at all: the processor time of a request.
 
 use crate::figures::{clients, list, percent, significant};
 use crate::peaks::rate_is_the_servers;
@@ -15,8 +16,8 @@ use crate::result::{
 use crate::series::{self, Series};
 use crate::standing::{Server, Shown, Standing};
 
-/// The measures of every interface of every system: by interface in the order of the suite, by system in the result's. Empty
-/// where the suite compares no interfaces.
+/// The measures of every interface of every system: by interface in the order of the suite, by system in the
+/// result's. Empty where the suite compares no interfaces.
 pub fn rows(result: &ResultFile) -> Vec<SpiceRow> {
     let all = series::of(result);
     let of_interface = |interface: &InterfaceRecord| {
@@ -356,8 +357,8 @@ mod tests {
 
     #[test]
     fn the_reports_figures_give_the_efficiencies_that_they_print() {
-        // Report 000, Tables 5, 6, 9 and 10 (of efficiencies): four processors. The latency efficiency of CGI on iWS is printed
-        // as 17.2 %, which its Table 3 (40.2 ms) does not give; so it is left out here.
+        // Report 000, Tables 5, 6, 9 and 10 (of efficiencies): four processors. The latency efficiency of CGI
+        // on iWS is printed as 17.2 %, which its Table 3 (40.2 ms) does not give; so it is left out here.
         let printed = [
             ("shtml", "iWS 4.0", 78.0, Some(77.2)),
             ("shtml", "Stronghold", 71.5, Some(52.9)),

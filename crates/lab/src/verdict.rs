@@ -1,8 +1,8 @@
-//! The verdict: what a result says, in words. Pure functions of a [`ResultFile`]; every sentence follows from figures
-//! that stand in it.
+//! The verdict: what a result says, in words. Pure functions of a [`ResultFile`]; every sentence follows from
+//! figures that stand in it.
 //!
-//! The order is that in which a reader asks: did the run end well, which system is ahead, how far did each one come,
-//! how far is it from the kernel's limit, what held it back, and can the figures be trusted.
+//! The order is that in which a reader asks: did the run end well, which system is ahead, how far did each
+//! one come, how far is it from the kernel's limit, what held it back, and can the figures be trusted.
 
 use crate::acceleration;
 use crate::bottleneck::{self, Bottleneck};
@@ -34,8 +34,8 @@ pub fn held_back(result: &ResultFile, raw: &[RawMix]) -> Vec<HeldBack> {
     series::of(result).iter().filter(|series| !series.system.is_limit).filter_map(of).collect()
 }
 
-/// What the result says, a sentence each, most important first. `raw` is its raw data; without it (empty), less is known of
-/// what held a system back.
+/// What the result says, a sentence each, most important first. `raw` is its raw data; without it (empty),
+/// less is known of what held a system back.
 pub fn sentences(result: &ResultFile, raw: &[RawMix]) -> Vec<String> {
     sentences_with(result, &held_back(result, raw))
 }
@@ -131,9 +131,9 @@ fn processor_time(servers: &[Server<'_>]) -> Option<String> {
     })
 }
 
-/// How far a system is from the kernel's limit with as many clients. Rates are compared only where both are the
-/// servers' own, and on one processor: the limit is a single thread. A limit whose processor was not full was held up
-/// by something else, and bounds nothing.
+/// How far a system is from the kernel's limit with as many clients. Rates are compared only where both are
+/// the servers' own, and on one processor: the limit is a single thread. A limit whose processor was not full
+/// was held up by something else, and bounds nothing.
 fn distance_from_limit(system: &SystemResult, limit: &SystemResult) -> Option<String> {
     let own = peak(system)?;
     let bound = at_clients(limit, own.clients)?;

@@ -1,8 +1,10 @@
-//! When requests, or whole sessions, arrive in an open load: a schedule that is fixed before the run and does not wait
-//! for answers, so that a server that stalls is asked on as before ("coordinated omission" cannot occur).
+//! When requests, or whole sessions, arrive in an open load: a schedule that is fixed before the run and does
+//! not wait for answers, so that a server that stalls is asked on as before ("coordinated omission" cannot
+//! occur).
 //!
-//! Each engine thread has its own part of the arrivals. Those of a constant rate, and those that were recorded, are dealt
-//! out in turn; of a Poisson process each thread has one of its own, since several of them together are one again.
+//! Each engine thread has its own part of the arrivals. Those of a constant rate, and those that were
+//! recorded, are dealt out in turn; of a Poisson process each thread has one of its own, since several of
+//! them together are one again.
 
 use crate::choice::Random;
 use crate::curve::{Curve, Stage};
@@ -17,7 +19,8 @@ pub enum Arrivals {
     /// At equal distances.
     #[default]
     Constant,
-    /// At random, as many independent users would: a Poisson process, whose distances are exponentially distributed.
+    /// At random, as many independent users would: a Poisson process, whose distances are exponentially
+    /// distributed.
     Poisson,
 }
 
@@ -104,8 +107,8 @@ impl RateTimes {
         times
     }
 
-    /// When the next arrival is due, in nanoseconds after the run's start. Computed afresh from the number, so that no
-    /// rounding adds up.
+    /// When the next arrival is due, in nanoseconds after the run's start. Computed afresh from the number,
+    /// so that no rounding adds up.
     fn next_due_ns(&mut self) -> Option<u64> {
         let at_s = self.curve.time_of_area(self.number, &mut self.cursor)?;
         self.number += match &mut self.random {
@@ -155,8 +158,8 @@ impl ArrivalQueue {
         self.next.at_ns
     }
 
-    /// Takes the arrival that is due, with the client that takes it on and when it should have started. An arrival that
-    /// no client is free for joins the backlog.
+    /// Takes the arrival that is due, with the client that takes it on and when it should have started. An
+    /// arrival that no client is free for joins the backlog.
     pub(crate) fn take_due(&mut self, now_ns: u64) -> Due {
         if self.next.at_ns > now_ns {
             return Due::Nothing;

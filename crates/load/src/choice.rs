@@ -1,10 +1,10 @@
-//! The choice of the next request by weight: an alias table, so that a draw costs the same for one request and for
-//! a thousand, and the generator of random numbers that feeds it.
+//! The choice of the next request by weight: an alias table, so that a draw costs the same for one request
+//! and for a thousand, and the generator of random numbers that feeds it.
 
 use crate::plan::PlannedRequest;
 
-/// Walker's alias table in Vose's form: each column holds its own index up to a threshold and one other above it. Requests
-/// that are never chosen have no column.
+/// Walker's alias table in Vose's form: each column holds its own index up to a threshold and one other above
+/// it. Requests that are never chosen have no column.
 #[derive(Debug, Clone)]
 pub(crate) struct Choice {
     columns: Vec<Column>,
@@ -19,7 +19,8 @@ struct Column {
 }
 
 impl Choice {
-    /// The table for these weights, which [`crate::Plan::check`] has found finite, none below 0 and one above.
+    /// The table for these weights, which [`crate::Plan::check`] has found finite, none below 0 and one
+    /// above.
     pub(crate) fn new(requests: &[PlannedRequest]) -> Choice {
         let chosen: Vec<(u32, f64)> = requests
             .iter()
@@ -62,8 +63,8 @@ impl Choice {
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The generator of one virtual client: every client draws its own sequence, so that what it asks for does not
-    /// depend on when the others were answered and a run can be repeated from its seed.
+    /// The generator of one virtual client: every client draws its own sequence, so that what it asks for
+    /// does not depend on when the others were answered and a run can be repeated from its seed.
     pub(crate) fn of_client(seed: u64, client: usize) -> Random {
         let mut of_clients = Random(seed ^ (client as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         Random(of_clients.next())
@@ -155,7 +156,8 @@ mod tests {
         }
         for (count, weight) in counts.iter().zip(weights) {
             let expected = weight * 10_000.0;
-            // Six standard deviations of the binomial distribution: once in 500 million, and the seed is fixed.
+            // Six standard deviations of the binomial distribution: once in 500 million, and the seed is
+            // fixed.
             assert!((f64::from(*count) - expected).abs() < 6.0 * expected.sqrt(), "{counts:?}");
         }
     }

@@ -1,7 +1,7 @@
 //! A virtual client and a connection, as an engine thread keeps them.
 //!
-//! A client has one request under way at a time. In HTTP/1 it has a connection of its own to each target; in HTTP/2
-//! some clients, a *group*, share one, each with a slot of its own in it.
+//! A client has one request under way at a time. In HTTP/1 it has a connection of its own to each target; in
+//! HTTP/2 some clients, a *group*, share one, each with a slot of its own in it.
 
 use crate::answer::AnswerReader;
 use crate::choice::Random;
@@ -108,16 +108,16 @@ pub(crate) enum Phase {
 pub(crate) struct Connection {
     pub(crate) socket: Option<OwnedFd>,
     pub(crate) phase: Phase,
-    /// How many connections there were before in this place: who goes on with one after others had their turn can see
-    /// that it is another.
+    /// How many connections there were before in this place: who goes on with one after others had their turn
+    /// can see that it is another.
     pub(crate) generation: u64,
     pub(crate) target: usize,
     /// The first of the clients that it serves.
     pub(crate) first_client: usize,
     /// It has carried an answer before.
     pub(crate) reused: bool,
-    /// An event has told that the server ended the connection: what is left to receive must be looked for, as no
-    /// other event will come.
+    /// An event has told that the server ended the connection: what is left to receive must be looked for, as
+    /// no other event will come.
     pub(crate) hung_up: bool,
     /// It stands among the unfinished ones.
     pub(crate) unfinished: bool,
@@ -166,8 +166,8 @@ impl Connection {
         }
     }
 
-    /// What marks the events of the socket: the number of the connection and, in the upper half, which one it is in this
-    /// place, as an event of the one before may still be on its way.
+    /// What marks the events of the socket: the number of the connection and, in the upper half, which one it
+    /// is in this place, as an event of the one before may still be on its way.
     pub(crate) fn mark(&self, index: usize) -> u64 {
         (self.generation << 32) | index as u64
     }

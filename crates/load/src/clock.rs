@@ -30,8 +30,8 @@ impl ThreadTime {
         ThreadTime { at_ns: now_ns(), used_ns, waited_ns, user_ticks, system_ticks }
     }
 
-    /// Seconds in user and in system mode since an earlier reading. The sum is exact; how it divides comes from the
-    /// kernel's clock ticks, and counts as user time where `/proc` does not tell.
+    /// Seconds in user and in system mode since an earlier reading. The sum is exact; how it divides comes
+    /// from the kernel's clock ticks, and counts as user time where `/proc` does not tell.
     pub(crate) fn user_and_system_s_since(&self, earlier: &ThreadTime) -> (f64, f64) {
         let used_s = self.used_ns.saturating_sub(earlier.used_ns) as f64 / 1e9;
         let user = self.user_ticks.saturating_sub(earlier.user_ticks) as f64;
@@ -72,8 +72,8 @@ fn thread_wait_ns() -> Option<u64> {
     text.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// Fields 14 and 15 of `/proc/thread-self/stat`. The thread's name (field 2) may hold spaces and brackets, so the
-/// count begins after its last closing bracket.
+/// Fields 14 and 15 of `/proc/thread-self/stat`. The thread's name (field 2) may hold spaces and brackets, so
+/// the count begins after its last closing bracket.
 fn thread_ticks() -> Option<(u64, u64)> {
     let text = std::fs::read_to_string("/proc/thread-self/stat").ok()?;
     let mut fields = text.get(text.rfind(')')? + 1..)?.split_ascii_whitespace().skip(11);

@@ -1,5 +1,5 @@
-//! A quantity that changes over the run: an arrival rate, or a number of virtual clients. It is made of stages, each a
-//! straight line from one value to another, so that steps and ramps are phases of one run.
+//! A quantity that changes over the run: an arrival rate, or a number of virtual clients. It is made of
+//! stages, each a straight line from one value to another, so that steps and ramps are phases of one run.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -30,7 +30,8 @@ impl Stage {
     fn time_of_area(&self, area: f64) -> f64 {
         let slope = (self.to - self.from) / self.length.as_secs_f64();
         let root = (self.from * self.from + 2.0 * slope * area).max(0.0).sqrt();
-        // This form of the quadratic formula divides by no difference of large numbers, and holds without a slope.
+        // This form of the quadratic formula divides by no difference of large numbers, and holds without a
+        // slope.
         let sum = self.from + root;
         if sum > 0.0 { 2.0 * area / sum } else { 0.0 }
     }
@@ -61,8 +62,8 @@ impl Curve {
         Curve { stages: stages.iter().map(place).collect() }
     }
 
-    /// When the value has added up to `area`, in seconds from the start. `None` when it never does. `cursor` is where
-    /// the last look-up ended: areas are asked for in rising order.
+    /// When the value has added up to `area`, in seconds from the start. `None` when it never does. `cursor`
+    /// is where the last look-up ended: areas are asked for in rising order.
     pub(crate) fn time_of_area(&self, area: f64, cursor: &mut usize) -> Option<f64> {
         loop {
             let Placed { stage, start_s, area_before } = self.stages.get(*cursor)?;
@@ -87,8 +88,8 @@ impl Curve {
         self.stages.iter().map(within).sum()
     }
 
-    /// The first moment from `from_s` on at which the value is above `level`, in seconds from the start. In a stage
-    /// that rises through the level this is where it does.
+    /// The first moment from `from_s` on at which the value is above `level`, in seconds from the start. In a
+    /// stage that rises through the level this is where it does.
     pub(crate) fn next_above(&self, level: f64, from_s: f64) -> Option<f64> {
         self.stages.iter().find_map(|placed| placed.next_above(level, from_s))
     }

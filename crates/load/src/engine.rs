@@ -1,13 +1,13 @@
 //! One engine thread: its virtual clients and the loop that serves their sockets.
 //!
-//! Sockets are registered once a connection, edge-triggered, so that a request on a kept connection costs one send and
-//! one receive, and its share of one wait. Edge-triggered means: an event says that something came since the last
-//! one. After a whole answer nothing can come but the next answer or the connection's end, and either brings an event
-//! of its own; a short receive has emptied the socket, and what comes later brings an event too; only a receive that
-//! filled the buffer must be repeated.
+//! Sockets are registered once a connection, edge-triggered, so that a request on a kept connection costs one
+//! send and one receive, and its share of one wait. Edge-triggered means: an event says that something came
+//! since the last one. After a whole answer nothing can come but the next answer or the connection's end, and
+//! either brings an event of its own; a short receive has emptied the socket, and what comes later brings an
+//! event too; only a receive that filled the buffer must be repeated.
 //!
-//! What a request goes through from its start to its end is in [`crate::exchange`], what happens on a connection in
-//! [`crate::http1`] and, with TLS or HTTP/2 in between, in [`crate::layered`].
+//! What a request goes through from its start to its end is in [`crate::exchange`], what happens on a
+//! connection in [`crate::http1`] and, with TLS or HTTP/2 in between, in [`crate::layered`].
 
 use crate::arrivals::{ArrivalQueue, ArrivalTimes, Due};
 use crate::choice::Choice;
@@ -38,8 +38,8 @@ use touchstone_http::response::ResponseHead;
 
 /// Events taken from the kernel in one call.
 const EVENTS_AT_ONCE: usize = 256;
-/// Clients whose moment has come are started in parts of this size, with a look at the sockets between, so that a
-/// start of very many clients does not hold up the answers to the first.
+/// Clients whose moment has come are started in parts of this size, with a look at the sockets between, so
+/// that a start of very many clients does not hold up the answers to the first.
 const STARTS_AT_ONCE: usize = 64;
 const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 /// What marks the timer's events; sockets are marked by [`Connection::mark`].
@@ -105,7 +105,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) timers: Timers,
     /// Moments that connections of QUIC wait for.
     pub(crate) quic_timers: Timers,
-    /// Connections that have more to receive without a new event: a long body is received in parts, in turns with others.
+    /// Connections that have more to receive without a new event: a long body is received in parts, in turns
+    /// with others.
     pub(crate) unfinished: VecDeque<usize>,
     /// Connections that are begun and whose first request is to be sent.
     pub(crate) unsent: Vec<usize>,
@@ -199,7 +200,8 @@ impl<'a> Engine<'a> {
         if let Some(core) = core {
             pin_to(core)?;
         }
-        // Without this the kernel may be 50 us late with every wait. Where it is forbidden, waits are just later.
+        // Without this the kernel may be 50 us late with every wait. Where it is forbidden, waits are just
+        // later.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         if let Some(started_ns) = wait_for_start(self.shared.times.start_ns, &self.shared.progress.stop) {
             (self.started_ns, self.now_ns) = (started_ns, started_ns);
@@ -225,7 +227,8 @@ impl<'a> Engine<'a> {
         Ok(self.finish())
     }
 
-    /// Every client's first moment in a closed loop: where its stage begins, after a random part of the delay.
+    /// Every client's first moment in a closed loop: where its stage begins, after a random part of the
+    /// delay.
     fn set_first_starts(&mut self) {
         let Pacing::Closed(curve) = &self.pacing else { return };
         let start_ns = self.shared.times.start_ns;
@@ -260,8 +263,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// When the next request is to start. After the end that is only what was due before it: a thread that was late
-    /// itself leaves none of that out.
+    /// When the next request is to start. After the end that is only what was due before it: a thread that
+    /// was late itself leaves none of that out.
     fn next_start_ns(&self) -> u64 {
         let arrival_ns = self.next_arrival_ns();
         if self.left_to_start == 0 {

@@ -1,4 +1,5 @@
-//! A request of a virtual client from its start to its end, and what follows that: the next one, now or later.
+//! A request of a virtual client from its start to its end, and what follows that: the next one, now or
+//! later.
 
 use crate::answer::Answer;
 use crate::arrivals::Arrival;
@@ -55,7 +56,8 @@ impl Engine<'_> {
         self.shared.requests[page.first].then.get(page.made).copied()
     }
 
-    /// The client's next request: of its page, as long as there is one, then what has arrived, or one that is chosen.
+    /// The client's next request: of its page, as long as there is one, then what has arrived, or one that is
+    /// chosen.
     fn choose(&mut self, index: usize) -> usize {
         if let Some(request) = self.next_of_page(index) {
             self.clients[index].page.made += 1;
@@ -119,9 +121,9 @@ impl Engine<'_> {
 
     /// Begins a new connection.
     ///
-    /// On the loopback interface the handshake of TCP is over when connect returns, and the requests of several
-    /// connections are then sent one right after the other: a server that waits is woken once for all of them, and to
-    /// wake it is dearer than to send.
+    /// On the loopback interface the handshake of TCP is over when connect returns, and the requests of
+    /// several connections are then sent one right after the other: a server that waits is woken once for all
+    /// of them, and to wake it is dearer than to send.
     pub(crate) fn open_connection(&mut self, index: usize, now_ns: u64) {
         let target = &self.targets[self.connections[index].target];
         if target.version == HttpVersion::Http3 {
@@ -207,7 +209,8 @@ impl Engine<'_> {
         self.shared.requests[self.clients[client].request].expected.class
     }
 
-    /// Ends the request that is under way as failed, and its connection with it unless other requests are on it.
+    /// Ends the request that is under way as failed, and its connection with it unless other requests are on
+    /// it.
     pub(crate) fn fail(&mut self, index: usize, failure: impl Into<Failure>) {
         let connection = self.clients[index].connection;
         if self.connections[connection].layers.is_some() {
@@ -241,9 +244,10 @@ impl Engine<'_> {
         self.rest(index, now_ns, pause_ns);
     }
 
-    /// The connection broke under a request that may have been answered in part. On a kept connection, before any byte
-    /// of an answer, the server has most likely closed it between two requests: a request that may be repeated is sent
-    /// once more on a new one (RFC 9112, section 9.3.1), with its latency counted from its first start.
+    /// The connection broke under a request that may have been answered in part. On a kept connection, before
+    /// any byte of an answer, the server has most likely closed it between two requests: a request that may
+    /// be repeated is sent once more on a new one (RFC 9112, section 9.3.1), with its latency counted from
+    /// its first start.
     pub(crate) fn broken(&mut self, index: usize, was_reused: bool, is_untouched: bool) {
         let client = &mut self.clients[index];
         let may_repeat = self.shared.requests[client.request].is_idempotent;
@@ -305,8 +309,8 @@ impl Engine<'_> {
         }
     }
 
-    /// The client's next request follows its last one, after its think time; in the middle of a page or of a session that is what the
-    /// next request says.
+    /// The client's next request follows its last one, after its think time; in the middle of a page or of a
+    /// session that is what the next request says.
     fn think(&mut self, index: usize, now_ns: u64, pause_ns: u64) {
         let next = self.next_of_page(index);
         let mut think_ns =

@@ -1,5 +1,5 @@
-//! What the fuzz targets in `fuzz/` call: bytes of a server go through the readers of answers, whole and in pieces, and
-//! must mean the same. Not part of the interface.
+//! What the fuzz targets in `fuzz/` call: bytes of a server go through the readers of answers, whole and in
+//! pieces, and must mean the same. Not part of the interface.
 
 use crate::answer::AnswerReader;
 use crate::h2::{Http2, StreamEvent};

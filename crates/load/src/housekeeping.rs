@@ -1,4 +1,5 @@
-//! What an engine thread does every few milliseconds beside its sockets: progress, the caller's stop, time limits.
+//! What an engine thread does every few milliseconds beside its sockets: progress, the caller's stop, time
+//! limits.
 
 use crate::client::ClientState;
 use crate::clock::ThreadTime;
@@ -8,9 +9,9 @@ use crate::recent::HAND_OVER_NS;
 use crate::record::nanoseconds;
 use std::sync::atomic::Ordering;
 
-/// How often a thread looks at what is not tied to a socket: progress, the caller's stop, time limits. A timer of the
-/// thread brings an event then. Waits for sockets have no time limit of their own: it would be in milliseconds, and
-/// the kernel would have to set and clear a timer for each wait.
+/// How often a thread looks at what is not tied to a socket: progress, the caller's stop, time limits. A
+/// timer of the thread brings an event then. Waits for sockets have no time limit of their own: it would be
+/// in milliseconds, and the kernel would have to set and clear a timer for each wait.
 const HOUSEKEEPING_NS: u64 = 10_000_000;
 
 /// What the shared counters already know of this thread.
@@ -60,7 +61,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Ends the requests whose time is over. Coarse on purpose: a timer a request would cost more than it tells.
+    /// Ends the requests whose time is over. Coarse on purpose: a timer a request would cost more than it
+    /// tells.
     fn sweep_time_limits(&mut self) {
         let timeout_ns = nanoseconds(self.shared.plan.timeout);
         for index in 0..self.clients.len() {

@@ -1,5 +1,5 @@
-//! HTTP/1 straight on a socket: the shortest way, which most runs take. A connection has one client, and the client's
-//! state is the connection's.
+//! HTTP/1 straight on a socket: the shortest way, which most runs take. A connection has one client, and the
+//! client's state is the connection's.
 
 use crate::answer::{AtEnd, Malformed};
 use crate::client::{ClientState, Phase};
@@ -13,8 +13,8 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 /// Full receive buffers that one connection may take in before the others have their turn.
 pub(crate) const RECEIVES_AT_ONCE: usize = 16;
-/// Connections whose first requests are sent one after the other. Enough to share the cost of waking the server, and
-/// few enough that the first of them does not wait long for the others.
+/// Connections whose first requests are sent one after the other. Enough to share the cost of waking the
+/// server, and few enough that the first of them does not wait long for the others.
 const FIRST_SENDS_AT_ONCE: usize = 32;
 
 impl Engine<'_> {
@@ -22,8 +22,8 @@ impl Engine<'_> {
         let connection = &mut self.connections[index];
         let client = connection.first_client;
         if self.clients[client].connection != index || self.clients[client].state == ClientState::Resting {
-            // Nothing was asked, so the server has closed the connection, or said why it is about to (RFC 9110,
-            // section 15.5.9). Neither is an error; the next request makes a new connection.
+            // Nothing was asked, so the server has closed the connection, or said why it is about to (RFC
+            // 9110, section 15.5.9). Neither is an error; the next request makes a new connection.
             if connection.hung_up || flags.contains(EventFlags::IN) {
                 connection.close();
             }
@@ -55,7 +55,8 @@ impl Engine<'_> {
         &bytes[client.sent..]
     }
 
-    /// Sends what is left of the client's request. The connection is known to be made once the first byte was taken.
+    /// Sends what is left of the client's request. The connection is known to be made once the first byte was
+    /// taken.
     pub(crate) fn send(&mut self, client: usize) {
         let index = self.clients[client].connection;
         let bytes = self.unsent_bytes(client);
@@ -138,8 +139,8 @@ impl Engine<'_> {
         self.unsent.clear();
     }
 
-    /// Sends the first request of a connection. Where the handshake is over, this succeeds; else the socket's event
-    /// tells when to try again.
+    /// Sends the first request of a connection. Where the handshake is over, this succeeds; else the socket's
+    /// event tells when to try again.
     pub(crate) fn send_first(&mut self, index: usize) {
         let connection = &self.connections[index];
         let client = connection.first_client;
@@ -163,8 +164,8 @@ impl Engine<'_> {
             }
             Err(error) => return self.fail(client, Failure::system(ErrorKind::Connect, error)),
         }
-        // Registered after the send: a socket that is registered for output while it can be written brings an event
-        // that says nothing.
+        // Registered after the send: a socket that is registered for output while it can be written brings an
+        // event that says nothing.
         let mut interest = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
         if self.clients[client].state != ClientState::Receiving {
             interest |= EventFlags::OUT;

@@ -1,7 +1,7 @@
 //! Connections with TLS, HTTP/2, or both between requests and the socket.
 //!
-//! What is to be sent is collected on the connection and goes out at the end of a turn, so that all requests that a turn
-//! has started on a connection of HTTP/2 leave in one write.
+//! What is to be sent is collected on the connection and goes out at the end of a turn, so that all requests
+//! that a turn has started on a connection of HTTP/2 leave in one write.
 
 use crate::answer::Malformed;
 use crate::body::BodySink;

@@ -57,8 +57,8 @@ pub(crate) fn local_port_range() -> Option<(u16, u16)> {
     (first <= last).then_some((first, last))
 }
 
-/// Whether the kernel takes a port in TIME_WAIT again for a connection to this address: 1 means always, 2 means on
-/// the loopback interface.
+/// Whether the kernel takes a port in TIME_WAIT again for a connection to this address: 1 means always, 2
+/// means on the loopback interface.
 pub(crate) fn reuses_waiting_ports(address: IpAddr) -> bool {
     let setting = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_tw_reuse").unwrap_or_default();
     match setting.trim() {

@@ -1,4 +1,5 @@
-//! The outcomes of a plan's portions become the outcome of the plan: counts and histograms by addition, nothing averaged.
+//! The outcomes of a plan's portions become the outcome of the plan: counts and histograms by addition,
+//! nothing averaged.
 
 use crate::failure::merge_told;
 use crate::outcome::{ClientOutcome, Interval, Outcome, Saturation};
@@ -22,8 +23,8 @@ impl std::error::Error for MergeError {}
 /// What one machine brings back: its name, what it was to do, and what it measured.
 pub type MachineOutcome = (String, Portion, Outcome);
 
-/// The outcome of the plan. Clients are in their order in the plan; those of a portion that is missing are left out. `None`
-/// when there is no outcome at all.
+/// The outcome of the plan. Clients are in their order in the plan; those of a portion that is missing are
+/// left out. `None` when there is no outcome at all.
 pub fn merge(plan: &Plan, machines: Vec<MachineOutcome>) -> Result<Option<Outcome>, MergeError> {
     let mut clients: Vec<(usize, ClientOutcome)> = Vec::with_capacity(plan.clients);
     let mut sum: Option<Outcome> = None;

@@ -199,7 +199,8 @@ pub struct StageOutcome {
     pub errors: u64,
     /// Bytes received in it.
     pub bytes: u64,
-    /// Latency in nanoseconds: of the answers that ended in it or, in an open load, of the requests that were due in it.
+    /// Latency in nanoseconds: of the answers that ended in it or, in an open load, of the requests that were
+    /// due in it.
     #[serde(with = "crate::wire::histogram")]
     pub latency_ns: Histogram<u64>,
 }
@@ -257,7 +258,8 @@ pub struct EngineUse {
     pub system_s: f64,
     /// The busiest engine thread's share of one processor, 0 to 1.
     pub busiest_thread: f64,
-    /// The largest share of the time that an engine thread waited while something else had its processor, 0 to 1.
+    /// The largest share of the time that an engine thread waited while something else had its processor, 0
+    /// to 1.
     pub longest_waiting_thread: f64,
 }
 
@@ -293,11 +295,13 @@ pub struct Outcome {
     pub connections: u64,
     /// Requests that were started (with a rate: on schedule or late), whatever became of them.
     pub started: u64,
-    /// Nanoseconds from the start of the connection (or, on a kept one, of the request) to the last byte. In an open
-    /// load from the moment at which the request was due, of all answers to requests that were due between the ramps.
+    /// Nanoseconds from the start of the connection (or, on a kept one, of the request) to the last byte. In
+    /// an open load from the moment at which the request was due, of all answers to requests that were due
+    /// between the ramps.
     #[serde(with = "crate::wire::histogram")]
     pub latency_ns: Histogram<u64>,
-    /// Nanoseconds from the real start of the request to the last byte (differs from `latency_ns` only in an open load).
+    /// Nanoseconds from the real start of the request to the last byte (differs from `latency_ns` only in an
+    /// open load).
     #[serde(with = "crate::wire::histogram")]
     pub service_ns: Histogram<u64>,
     /// Nanoseconds from connect to connected, one value a connection.
@@ -314,8 +318,8 @@ pub struct Outcome {
     pub stages: Vec<StageOutcome>,
     /// Each client's share.
     pub clients: Vec<ClientOutcome>,
-    /// The time line, ramps included. What ended after the length, while the last answers were awaited, is in the
-    /// totals alone.
+    /// The time line, ramps included. What ended after the length, while the last answers were awaited, is in
+    /// the totals alone.
     pub intervals: Vec<Interval>,
     /// Every valid answer of the whole run, ramps included: what the server's log must agree with.
     pub total_requests: u64,
@@ -329,8 +333,9 @@ pub struct Outcome {
     pub tls_error: Option<String>,
     /// Connections made in the whole run.
     pub total_connections: u64,
-    /// Requests of the whole run that were sent again on a new connection because the server had closed the kept one
-    /// before any byte of the answer (RFC 9112, section 9.3.1). Each counts once in the other figures.
+    /// Requests of the whole run that were sent again on a new connection because the server had closed the
+    /// kept one before any byte of the answer (RFC 9112, section 9.3.1). Each counts once in the other
+    /// figures.
     pub total_retries: u64,
     /// What the reader of the figures should know, a sentence each (see [`crate::Plan::check`]).
     pub warnings: Vec<String>,
@@ -340,7 +345,8 @@ pub struct Outcome {
     pub saturation: Saturation,
     /// How long after its moment the first engine thread began.
     pub first_start_lateness: Duration,
-    /// How long after its moment the last engine thread began. It is known where the start was given as a moment.
+    /// How long after its moment the last engine thread began. It is known where the start was given as a
+    /// moment.
     pub start_lateness: Duration,
     /// True when [`crate::Progress::stop`] ended the run.
     pub interrupted: bool,
@@ -363,8 +369,8 @@ impl Outcome {
         (answered > 0).then(|| (self.engine.user_s + self.engine.system_s) * 1e6 / answered as f64)
     }
 
-    /// Little's law: the clients that rate and latency imply, each resting for the think time after its answer. In a
-    /// closed loop without errors it is the number of virtual clients.
+    /// Little's law: the clients that rate and latency imply, each resting for the think time after its
+    /// answer. In a closed loop without errors it is the number of virtual clients.
     pub fn implied_clients(&self, think_time: Duration) -> f64 {
         self.requests_per_second() * (self.service_ns.mean() / 1e9 + think_time.as_secs_f64())
     }

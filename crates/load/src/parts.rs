@@ -24,8 +24,8 @@ pub(crate) struct Part {
     pub(crate) request_limit: u64,
 }
 
-/// The clients of one thread out of `threads`: consecutive numbers, as many as there are groups of `streams` clients for
-/// it; the parts differ by one group at most and together make the whole.
+/// The clients of one thread out of `threads`: consecutive numbers, as many as there are groups of `streams`
+/// clients for it; the parts differ by one group at most and together make the whole.
 pub(crate) fn clients_of_thread(
     clients: usize,
     streams: usize,

@@ -8,7 +8,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes asked for in one receive call unless the plan says otherwise: a whole answer of common size in one call.
+/// Bytes asked for in one receive call unless the plan says otherwise: a whole answer of common size in one
+/// call.
 pub const DEFAULT_RECEIVE_BUFFER_BYTES: usize = 64 * 1024;
 /// The time limit of a request unless the plan says otherwise.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -20,7 +21,8 @@ pub enum ConnectionUse {
     Kept,
     /// A new connection for every request.
     New,
-    /// Kept, but for this share of the requests (above 0 and below 1), which are the last on their connection.
+    /// Kept, but for this share of the requests (above 0 and below 1), which are the last on their
+    /// connection.
     NewShare(f64),
 }
 
@@ -60,18 +62,19 @@ pub struct PlannedRequest {
     pub method: String,
     /// Path and query, as sent.
     pub path: String,
-    /// How often it is chosen, relative to the sum of all weights. 0: it is never chosen by itself, and another names it in
-    /// `then`.
+    /// How often it is chosen, relative to the sum of all weights. 0: it is never chosen by itself, and
+    /// another names it in `then`.
     pub weight: f64,
-    /// The requests that the same client makes after this one, in their order, before it chooses again: what is on a page, or of a
-    /// session. They are indices into [`Plan::requests`].
+    /// The requests that the same client makes after this one, in their order, before it chooses again: what
+    /// is on a page, or of a session. They are indices into [`Plan::requests`].
     pub then: Vec<usize>,
     /// How long the client thinks before this one, where another names it in `then`.
     pub think_before: Duration,
-    /// Whether the client closes its connections after the last of `then`: whoever comes next is somebody else.
+    /// Whether the client closes its connections after the last of `then`: whoever comes next is somebody
+    /// else.
     pub is_session: bool,
-    /// Header fields of its own, `name: value` without line ends. One that the plan or the engine has too takes its
-    /// place.
+    /// Header fields of its own, `name: value` without line ends. One that the plan or the engine has too
+    /// takes its place.
     pub headers: Vec<String>,
     /// The request's body; `None`: it has none, and no Content-Length.
     #[serde(with = "crate::wire::body")]
@@ -115,11 +118,12 @@ pub enum TimeSpread {
     Exponential,
 }
 
-/// What a user does who has arrived (a partly open load): some requests with think times between them, on a connection
-/// of its own.
+/// What a user does who has arrived (a partly open load): some requests with think times between them, on a
+/// connection of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Session {
-    /// Requests of a session, at least 1. With [`TimeSpread::Exponential`] the mean of a geometric distribution.
+    /// Requests of a session, at least 1. With [`TimeSpread::Exponential`] the mean of a geometric
+    /// distribution.
     pub requests: f64,
     /// Whether all sessions are of the same length.
     pub spread: TimeSpread,
@@ -145,11 +149,11 @@ pub struct Plan {
     pub requests: Vec<PlannedRequest>,
     /// Extra header fields, `name: value` without line ends.
     pub headers: Vec<String>,
-    /// Whether the engine adds the fields that every client of today sends: Host, User-Agent, Accept. Without them a request
-    /// is as those of HTTP/1.0 were, and only in HTTP/1.0 it may be.
+    /// Whether the engine adds the fields that every client of today sends: Host, User-Agent, Accept. Without
+    /// them a request is as those of HTTP/1.0 were, and only in HTTP/1.0 it may be.
     pub usual_fields: bool,
-    /// Virtual clients; each has one request under way at a time. In a closed loop that is the load; under a rate it
-    /// bounds the requests under way, and an arrival that finds all of them busy waits.
+    /// Virtual clients; each has one request under way at a time. In a closed loop that is the load; under a
+    /// rate it bounds the requests under way, and an arrival that finds all of them busy waits.
     pub clients: usize,
     /// Virtual clients that share one connection, each with a stream of its own (HTTP/2 and 3). Otherwise 1.
     pub streams: usize,
@@ -175,19 +179,19 @@ pub struct Plan {
     pub length: Duration,
     /// The time at the end that is not counted.
     pub ramp_down: Duration,
-    /// An open load: this many requests (or sessions) a second arrive, however the server answers, and each is timed
-    /// from the moment when it was due. `None`: closed loop, as fast as the answers come.
+    /// An open load: this many requests (or sessions) a second arrive, however the server answers, and each
+    /// is timed from the moment when it was due. `None`: closed loop, as fast as the answers come.
     pub rate: Option<f64>,
     /// How the arrivals of an open load follow one another.
     pub arrivals: Arrivals,
-    /// An open load too: these requests arrive, each at its own moment, in the order of their moments. Empty: requests are chosen
-    /// by their weights.
+    /// An open load too: these requests arrive, each at its own moment, in the order of their moments. Empty:
+    /// requests are chosen by their weights.
     #[serde(with = "crate::wire::recorded")]
     pub recorded: Arc<[Recorded]>,
     /// Set: what arrives are sessions (partly open).
     pub session: Option<Session>,
-    /// The phases of the run, together as long as the length: of the arrival rate where there is a rate (whose figure is
-    /// then not looked at), of the number of clients otherwise. Empty: one phase.
+    /// The phases of the run, together as long as the length: of the arrival rate where there is a rate
+    /// (whose figure is then not looked at), of the number of clients otherwise. Empty: one phase.
     pub stages: Vec<Stage>,
     /// The run ends after this many requests, if they are done before the length is over.
     pub request_limit: Option<u64>,
@@ -196,8 +200,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A plan for one request with plain values: one client on a kept HTTP/1.1 connection for ten seconds, no ramps,
-    /// one thread that is not pinned. Callers change what they need.
+    /// A plan for one request with plain values: one client on a kept HTTP/1.1 connection for ten seconds, no
+    /// ramps, one thread that is not pinned. Callers change what they need.
     pub fn of_one(target: Target, path: &str) -> Plan {
         Plan {
             target,

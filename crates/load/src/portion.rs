@@ -1,8 +1,9 @@
 //! The part of a plan that one of several load machines carries out.
 //!
-//! A plan is divided by engine threads, as on one machine: each thread has its own clients (and so their seeds), its part of
-//! the arrivals and of the requests, and which machine a thread runs on changes none of them. So the portions together are the
-//! whole plan, exactly, and a fleet sends what one machine with as many processors would send.
+//! A plan is divided by engine threads, as on one machine: each thread has its own clients (and so their
+//! seeds), its part of the arrivals and of the requests, and which machine a thread runs on changes none of
+//! them. So the portions together are the whole plan, exactly, and a fleet sends what one machine with as
+//! many processors would send.
 
 use crate::parts::clients_of_thread;
 use crate::plan::Plan;
@@ -19,14 +20,15 @@ pub struct Portion {
 }
 
 impl Portion {
-    /// The whole plan on one machine: a thread for each of the plan's processors, as long as each has a client.
+    /// The whole plan on one machine: a thread for each of the plan's processors, as long as each has a
+    /// client.
     pub fn whole(plan: &Plan) -> Portion {
         let of = threads(plan, plan.cores.len());
         Portion { threads: (0..of).collect(), of }
     }
 
-    /// A portion for each machine by its number of processors, `None` where there are fewer clients than machines. Threads are
-    /// dealt out in turn, so that few clients are spread over many machines.
+    /// A portion for each machine by its number of processors, `None` where there are fewer clients than
+    /// machines. Threads are dealt out in turn, so that few clients are spread over many machines.
     pub fn deal(plan: &Plan, processors: &[usize]) -> Vec<Option<Portion>> {
         let of = threads(plan, processors.iter().sum());
         let mut dealt: Vec<Vec<usize>> = vec![Vec::new(); processors.len()];

@@ -1,16 +1,17 @@
-//! How soon a thread gets its processor when it wakes. At the start of a run that decides how late it begins: whoever else
-//! computes there just then is otherwise let go on for some milliseconds.
+//! How soon a thread gets its processor when it wakes. At the start of a run that decides how late it begins:
+//! whoever else computes there just then is otherwise let go on for some milliseconds.
 
 use std::mem::size_of;
 
-/// The time of the processor that the thread asks for in one go, where it may have no better rank than others: whoever asks for
-/// little is let in sooner (Linux 6.12 and later).
+/// The time of the processor that the thread asks for in one go, where it may have no better rank than
+/// others: whoever asks for little is let in sooner (Linux 6.12 and later).
 const SHORT_TURN_NS: u64 = 100_000;
 /// The lowest rank of those who go before all ordinary threads.
 const LOWEST_FIRST: u32 = 1;
 
-/// While this lives the calling thread goes before ordinary ones, or, where it has no right to (CAP_SYS_NICE, or RLIMIT_RTPRIO), is
-/// let in as soon as an ordinary one can be. It is for a thread that sleeps, and computes for less than a millisecond.
+/// While this lives the calling thread goes before ordinary ones, or, where it has no right to (CAP_SYS_NICE,
+/// or RLIMIT_RTPRIO), is let in as soon as an ordinary one can be. It is for a thread that sleeps, and
+/// computes for less than a millisecond.
 pub(crate) struct SoonAwake {
     before: libc::sched_attr,
 }
@@ -50,8 +51,8 @@ fn attributes() -> Option<libc::sched_attr> {
         sched_period: 0,
     };
     let size = size_of::<libc::sched_attr>() as libc::c_uint;
-    // SAFETY: the kernel writes at most `size` bytes to where the pointer leads, and any of them make a `sched_attr`; 0 is the
-    // calling thread.
+    // SAFETY: the kernel writes at most `size` bytes to where the pointer leads, and any of them make a
+    // `sched_attr`; 0 is the calling thread.
     let done =
         unsafe { libc::syscall(libc::SYS_sched_getattr, 0, std::ptr::from_mut(&mut attributes), size, 0) };
     (done == 0).then_some(attributes)
@@ -59,7 +60,8 @@ fn attributes() -> Option<libc::sched_attr> {
 
 fn set_attributes(attributes: &libc::sched_attr) -> bool {
     let attributes = libc::sched_attr { size: size_of::<libc::sched_attr>() as u32, ..*attributes };
-    // SAFETY: the kernel reads as many bytes as `size` says, which is those of the structure; 0 is the calling thread.
+    // SAFETY: the kernel reads as many bytes as `size` says, which is those of the structure; 0 is the
+    // calling thread.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, std::ptr::from_ref(&attributes), 0) == 0 }
 }
 

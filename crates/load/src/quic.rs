@@ -138,8 +138,8 @@ impl Engine<'_> {
         let layers = connection.layers.get_or_insert_default();
         let (Some(socket), Some(h3)) = (&connection.socket, &mut layers.h3) else { return false };
         while let Some(datagram) = h3.transmit() {
-            // What the socket does not take is lost, as it could be on any way, and QUIC sends it again; unless the
-            // datagram before it found nobody.
+            // What the socket does not take is lost, as it could be on any way, and QUIC sends it again;
+            // unless the datagram before it found nobody.
             if send(socket, datagram, SendFlags::NOSIGNAL) == Err(Errno::CONNREFUSED) {
                 match connection.phase {
                     Phase::Open => self.layered_ended(index),
@@ -151,7 +151,8 @@ impl Engine<'_> {
         true
     }
 
-    /// Has [`Engine::on_quic_time`] called when QUIC waits for a moment that is earlier than what it is called for.
+    /// Has [`Engine::on_quic_time`] called when QUIC waits for a moment that is earlier than what it is
+    /// called for.
     fn set_quic_timer(&mut self, index: usize) {
         let now_ns = now_ns();
         let layers = self.connections[index].layers.get_or_insert_default();

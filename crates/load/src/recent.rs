@@ -1,7 +1,7 @@
 //! The latencies of the last second or two, for whoever shows a run while it goes on.
 //!
-//! Each thread hands over its own a few times a second, whole histograms and not every answer, so that watching costs the
-//! measurement next to nothing.
+//! Each thread hands over its own a few times a second, whole histograms and not every answer, so that
+//! watching costs the measurement next to nothing.
 
 use crate::record::{Record, add, small_histogram};
 use hdrhistogram::Histogram;
@@ -17,8 +17,8 @@ pub struct RecentLatency {
 }
 
 impl RecentLatency {
-    /// The latencies of all threads in the interval that goes on and the one before it, nanoseconds; `None` before the first
-    /// answers.
+    /// The latencies of all threads in the interval that goes on and the one before it, nanoseconds; `None`
+    /// before the first answers.
     pub fn histogram(&self) -> Option<Histogram<u32>> {
         let mut all = small_histogram();
         // Only whole histograms are put in, so one that a thread left in a panic is as good as any.

@@ -39,7 +39,8 @@ pub(crate) struct PreparedRequest {
 /// The same header section in the forms that the state of a connection's compression asks for.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
-    /// Puts the fields that all requests of the target share into the server's table. `None` where it cannot be done.
+    /// Puts the fields that all requests of the target share into the server's table. `None` where it cannot
+    /// be done.
     pub(crate) first: Option<Vec<u8>>,
     /// Refers to them, and changes no table: so it is the same every time.
     pub(crate) later: Vec<u8>,
@@ -189,7 +190,8 @@ impl Blocks {
         let without_table = block(&[&pseudo, &with_authority(&all)]);
         let mut blocks = Blocks { without_table, body: request.body.clone(), ..Blocks::default() };
 
-        // A request with a field of its own in the place of a common one cannot share the table with the others.
+        // A request with a field of its own in the place of a common one cannot share the table with the
+        // others.
         let shares = all[..common.len().min(all.len())] == common[..];
         if !shares {
             return blocks;
@@ -209,8 +211,8 @@ impl Blocks {
     }
 }
 
-/// Whether the second block changes the table that the first one has left: fields that are too large to stay in it
-/// together do so each time.
+/// Whether the second block changes the table that the first one has left: fields that are too large to stay
+/// in it together do so each time.
 fn changes_table(first: &[u8], later: &[u8]) -> bool {
     let (mut decoder, mut fields) = (Decoder::new(), FieldList::new());
     let limits = ListLimits { bytes: 0, fields: 0 };

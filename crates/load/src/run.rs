@@ -22,14 +22,15 @@ const WAITING_THREAD: f64 = 0.1;
 /// Below this part of the arrivals that were due, the rate was not kept.
 const KEPT_RATE: f64 = 0.99;
 
-/// Carries a plan out. Blocks until the length is over and the requests that were under way then are answered or past
-/// their time limit; or until [`Progress::stop`], within 100 ms.
+/// Carries a plan out. Blocks until the length is over and the requests that were under way then are answered
+/// or past their time limit; or until [`Progress::stop`], within 100 ms.
 pub fn run(plan: &Plan, progress: &Progress) -> Result<Outcome, PlanError> {
     let ready = Ready::new(plan, Portion::whole(plan))?;
     ready.run_at(now_ns() + ready.time_to_prepare_ns(), progress)
 }
 
-/// A plan, or a portion of one, that is checked and whose requests are written: it can be started at a given moment.
+/// A plan, or a portion of one, that is checked and whose requests are written: it can be started at a given
+/// moment.
 pub struct Ready<'a> {
     plan: &'a Plan,
     portion: Portion,
@@ -40,7 +41,8 @@ pub struct Ready<'a> {
 }
 
 impl<'a> Ready<'a> {
-    /// Checks and prepares. The plan's processors are those of this machine, one for each thread of the portion.
+    /// Checks and prepares. The plan's processors are those of this machine, one for each thread of the
+    /// portion.
     pub fn new(plan: &'a Plan, portion: Portion) -> Result<Ready<'a>, PlanError> {
         let warnings = plan.check_portion(&portion)?;
         let (requests, tls, choice) = (prepare(plan), prepare_tls(plan)?, Choice::new(&plan.requests));
@@ -52,8 +54,8 @@ impl<'a> Ready<'a> {
         &self.warnings
     }
 
-    /// How long before its start the run has to be begun: by then every thread has made its clients ready, so that all
-    /// start together.
+    /// How long before its start the run has to be begun: by then every thread has made its clients ready, so
+    /// that all start together.
     pub fn time_to_prepare_ns(&self) -> u64 {
         10_000_000 + self.portion.client_count(self.plan) as u64 * 5_000
     }

@@ -6,8 +6,8 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with, sockopt};
 use std::net::SocketAddr;
 
-/// A request up to this length goes out in one segment at any usual segment size, so that Nagle's algorithm has
-/// nothing to hold back on a new connection.
+/// A request up to this length goes out in one segment at any usual segment size, so that Nagle's algorithm
+/// has nothing to hold back on a new connection.
 const ONE_SEGMENT_BYTES: usize = 536;
 
 /// A socket that can be connected to the address.

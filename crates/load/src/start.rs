@@ -1,5 +1,6 @@
-//! The start of a run: all engine threads, on however many machines, begin at one moment of the monotonic clock. What must be
-//! made ready is ready by then, so what is left is to be awake at that moment and not after it.
+//! The start of a run: all engine threads, on however many machines, begin at one moment of the monotonic
+//! clock. What must be made ready is ready by then, so what is left is to be awake at that moment and not
+//! after it.
 
 use crate::clock::{now_ns, timespec};
 use crate::priority::SoonAwake;
@@ -9,10 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How often a thread that waits looks whether the run was stopped.
 const LOOK_NS: u64 = 10_000_000;
-/// So long before the start a thread is awake: a processor that slept takes up to some tenths of a millisecond to wake.
+/// So long before the start a thread is awake: a processor that slept takes up to some tenths of a
+/// millisecond to wake.
 const AWAKE_NS: u64 = 500_000;
 
-/// Waits until a moment of the monotonic clock, and says when it was seen; `None` where the run was stopped before.
+/// Waits until a moment of the monotonic clock, and says when it was seen; `None` where the run was stopped
+/// before.
 pub(crate) fn wait_for_start(start_ns: u64, stop: &AtomicBool) -> Option<u64> {
     // Until the start only: whoever begins first must not go before those who have to begin yet.
     let _soon = SoonAwake::begin();
@@ -28,7 +31,8 @@ pub(crate) fn wait_for_start(start_ns: u64, stop: &AtomicBool) -> Option<u64> {
         if now_ns < awake_ns {
             sleep_until(awake_ns.min(now_ns + LOOK_NS));
         } else {
-            // Where several threads share a processor, all of them are awake at the start, and none keeps the others from it.
+            // Where several threads share a processor, all of them are awake at the start, and none keeps the
+            // others from it.
             std::thread::yield_now();
         }
     }

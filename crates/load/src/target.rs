@@ -27,7 +27,8 @@ impl Target {
 /// How connections to a target are protected.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TlsTarget {
-    /// The name that the server is asked for (SNI) and its certificate must have; an address is checked, never sent.
+    /// The name that the server is asked for (SNI) and its certificate must have; an address is checked,
+    /// never sent.
     pub server_name: String,
     /// What the server's certificate is held against.
     pub trust: Trust,
@@ -58,7 +59,8 @@ impl std::fmt::Debug for ClientCertificate {
 }
 
 impl TlsTarget {
-    /// The system's certificate authorities, both versions, and sessions that are taken up wherever there is one.
+    /// The system's certificate authorities, both versions, and sessions that are taken up wherever there is
+    /// one.
     pub fn new(server_name: &str) -> TlsTarget {
         TlsTarget {
             server_name: server_name.to_string(),

@@ -1,10 +1,11 @@
-//! The clients that wait for a moment: a delay, a think time, their part of a stage, or a pause after an error.
+//! The clients that wait for a moment: a delay, a think time, their part of a stage, or a pause after an
+//! error.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Waiting clients by the time at which they go on. A client waits for one moment at a time, so a heap with room for
-/// all of them never grows while the run goes on.
+/// Waiting clients by the time at which they go on. A client waits for one moment at a time, so a heap with
+/// room for all of them never grows while the run goes on.
 #[derive(Debug)]
 pub(crate) struct Timers {
     waiting: BinaryHeap<Reverse<(u64, u32)>>,

@@ -1,5 +1,6 @@
-//! The client's side of TLS on one connection, without input and output: received bytes go in, plaintext and bytes to
-//! send come out. Records are decrypted where they were received; only what is not whole yet is kept.
+//! The client's side of TLS on one connection, without input and output: received bytes go in, plaintext and
+//! bytes to send come out. Records are decrypted where they were received; only what is not whole yet is
+//! kept.
 
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::pki_types::ServerName;
@@ -55,8 +56,8 @@ impl TlsConnection {
         Ok(tls)
     }
 
-    /// Takes received bytes, which are changed in place. Plaintext goes to the end of `plaintext`, what must be sent to
-    /// the end of `out`; on an error an alert may be there.
+    /// Takes received bytes, which are changed in place. Plaintext goes to the end of `plaintext`, what must
+    /// be sent to the end of `out`; on an error an alert may be there.
     pub(crate) fn receive(
         &mut self,
         mut ciphertext: &mut [u8],
@@ -122,8 +123,9 @@ impl TlsConnection {
         self.connection.alpn_protocol()
     }
 
-    /// Moves bytes behind what is kept until the record in it is whole; gives how many. Where it is whole already,
-    /// rustls waits for the rest of a handshake message in other records, which must then lie behind it.
+    /// Moves bytes behind what is kept until the record in it is whole; gives how many. Where it is whole
+    /// already, rustls waits for the rest of a handshake message in other records, which must then lie behind
+    /// it.
     fn complete_kept(&mut self, ciphertext: &[u8]) -> usize {
         let Some(mut missing) = missing_bytes(&self.kept) else {
             self.kept.extend_from_slice(ciphertext);
@@ -201,7 +203,8 @@ impl TlsConnection {
         write: impl FnOnce(&mut WriteTraffic<'_, ClientConnectionData>, &mut Vec<u8>) -> bool,
     ) -> Result<(), TlsFailure> {
         loop {
-            // What is kept was looked at before. It is given again because rustls remembers where it was in it.
+            // What is kept was looked at before. It is given again because rustls remembers where it was in
+            // it.
             match self.connection.process_tls_records(&mut self.kept).state {
                 Ok(ConnectionState::WriteTraffic(mut traffic)) => {
                     return match write(&mut traffic, out) {
@@ -256,8 +259,8 @@ fn fill(out: &mut Vec<u8>, mut room: usize, mut write: impl FnMut(&mut [u8]) -> 
     }
 }
 
-/// How many bytes the record at the front lacks, as far as can be told; `None` when it is whole, or when it is none, so
-/// that rustls says so at once.
+/// How many bytes the record at the front lacks, as far as can be told; `None` when it is whole, or when it
+/// is none, so that rustls says so at once.
 fn missing_bytes(bytes: &[u8]) -> Option<usize> {
     let whole = match bytes {
         [20..=23, 3, _, high, low, ..] => {

@@ -1,8 +1,9 @@
-//! What all TLS connections of an engine thread to one target share: configurations, and the sessions that can be
-//! taken up.
+//! What all TLS connections of an engine thread to one target share: configurations, and the sessions that
+//! can be taken up.
 //!
-//! A connection is told beforehand whether it is to resume. Both kinds keep the sessions that the server gives; only one
-//! kind takes them. So the share of resumed handshakes can be commanded, and is counted as it really was.
+//! A connection is told beforehand whether it is to resume. Both kinds keep the sessions that the server
+//! gives; only one kind takes them. So the share of resumed handshakes can be commanded, and is counted as it
+//! really was.
 
 use crate::named_certificate::named_certificates;
 use crate::target::{ClientCertificate, TlsTarget, TlsVersions, Trust};
@@ -16,8 +17,8 @@ use rustls::{
 };
 use std::sync::{Arc, Mutex};
 
-/// Sessions that are kept for later, the oldest of which goes first where there are more. One TLS 1.3 session serves one
-/// connection, so that as many are needed as connections are made at once.
+/// Sessions that are kept for later, the oldest of which goes first where there are more. One TLS 1.3 session
+/// serves one connection, so that as many are needed as connections are made at once.
 const MAXIMUM_KEPT_SESSIONS: usize = 4096;
 
 /// The TLS of one target: what takes time to make, made once before the run.
@@ -89,8 +90,8 @@ impl TlsSetup {
         }
     }
 
-    /// What the next connection begins its handshake with. It resumes as long as fewer did than should have, and there is
-    /// a session to resume.
+    /// What the next connection begins its handshake with. It resumes as long as fewer did than should have,
+    /// and there is a session to resume.
     pub(crate) fn next(&mut self) -> (Arc<ClientConfig>, ServerName<'static>) {
         self.begun += 1;
         let resumes = (self.resumptions as f64) < self.share * self.begun as f64 && self.sessions.has_one();

@@ -57,7 +57,8 @@ impl HttpUrl {
         Ok(HttpUrl { is_secure, host, port, path: check_path(url, path)? })
     }
 
-    /// The value of the Host field: the port stands in it unless it is the scheme's own (RFC 9110, section 7.2).
+    /// The value of the Host field: the port stands in it unless it is the scheme's own (RFC 9110, section
+    /// 7.2).
     pub fn host_field(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         if self.port == default_port(self.is_secure) { host } else { format!("{host}:{}", self.port) }
@@ -68,8 +69,8 @@ impl HttpUrl {
         format!("{}://{}", if self.is_secure { "https" } else { "http" }, self.host_field())
     }
 
-    /// Looks the host's address up, once. Where it has several, as `localhost` often has, each is tried in its order,
-    /// and the first that accepts a connection is taken; if none does, the first of all.
+    /// Looks the host's address up, once. Where it has several, as `localhost` often has, each is tried in
+    /// its order, and the first that accepts a connection is taken; if none does, the first of all.
     pub fn resolve(&self) -> Result<Target, UrlError> {
         let address = match self.host.parse::<IpAddr>() {
             Ok(address) => SocketAddr::new(address, self.port),
@@ -142,7 +143,8 @@ fn split_authority(url: &str, authority: &str) -> Result<(String, Option<u16>), 
     Ok((host.to_ascii_lowercase(), port))
 }
 
-/// A name by the rules of host names (RFC 1123, section 2.1; underscores are in use and accepted) or an IPv4 address.
+/// A name by the rules of host names (RFC 1123, section 2.1; underscores are in use and accepted) or an IPv4
+/// address.
 fn check_host(url: &str, host: &str) -> Result<(), UrlError> {
     if host.is_empty() {
         return refuse(format!("{url:?} names no host: write http://HOST[:PORT]/PATH"));
@@ -170,8 +172,8 @@ fn check_port(url: &str, digits: &str) -> Result<u16, UrlError> {
     }
 }
 
-/// Path and query (RFC 3986, sections 3.3 and 3.4). A fragment is never sent (RFC 9110, section 7.1), so it is
-/// refused: whoever wrote it expects something of it.
+/// Path and query (RFC 3986, sections 3.3 and 3.4). A fragment is never sent (RFC 9110, section 7.1), so it
+/// is refused: whoever wrote it expects something of it.
 fn check_path(url: &str, path: &str) -> Result<String, UrlError> {
     let bytes = path.as_bytes();
     for (position, &byte) in bytes.iter().enumerate() {

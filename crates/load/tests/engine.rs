@@ -91,8 +91,8 @@ fn implied_clients(connections: ConnectionUse) -> f64 {
 #[test]
 fn littles_law_holds() {
     for connections in [ConnectionUse::Kept, ConnectionUse::New] {
-        // A machine that stands still for a moment at one edge of the window shifts latency over it, so that one run
-        // may be off; the engine's own bookkeeping would be off in all.
+        // A machine that stands still for a moment at one edge of the window shifts latency over it, so that
+        // one run may be off; the engine's own bookkeeping would be off in all.
         let runs = (0..5).map(|_| implied_clients(connections));
         let tried: Vec<f64> = runs
             .scan(false, |done, implied| {
@@ -435,8 +435,8 @@ fn a_kept_connection_may_be_closed_between_requests() {
 
 #[test]
 fn a_request_on_a_closed_connection_is_sent_again() {
-    // The second request of a connection is read and never answered: seen from the client that is the race between
-    // its request and the server's close.
+    // The second request of a connection is read and never answered: seen from the client that is the race
+    // between its request and the server's close.
     let (outcome, server) = ran_against(
         |request, stream| {
             if request.before == 1 {

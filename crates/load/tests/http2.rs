@@ -1,5 +1,5 @@
-//! HTTP/2 against a server that does with each request what the test wants: limits, lost connections, requests that are
-//! refused or never answered.
+//! HTTP/2 against a server that does with each request what the test wants: limits, lost connections,
+//! requests that are refused or never answered.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -126,8 +126,8 @@ fn only(errors: &ErrorCounts, kind: &str) -> bool {
 
 #[test]
 fn no_more_streams_are_open_than_the_server_takes() {
-    // The answers come two at a time, so that a client that does not wait would have a third stream open, and one that
-    // waits too much would wait for ever.
+    // The answers come two at a time, so that a client that does not wait would have a third stream open, and
+    // one that waits too much would wait for ever.
     let waiting = std::sync::Mutex::new(Vec::new());
     let most = Arc::new(AtomicU64::new(0));
     let seen = most.clone();

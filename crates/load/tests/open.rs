@@ -1,5 +1,5 @@
-//! Open and partly open loads, stages and ends: what is due does not wait for the server, and what a stall does to the
-//! requests behind it is measured.
+//! Open and partly open loads, stages and ends: what is due does not wait for the server, and what a stall
+//! does to the requests behind it is measured.
 
 mod support;
 
@@ -37,8 +37,8 @@ struct Stalled {
     is_clear: bool,
 }
 
-/// The 99th percentile of a load of 500 requests a second over 3 seconds, in the middle of which nothing is answered for
-/// 200 ms, and what it truly is.
+/// The 99th percentile of a load of 500 requests a second over 3 seconds, in the middle of which nothing is
+/// answered for 200 ms, and what it truly is.
 fn p99_with_a_stall(clients: usize) -> Stalled {
     const RATE: f64 = 500.0;
     let gate = Arc::new(RwLock::new(()));
@@ -65,8 +65,8 @@ fn p99_with_a_stall(clients: usize) -> Stalled {
         (ran(&plan), staller.join().expect("the stall ends"))
     });
     assert_eq!(outcome.total_errors, 0);
-    // 15 of the 1,500 are above the percentile. The first request that the stall held up was due half a distance after
-    // its beginning, on average, and each one after it waited one distance less.
+    // 15 of the 1,500 are above the percentile. The first request that the stall held up was due half a
+    // distance after its beginning, on average, and each one after it waited one distance less.
     let distance_ms = 1000.0 / RATE;
     let true_ms = stall.as_secs_f64() * 1000.0 - 15.5 * distance_ms;
     let is_whole = outcome.latency_ns.len() == 1500;
@@ -81,8 +81,8 @@ fn p99_with_a_stall(clients: usize) -> Stalled {
 fn a_stall_shows_in_the_percentiles_as_it_was() {
     // With a client for each request that the stall holds up, and with so few that most wait for one.
     for clients in [150, 4] {
-        // A machine that stands still for a moment of its own adds to what is measured, so that one run may be off;
-        // requests that the engine leaves out or times wrongly would be off in all.
+        // A machine that stands still for a moment of its own adds to what is measured, so that one run may
+        // be off; requests that the engine leaves out or times wrongly would be off in all.
         let mut tried = Vec::new();
         let is_right = (0..15).any(|_| {
             let stalled = p99_with_a_stall(clients);
@@ -90,7 +90,8 @@ fn a_stall_shows_in_the_percentiles_as_it_was() {
             tried.push(stalled);
             is_right
         });
-        // Where the engine says more often than not that it had no room, other work kept it from measuring. That only adds.
+        // Where the engine says more often than not that it had no room, other work kept it from measuring.
+        // That only adds.
         let unclear = tried.iter().filter(|stalled| !stalled.is_clear).count();
         if !is_right
             && unclear * 2 > tried.len()

@@ -1,4 +1,5 @@
-//! Requests of every kind: methods, fields, bodies, what their answers must be, where they go and on which connection.
+//! Requests of every kind: methods, fields, bodies, what their answers must be, where they go and on which
+//! connection.
 
 mod support;
 

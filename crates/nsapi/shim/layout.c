@@ -1,6 +1,6 @@
 /*
- * The layout of every structure that plug-ins see, on machines with 64-bit pointers and longs: a build that would be
- * incompatible does not compile. src/abi.rs asserts the same of the Rust side.
+ * The layout of every structure that plug-ins see, on machines with 64-bit pointers and longs: a build that
+ * would be incompatible does not compile. src/abi.rs asserts the same of the Rust side.
  */
 #include "nsapi.h"
 #include <stddef.h>

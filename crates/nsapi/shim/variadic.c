@@ -1,6 +1,6 @@
 /*
- * The functions of the tables that take "..." or a va_list: stable Rust can call such functions, but not define them.
- * Each formats its text here and hands it on.
+ * The functions of the tables that take "..." or a va_list: stable Rust can call such functions, but not
+ * define them. Each formats its text here and hands it on.
  */
 #define INTNSAPI
 #include "nsapi.h"

@@ -1,4 +1,5 @@
-//! Between the server and the plug-ins: what the server tells of a request, and what it is asked to do with the answer.
+//! Between the server and the plug-ins: what the server tells of a request, and what it is asked to do with
+//! the answer.
 
 use std::net::SocketAddr;
 
@@ -82,8 +83,8 @@ pub trait Connection {
     fn runs(&mut self, _function: &'static Function) {}
 }
 
-/// The head of an answer. The fields that frame a message are left out, but for Content-Length, and so are Date, Server
-/// and Connection: the server adds these.
+/// The head of an answer. The fields that frame a message are left out, but for Content-Length, and so are
+/// Date, Server and Connection: the server adds these.
 #[derive(Debug, Clone, Copy)]
 pub struct AnswerHead<'a> {
     /// The status.
@@ -92,7 +93,8 @@ pub struct AnswerHead<'a> {
     pub reason: &'a [u8],
     /// The fields, names as the plug-in wrote them.
     pub fields: &'a [(&'a [u8], &'a [u8])],
-    /// The length of the body, where the plug-in has said it. [`Connection::write`] is given no more than that.
+    /// The length of the body, where the plug-in has said it. [`Connection::write`] is given no more than
+    /// that.
     pub content_length: Option<u64>,
 }
 

@@ -1,9 +1,10 @@
 //! A report when a plug-in crashes: which plug-in, which function, which signal.
 //!
-//! Nothing can be saved then: the process ends as it would have. But the last line of the log says whose fault it was.
-//! The memory of the thread may be overwritten, what it knows of its function with it: so that is believed only where it
-//! is a function that there is. (Where the kernel's own part of that memory is overwritten, no handler is run at all.) Otherwise the place of the instruction tells the plug-in, and where that is in none of
-//! them, all are named.
+//! Nothing can be saved then: the process ends as it would have. But the last line of the log says whose
+//! fault it was. The memory of the thread may be overwritten, what it knows of its function with it: so that
+//! is believed only where it is a function that there is. (Where the kernel's own part of that memory is
+//! overwritten, no handler is run at all.) Otherwise the place of the instruction tells the plug-in, and
+//! where that is in none of them, all are named.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
@@ -121,8 +122,9 @@ pub fn install() {
 
 extern "C" fn on_signal(signal: c_int, _info: *mut libc::siginfo_t, context: *mut c_void) {
     let index = SIGNALS.iter().position(|(known, _)| *known == signal).unwrap_or(0);
-    // SAFETY: `install` has filled BEFORE. With the earlier action in place, the instruction is run again and fails again,
-    // or the signal is raised again by abort. It comes first: should this handler fail, the process ends all the same.
+    // SAFETY: `install` has filled BEFORE. With the earlier action in place, the instruction is run again and
+    // fails again, or the signal is raised again by abort. It comes first: should this handler fail, the
+    // process ends all the same.
     unsafe {
         libc::sigaction(signal, (&raw const BEFORE[index]).cast(), ptr::null_mut());
     }
@@ -152,15 +154,16 @@ extern "C" fn on_signal(signal: c_int, _info: *mut libc::siginfo_t, context: *mu
     }
 }
 
-/// Whether variables of the thread can be reached. On x86-64 that takes a pointer in memory, which the thread may have
-/// overwritten: the kernel knows what it was.
+/// Whether variables of the thread can be reached. On x86-64 that takes a pointer in memory, which the thread
+/// may have overwritten: the kernel knows what it was.
 fn has_thread_memory() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
         const ARCH_GET_FS: c_int = 0x1003;
         let (mut wanted, found): (usize, usize);
         wanted = 0;
-        // SAFETY: the call writes one word; behind the segment register lies the memory of the thread, which is there.
+        // SAFETY: the call writes one word; behind the segment register lies the memory of the thread, which
+        // is there.
         unsafe {
             libc::syscall(libc::SYS_arch_prctl, ARCH_GET_FS, &raw mut wanted);
             std::arch::asm!("mov {}, fs:[0]", out(reg) found, options(nostack, readonly, preserves_flags));
@@ -171,8 +174,8 @@ fn has_thread_memory() -> bool {
     true
 }
 
-/// Whether the action before is that of the system or of Rust's own library: then the process ends now. A Java virtual
-/// machine uses such signals itself, and they are no crashes.
+/// Whether the action before is that of the system or of Rust's own library: then the process ends now. A
+/// Java virtual machine uses such signals itself, and they are no crashes.
 fn goes_on_here(index: usize) -> bool {
     // SAFETY: `install` has filled BEFORE.
     let before = unsafe { BEFORE[index].assume_init_ref() };
@@ -221,8 +224,8 @@ fn instruction(context: *mut c_void) -> usize {
     return 0;
 }
 
-/// Writes texts to the standard error output, as one line that stays whole. It may be called in a handler: the call goes
-/// to the kernel itself, since that of the C library looks at memory of the thread.
+/// Writes texts to the standard error output, as one line that stays whole. It may be called in a handler:
+/// the call goes to the kernel itself, since that of the C library looks at memory of the thread.
 pub fn report(texts: &[*const c_char]) {
     let mut line = [0u8; 1024];
     let mut length = 0;

@@ -1,5 +1,5 @@
-//! What the calling thread is at: the request, the values behind `server_hostname` and its like, and the function of a
-//! plug-in that runs, for the report of a crash.
+//! What the calling thread is at: the request, the values behind `server_hostname` and its like, and the
+//! function of a plug-in that runs, for the report of a crash.
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_int};
@@ -63,7 +63,8 @@ pub fn set_breadcrumb(breadcrumb: Breadcrumb) -> Breadcrumb {
     BREADCRUMB.replace(breadcrumb)
 }
 
-/// The function that runs on this thread. May be called in a signal handler: the variable needs no initialisation.
+/// The function that runs on this thread. May be called in a signal handler: the variable needs no
+/// initialisation.
 pub fn breadcrumb() -> Breadcrumb {
     BREADCRUMB.get()
 }
@@ -100,7 +101,8 @@ pub unsafe extern "C" fn conf_get_server_string() -> *const c_char {
     system_version()
 }
 
-/// Threads of plug-ins that work on a request say so: from then on they are at it, as the thread of the server is.
+/// Threads of plug-ins that work on a request say so: from then on they are at it, as the thread of the
+/// server is.
 pub unsafe extern "C" fn prepare_nsapi_thread(
     _request: *mut crate::abi::Request,
     session: *mut crate::abi::Session,

@@ -25,7 +25,8 @@ pub struct Directive {
     is_service: bool,
 }
 
-// SAFETY: the block is made once and lasts for good; what plug-ins do to it is theirs to order, as it always was.
+// SAFETY: the block is made once and lasts for good; what plug-ins do to it is theirs to order, as it always
+// was.
 unsafe impl Send for Directive {}
 // SAFETY: as above.
 unsafe impl Sync for Directive {}
@@ -96,7 +97,8 @@ impl Directive {
         (!self.is_service || self.takes_method(method)) && self.applies_but_for_method(session, request)
     }
 
-    /// Whether it is for requests of this method. Who says nothing of methods takes none that is about the server.
+    /// Whether it is for requests of this method. Who says nothing of methods takes none that is about the
+    /// server.
     pub fn takes_method(&self, method: &[u8]) -> bool {
         match &self.method {
             Some(pattern) => pattern.matches_any_case(method),
@@ -131,8 +133,8 @@ impl Directive {
     }
 }
 
-/// The parameters, and the stage as the servers of old gave it: functions that stand in two stages ask for it (PHP does, to
-/// know whether it makes the page of an error).
+/// The parameters, and the stage as the servers of old gave it: functions that stand in two stages ask for it
+/// (PHP does, to know whether it makes the page of an error).
 fn with_stage(directive: &conf::Directive) -> Parameters {
     let mut parameters = directive.parameters.clone();
     parameters.push(("Directive".into(), directive.stage.name().into()));

@@ -76,7 +76,8 @@ pub struct Engine {
     types: ContentTypes,
 }
 
-// SAFETY: the pointers are texts that last for good, and arguments that plug-ins gave for their own functions.
+// SAFETY: the pointers are texts that last for good, and arguments that plug-ins gave for their own
+// functions.
 unsafe impl Send for Engine {}
 // SAFETY: as above.
 unsafe impl Sync for Engine {}
@@ -121,8 +122,8 @@ static LIVE: Mutex<Vec<(usize, Vec<PathBuf>)>> = Mutex::new(Vec::new());
 /// The engine that the calling thread works for.
 pub fn current() -> Option<&'static Engine> {
     let exchange = current::exchange();
-    // SAFETY: engines that have been started are kept for good: `start` leaks one reference, because threads of plug-ins
-    // may call whenever they like.
+    // SAFETY: engines that have been started are kept for good: `start` leaks one reference, because threads
+    // of plug-ins may call whenever they like.
     unsafe {
         if let Some(exchange) = exchange.as_ref()
             && let Some(engine) = &exchange.engine
@@ -185,7 +186,8 @@ impl Engine {
         }
     }
 
-    /// Calls the Init functions, then makes the directives ready: Init may have added functions or changed them.
+    /// Calls the Init functions, then makes the directives ready: Init may have added functions or changed
+    /// them.
     fn fill(
         self: Arc<Engine>,
         settings: &Settings,
@@ -309,8 +311,9 @@ impl Engine {
         }
     }
 
-    /// Calls what plug-ins want to be called at the end, the last first. A plug-in that a newer configuration has loaded
-    /// as well goes on: it is the same library with the same memory, and its Init functions have run again.
+    /// Calls what plug-ins want to be called at the end, the last first. A plug-in that a newer configuration
+    /// has loaded as well goes on: it is the same library with the same memory, and its Init functions have
+    /// run again.
     pub fn end(&self) {
         let mut live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
         let mine = std::ptr::from_ref(self) as usize;
@@ -359,8 +362,8 @@ impl Engine {
         (0..objects.len()).filter(|index| matches(&objects[*index])).collect()
     }
 
-    /// Whether every function that a directive names may run on a core and leaves the answer to no other part of the
-    /// server.
+    /// Whether every function that a directive names may run on a core and leaves the answer to no other part
+    /// of the server.
     pub fn always_answers_on_core(&self) -> bool {
         let functions = self.program.get().map_or(&[][..], |program| &program.functions);
         functions.iter().all(|function| function.always_answers_on_core())
@@ -469,7 +472,8 @@ fn missing_root_object(configuration: &Configuration) -> Option<Problem> {
     (!is_there).then(|| Problem { place: in_configuration(1), message })
 }
 
-/// Loads a plug-in and adds the functions that an Init line names; the other is its `nsapi_module_init`, if it has one.
+/// Loads a plug-in and adds the functions that an Init line names; the other is its `nsapi_module_init`, if
+/// it has one.
 fn load_plugin(
     functions: &Functions,
     path: &Path,
@@ -495,9 +499,9 @@ fn load_plugin(
     Ok((plugin, module_init))
 }
 
-/// Reads the files, loads the plug-ins and looks whether every function is there, as [`Engine::start`] does; but no Init
-/// function is called. Where there are such functions, they may add others, so that names that are not known are not
-/// judged.
+/// Reads the files, loads the plug-ins and looks whether every function is there, as [`Engine::start`] does;
+/// but no Init function is called. Where there are such functions, they may add others, so that names that
+/// are not known are not judged.
 pub fn check(settings: &Settings) -> Vec<String> {
     let (configuration, mut problems) = read(settings);
     let functions = Functions::new();
@@ -589,7 +593,8 @@ fn read(settings: &Settings) -> (Configuration, Vec<Problem>) {
             }),
         }
     }
-    // Lines of the configuration are read as an obj.conf of their own; its line 1 is <Object>, so numbers fit.
+    // Lines of the configuration are read as an obj.conf of their own; its line 1 is <Object>, so numbers
+    // fit.
     if !settings.init.is_empty() || !settings.directives.is_empty() {
         let mut text = String::new();
         settings.init.iter().for_each(|line| text.push_str(&format!("Init {}\n", one_line(line))));
@@ -613,8 +618,9 @@ fn root_object_name(configuration: &Configuration) -> &str {
     setting(&configuration.settings, "RootObject").unwrap_or("default")
 }
 
-/// Lines of stages that there are none of, in objects that a request may reach: the first one, those of a path, and those
-/// that a line names. The objects of the default obj.conf that nothing names are as good as not there.
+/// Lines of stages that there are none of, in objects that a request may reach: the first one, those of a
+/// path, and those that a line names. The objects of the default obj.conf that nothing names are as good as
+/// not there.
 fn refused_lines(configuration: &Configuration) -> Vec<Problem> {
     let root = root_object_name(configuration).as_bytes();
     let is_named = |name: &[u8]| {
@@ -664,11 +670,13 @@ fn media_types(settings: &Settings, configuration: &Configuration) -> ContentTyp
     }
     let of_site = settings.media_types.iter();
     types.extend(of_site.map(|(ending, media_type)| (ending.to_ascii_lowercase(), media_type.clone())));
-    // Without a charset: the patterns of obj.conf are those of types without one. The site has looked at its own.
+    // Without a charset: the patterns of obj.conf are those of types without one. The site has looked at its
+    // own.
     ContentTypes::new(types, None).unwrap_or_default()
 }
 
-/// Types by which a Service line knows its files, and that no file gets: such files would be sent as they are.
+/// Types by which a Service line knows its files, and that no file gets: such files would be sent as they
+/// are.
 fn types_that_no_file_has<'a>(
     configuration: &'a Configuration,
     types: &ContentTypes,

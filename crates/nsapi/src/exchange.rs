@@ -1,7 +1,8 @@
-//! One request on its way through the stages: its C structures, its memory, and the answer as far as it is known.
+//! One request on its way through the stages: its C structures, its memory, and the answer as far as it is
+//! known.
 //!
-//! Exchanges are used again: the structures and the first block of memory stay, so that a request costs some copies
-//! and no allocation.
+//! Exchanges are used again: the structures and the first block of memory stay, so that a request costs some
+//! copies and no allocation.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -69,8 +70,8 @@ enum AnswerState {
     Started,
 }
 
-// SAFETY: all pointers are into the exchange's own memory or to what lasts for good; `connection` is only used between
-// `attach` and `detach`, on one thread.
+// SAFETY: all pointers are into the exchange's own memory or to what lasts for good; `connection` is only
+// used between `attach` and `detach`, on one thread.
 unsafe impl Send for Exchange {}
 
 impl Exchange {
@@ -219,7 +220,8 @@ impl Exchange {
         unsafe { &mut *self.connection }
     }
 
-    /// The function does not come back: what is not sent yet is not sent any more, so that the client may get an error.
+    /// The function does not come back: what is not sent yet is not sent any more, so that the client may get
+    /// an error.
     pub fn break_off(&mut self) {
         self.gone = true;
         self.connection().break_off();
@@ -249,8 +251,8 @@ impl Exchange {
         self.is_started() && (self.no_body || has_ended) && !self.gone
     }
 
-    /// Whether it is certain that nothing of the answer is missing: it has no body, or all of the length that was said,
-    /// or the last chunk.
+    /// Whether it is certain that nothing of the answer is missing: it has no body, or all of the length that
+    /// was said, or the last chunk.
     pub fn is_whole(&self) -> bool {
         let is_last =
             self.remaining == Some(0) || self.chunks.as_ref().is_some_and(|chunks| chunks.is_done());
@@ -351,8 +353,8 @@ impl Exchange {
         written
     }
 
-    /// A plug-in that writes status line and fields itself: they are read, so that the answer can be framed for the
-    /// client's version and the connection be kept.
+    /// A plug-in that writes status line and fields itself: they are read, so that the answer can be framed
+    /// for the client's version and the connection be kept.
     fn write_raw(&mut self, data: &[u8]) -> Result<(), Gone> {
         self.answer = AnswerState::RawHead;
         let mut joined = std::mem::take(&mut self.raw_head);

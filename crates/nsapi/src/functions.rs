@@ -202,7 +202,8 @@ fn distance(one: &str, other: &str) -> usize {
     row[other.len()]
 }
 
-// ---- What plug-ins call --------------------------------------------------------------------------------------------
+// ---- What plug-ins call
+// --------------------------------------------------------------------------------------------
 
 unsafe fn text(name: *const c_char) -> String {
     String::from_utf8_lossy(crate::memory::bytes(name)).into_owned()

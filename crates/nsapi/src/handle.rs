@@ -1,5 +1,5 @@
-//! What `SYS_NETFD` and `SYS_FILE` point to. A plug-in gets them from us and gives them back; what it gives that is
-//! none of ours is refused, not followed, as far as a tag can tell.
+//! What `SYS_NETFD` and `SYS_FILE` point to. A plug-in gets them from us and gives them back; what it gives
+//! that is none of ours is refused, not followed, as far as a tag can tell.
 
 use std::ffi::c_void;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};

@@ -1,8 +1,8 @@
 //! Memory for plug-ins: that of a request, which is given back all at once, and that which lasts.
 //!
-//! `MALLOC` takes from the pool of the request that the thread is at, and from the heap where there is none (in Init,
-//! and on threads of the plug-in's own). Every piece has a header that says where it is from, so that `FREE` and
-//! `REALLOC` are right for either, on any thread, and for memory of libc's own `malloc` too.
+//! `MALLOC` takes from the pool of the request that the thread is at, and from the heap where there is none
+//! (in Init, and on threads of the plug-in's own). Every piece has a header that says where it is from, so
+//! that `FREE` and `REALLOC` are right for either, on any thread, and for memory of libc's own `malloc` too.
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
@@ -269,7 +269,8 @@ pub unsafe fn bytes<'a>(text: *const c_char) -> &'a [u8] {
     if text.is_null() { &[] } else { std::ffi::CStr::from_ptr(text).to_bytes() }
 }
 
-// ---- What plug-ins call --------------------------------------------------------------------------------------------
+// ---- What plug-ins call
+// --------------------------------------------------------------------------------------------
 
 fn wanted(size: c_int) -> usize {
     usize::try_from(size).unwrap_or(0)

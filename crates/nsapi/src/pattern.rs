@@ -10,9 +10,9 @@
 //! | `$` | the end |
 //! | `\x` | the character `x` itself |
 //!
-//! Patterns come from files and plug-ins, what they are compared with comes from clients. A pattern is therefore made
-//! into states that are all followed at once: the time is that of the text times that of the pattern, whatever either
-//! holds.
+//! Patterns come from files and plug-ins, what they are compared with comes from clients. A pattern is
+//! therefore made into states that are all followed at once: the time is that of the text times that of the
+//! pattern, whatever either holds.
 
 /// The longest pattern in bytes.
 pub const LONGEST_PATTERN_BYTES: usize = 4_096;
@@ -68,7 +68,8 @@ impl Pattern {
             Some(b'~') => {
                 reader.position += 1;
                 reader.has_wildcards = true;
-                // What is excluded may itself leave something out; only the first `~` counts, as it always did.
+                // What is excluded may itself leave something out; only the first `~` counts, as it always
+                // did.
                 reader.alternatives(0)?;
                 Some(reader.take_program())
             }

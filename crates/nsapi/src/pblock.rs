@@ -1,8 +1,8 @@
 //! Parameter blocks: hash tables of names with values, as C sees them.
 //!
-//! Plug-ins walk through the tables themselves, take entries out and free them, so these are nothing but the C
-//! structures, with memory from [`memory`](crate::memory). Which chain a name is in is our affair alone. A name that is
-//! inserted twice is there twice, and the last one is found first.
+//! Plug-ins walk through the tables themselves, take entries out and free them, so these are nothing but the
+//! C structures, with memory from [`memory`](crate::memory). Which chain a name is in is our affair alone. A
+//! name that is inserted twice is there twice, and the last one is found first.
 
 use std::ffi::{c_char, c_int};
 use std::io::Write as _;
@@ -70,8 +70,8 @@ pub unsafe fn insert_text_in(
     param
 }
 
-/// Inserts a field of a request. Fields of one name are one entry, their values joined in the order in which they came,
-/// as the servers of old had it.
+/// Inserts a field of a request. Fields of one name are one entry, their values joined in the order in which
+/// they came, as the servers of old had it.
 ///
 /// # Safety
 /// `block` is a block whose names and values are texts of `pool`.
@@ -87,7 +87,8 @@ pub unsafe fn insert_field_in(pool: &mut Pool, block: *mut Pblock, name: &[u8], 
     let mut entry = (*newest).next;
     while !entry.is_null() {
         if is_text((*(*entry).param).name, name) {
-            // Parts of a cookie are joined as RFC 9113 section 8.2.3 says, other fields as RFC 9110 section 5.3 does.
+            // Parts of a cookie are joined as RFC 9113 section 8.2.3 says, other fields as RFC 9110 section
+            // 5.3 does.
             let between: &[u8] = if name == b"cookie" { b"; " } else { b", " };
             let joined = pool.joined(&[bytes((*(*entry).param).value), between, value]);
             if !joined.is_null() {
@@ -242,7 +243,8 @@ unsafe fn take(block: *mut Pblock, name: &[u8]) -> *mut PbParam {
     ptr::null_mut()
 }
 
-// ---- What plug-ins call --------------------------------------------------------------------------------------------
+// ---- What plug-ins call
+// --------------------------------------------------------------------------------------------
 
 pub unsafe extern "C" fn param_create(name: *const c_char, value: *const c_char) -> *mut PbParam {
     create_param(bytes(name), bytes(value))

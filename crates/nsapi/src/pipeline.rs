@@ -1,8 +1,9 @@
 //! A request on its way through the stages.
 //!
-//! The way can be interrupted: where the next function must not run on a core, [`Pipeline`] keeps the place, and a worker
-//! goes on from there. AuthTrans and NameTrans are done object by object, since NameTrans may add objects; the other
-//! stages then look at all objects, PathCheck from the first on, the others from the last added to the first.
+//! The way can be interrupted: where the next function must not run on a core, [`Pipeline`] keeps the place,
+//! and a worker goes on from there. AuthTrans and NameTrans are done object by object, since NameTrans may
+//! add objects; the other stages then look at all objects, PathCheck from the first on, the others from the
+//! last added to the first.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -33,7 +34,8 @@ pub struct Pipeline {
     at_directive: usize,
     has_path: bool,
     restarts: usize,
-    /// The conditions that have been evaluated: which one, whether it is so, and what its regular expression has found.
+    /// The conditions that have been evaluated: which one, whether it is so, and what its regular expression
+    /// has found.
     decisions: Vec<(*const Condition, bool, Groups)>,
     /// What the Service function has left to the server.
     pub delegated: Option<crate::connection::Delegated>,
@@ -177,7 +179,8 @@ struct Way<'a> {
 
 impl Way<'_> {
     fn pipeline(&self) -> &mut Pipeline {
-        // SAFETY: `os` of every request points to its pipeline, which no other reference is held to meanwhile.
+        // SAFETY: `os` of every request points to its pipeline, which no other reference is held to
+        // meanwhile.
         unsafe { &mut *(*self.request).os.cast::<Pipeline>() }
     }
 
@@ -267,8 +270,8 @@ impl Way<'_> {
         if outcome == Outcome::Answered && !self.exchange().is_complete() {
             return Outcome::Close;
         }
-        // Some say REQ_EXIT behind every answer of theirs: there is nothing left to break off where all that was said to
-        // come has come.
+        // Some say REQ_EXIT behind every answer of theirs: there is nothing left to break off where all that
+        // was said to come has come.
         if outcome == Outcome::Close && self.exchange().is_whole() {
             return Outcome::Answered;
         }

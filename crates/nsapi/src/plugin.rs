@@ -1,4 +1,5 @@
-//! Loading plug-ins: shared libraries whose functions the server calls. They stay loaded until the program ends.
+//! Loading plug-ins: shared libraries whose functions the server calls. They stay loaded until the program
+//! ends.
 
 use std::ffi::{CStr, CString, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -18,7 +19,8 @@ unsafe impl Send for Plugin {}
 unsafe impl Sync for Plugin {}
 
 impl Plugin {
-    /// Loads one. Every symbol that it needs must be there: what is missing is named now, and not when a request comes.
+    /// Loads one. Every symbol that it needs must be there: what is missing is named now, and not when a
+    /// request comes.
     pub fn load(path: &Path) -> Result<Plugin, String> {
         if let Err(error) = std::fs::File::open(path) {
             return Err(format!("the plug-in {} cannot be read: {error}", path.display()));
@@ -51,7 +53,8 @@ impl Plugin {
         let name = CString::new(name).ok()?;
         // SAFETY: the library is loaded, and stays so.
         let symbol = unsafe { libc::dlsym(self.loaded, name.as_ptr()) };
-        // SAFETY: whoever names a function in the configuration says that it is of this type; C knows no types here.
+        // SAFETY: whoever names a function in the configuration says that it is of this type; C knows no
+        // types here.
         (!symbol.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, FuncPtr>(symbol) })
     }
 }

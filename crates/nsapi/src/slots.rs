@@ -1,7 +1,7 @@
 //! The tables that plug-ins call through: every slot in its order, with the function behind it.
 //!
-//! The names are those of `include/nsapi.h`; a test compares them. The pointers `__nsapi30_table` and its like, which
-//! plug-ins look for, are in `shim/exports.c`.
+//! The names are those of `include/nsapi.h`; a test compares them. The pointers `__nsapi30_table` and its
+//! like, which plug-ins look for, are in `shim/exports.c`.
 
 use std::ffi::c_void;
 

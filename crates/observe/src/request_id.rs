@@ -1,8 +1,8 @@
 //! Names of requests: the one that a request came with, where who sent it is believed, or a new one.
 //!
-//! A new one is a UUID of version 7 (RFC 9562 section 5.7): the time in milliseconds, then 74 random bits. So ids sort
-//! by time, and those of several servers differ. They are names, not secrets: the bits come from a small generator that
-//! every core seeds for itself.
+//! A new one is a UUID of version 7 (RFC 9562 section 5.7): the time in milliseconds, then 74 random bits. So
+//! ids sort by time, and those of several servers differ. They are names, not secrets: the bits come from a
+//! small generator that every core seeds for itself.
 
 use rustix::time::{ClockId, clock_gettime};
 

@@ -1,5 +1,5 @@
-//! What is kept of a request once it has been answered: its counts, and its line in the access log. The same for every
-//! version of HTTP.
+//! What is kept of a request once it has been answered: its counts, and its line in the access log. The same
+//! for every version of HTTP.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -121,8 +121,8 @@ pub fn note_hit(
     }
 }
 
-/// `received` writes the request out as HTTP/1 would have, where it came otherwise, and parses that; with HTTP/1 it is
-/// `bytes`, and parsed already.
+/// `received` writes the request out as HTTP/1 would have, where it came otherwise, and parses that; with
+/// HTTP/1 it is `bytes`, and parsed already.
 fn log_hit(
     hot: &mut Hot,
     origin: Origin<'_>,

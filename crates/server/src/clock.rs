@@ -1,7 +1,8 @@
 //! One core's clock: read once a tick, used for every request in between.
 //!
-//! A request needs the second's text for `Date` and the log, and a coarse "now" for its deadlines. Asking the kernel
-//! and formatting for each request would cost more than the rest of a hit, so the core's ticker does it.
+//! A request needs the second's text for `Date` and the log, and a coarse "now" for its deadlines. Asking the
+//! kernel and formatting for each request would cost more than the rest of a hit, so the core's ticker does
+//! it.
 
 use std::cell::Cell;
 use std::io;
@@ -63,8 +64,9 @@ impl CoreClock {
 
 /// Fires every [`TICK`], on its boundaries in wall-clock time: the date changes when the second does.
 ///
-/// It is a timer of the kernel's, not of the runtime's: while the runtime has a timer of its own, every wait for
-/// events arms one in the kernel and takes it down again, which a busy core would pay with every batch of requests.
+/// It is a timer of the kernel's, not of the runtime's: while the runtime has a timer of its own, every wait
+/// for events arms one in the kernel and takes it down again, which a busy core would pay with every batch of
+/// requests.
 pub struct Ticker {
     timer: AsyncFd<OwnedFd>,
 }
@@ -79,7 +81,8 @@ impl Ticker {
     pub async fn tick(&self) -> io::Result<()> {
         let mut ready = self.timer.readable().await?;
         let mut expirations = [0u8; 8];
-        // Nothing to read means that the event was stale; the caller's tick is then early, which harms nobody.
+        // Nothing to read means that the event was stale; the caller's tick is then early, which harms
+        // nobody.
         let _ = rustix::io::read(self.timer.get_ref(), &mut expirations);
         ready.clear_ready();
         Ok(())

@@ -1,8 +1,8 @@
 //! One core: an event loop of its own with everything that its connections need, shared with nobody.
 //!
-//! A core is one thread with one current-thread runtime. What is used for every request lies in [`Hot`]; what is
-//! shared with other cores is either never changed (the snapshot) or touched rarely (the cache's store, the log's
-//! writer). `core_loop` brings it to life.
+//! A core is one thread with one current-thread runtime. What is used for every request lies in [`Hot`]; what
+//! is shared with other cores is either never changed (the snapshot) or touched rarely (the cache's store,
+//! the log's writer). `core_loop` brings it to life.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -97,8 +97,8 @@ pub struct Core {
     counted: Cell<usize>,
 }
 
-/// The open connections of all cores together. Cores count theirs in when they first wait; a connection that is
-/// answered and closed at once is none.
+/// The open connections of all cores together. Cores count theirs in when they first wait; a connection that
+/// is answered and closed at once is none.
 #[derive(Default)]
 pub struct Connections {
     open: AtomicUsize,
@@ -255,7 +255,8 @@ impl Core {
         hot.snapshot.connection_gate.expects_proxy_header(listener, peer.map(|peer| peer.ip()))
     }
 
-    /// Tells a client that it has too many connections, where that can be told in plain text, and lets go of it.
+    /// Tells a client that it has too many connections, where that can be told in plain text, and lets go of
+    /// it.
     pub fn refuse_connection(&self, descriptor: std::os::fd::OwnedFd, listener: SocketAddr) {
         let hot = self.hot.borrow();
         let speaks_tls =

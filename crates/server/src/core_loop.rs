@@ -31,8 +31,9 @@ const IDLE_GRACE: Duration = Duration::from_secs(1);
 
 /// What the starting thread tells a core.
 pub enum Order {
-    /// Take up a new configuration; these listeners and sockets of HTTP/3 are new, those that it does not name go. Then
-    /// give the one before back: to let go of the last one waits for its watcher of files, which is not for a core to do.
+    /// Take up a new configuration; these listeners and sockets of HTTP/3 are new, those that it does not
+    /// name go. Then give the one before back: to let go of the last one waits for its watcher of files,
+    /// which is not for a core to do.
     Reload(Arc<Snapshot>, Vec<ListenerSeed>, http3::CoreSockets, Sender<Arc<Snapshot>>),
     /// Take up these sockets of HTTP/3 too.
     Http3(http3::CoreSockets),
@@ -47,8 +48,9 @@ pub enum Order {
 pub struct Departure {
     /// Addresses, as configured, whose sockets another process goes on with.
     pub left: Arc<[SocketAddr]>,
-    /// Kept connections are given until nearly `server.drain_timeout` to ask once more and be told to close: another
-    /// process serves new ones meanwhile, so nobody waits for us. Otherwise those that are idle are soon closed.
+    /// Kept connections are given until nearly `server.drain_timeout` to ask once more and be told to close:
+    /// another process serves new ones meanwhile, so nobody waits for us. Otherwise those that are idle are
+    /// soon closed.
     pub patient: bool,
 }
 
@@ -212,7 +214,8 @@ async fn drain(core: &Core, open: Vec<Rc<Listener>>, departure: Departure) {
         calls.end();
     }
     core.deadlines.wake_all();
-    // From here on each listener belongs to its accept loop alone, and is closed when that has let everybody in.
+    // From here on each listener belongs to its accept loop alone, and is closed when that has let everybody
+    // in.
     let closing: Vec<Weak<Listener>> = open.iter().map(Rc::downgrade).collect();
     for listener in open {
         match departure.left.contains(&listener.configured) {

@@ -1,8 +1,8 @@
 //! Deadlines of waiting connections, without a timer for each.
 //!
-//! A busy connection starts and stops waiting for every request. To arm and disarm a timer each time would cost more
-//! than the answer, so a connection only notes until when it may wait, and the core looks through all notes once a
-//! tick. Deadlines are therefore late by up to one tick, never early.
+//! A busy connection starts and stops waiting for every request. To arm and disarm a timer each time would
+//! cost more than the answer, so a connection only notes until when it may wait, and the core looks through
+//! all notes once a tick. Deadlines are therefore late by up to one tick, never early.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

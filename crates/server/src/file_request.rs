@@ -43,8 +43,9 @@ impl<'a> FileRequest<'a> {
         lines.map(move |line| line.value.of(buffer))
     }
 
-    /// Which content codings may answer. A Range field asks for parts of what is not coded: a coded form may be made
-    /// anew with other bytes, and a client that names codings out of habit still means bytes of the file.
+    /// Which content codings may answer. A Range field asks for parts of what is not coded: a coded form may
+    /// be made anew with other bytes, and a client that names codings out of habit still means bytes of the
+    /// file.
     pub fn coding_preference(&self) -> CodingPreference {
         let codings = &self.site().codings;
         if codings.is_off() {

@@ -1,5 +1,5 @@
-//! The handlers of a core: made when the first request for them comes, some on the first core before that, and kept until
-//! the next configuration.
+//! The handlers of a core: made when the first request for them comes, some on the first core before that,
+//! and kept until the next configuration.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,4 +1,5 @@
-//! Header blocks of cached responses for HTTP/2 and HTTP/3, encoded once a second for all connections of a core.
+//! Header blocks of cached responses for HTTP/2 and HTTP/3, encoded once a second for all connections of a
+//! core.
 
 use std::sync::Arc;
 
@@ -9,7 +10,8 @@ use touchstone_files::cache::Prepared;
 use touchstone_http::h2::Fields;
 use touchstone_http::h2::hpack::encode_response_block;
 
-/// The fields of a header section as field lines, each with its CRLF: the form of trailers on their way to a handler.
+/// The fields of a header section as field lines, each with its CRLF: the form of trailers on their way to a
+/// handler.
 pub fn field_lines(fields: Fields<'_>) -> Vec<u8> {
     let mut lines = Vec::new();
     for field in fields {
@@ -26,7 +28,8 @@ pub struct HeaderBlocks {
     encode: fn(&[u8]) -> Vec<u8>,
     /// For each site, by path; with seeded hashes, as clients may have named the files.
     sites: Vec<HashMap<Box<[u8]>, Encoded>>,
-    /// By the address of the response, which is kept with the block, so that no other can come to have the same.
+    /// By the address of the response, which is kept with the block, so that no other can come to have the
+    /// same.
     responses: FxHashMap<usize, Encoded>,
 }
 
@@ -49,8 +52,8 @@ impl HeaderBlocks {
         HeaderBlocks { encode, sites: Vec::new(), responses: FxHashMap::default() }
     }
 
-    /// The block of `prepared`, which answers `path`: a file of a site, or a stored answer, of which there are
-    /// several for a path.
+    /// The block of `prepared`, which answers `path`: a file of a site, or a stored answer, of which there
+    /// are several for a path.
     #[inline]
     pub fn block(&mut self, file_of: Option<usize>, path: &[u8], prepared: &Arc<Prepared>) -> &[u8] {
         match file_of {

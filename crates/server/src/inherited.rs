@@ -1,5 +1,5 @@
-//! What this process was given when it was started: listening sockets of systemd, or those of a server that it takes
-//! over from.
+//! What this process was given when it was started: listening sockets of systemd, or those of a server that
+//! it takes over from.
 
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;

@@ -1,11 +1,10 @@
 //! The server: sites, listeners and connections.
 //!
-//! [`Server::bind`] checks and opens everything that can fail; [`Server::run`] then serves until a signal ends it.
-//! The way of a request: `listener` accepts, `connection` reads, parses and answers what the cache has,
-//! `static_files` answers the rest, `answer` is what it makes, [`touchstone_observe`]
-//! keeps the record.
-//! The life of the process: `server` starts it, `running` does what signals and [`control`] ask of it, `handover` makes
-//! another process its successor, `systemd` hears of all that.
+//! [`Server::bind`] checks and opens everything that can fail; [`Server::run`] then serves until a signal
+//! ends it. The way of a request: `listener` accepts, `connection` reads, parses and answers what the cache
+//! has, `static_files` answers the rest, `answer` is what it makes, [`touchstone_observe`] keeps the record.
+//! The life of the process: `server` starts it, `running` does what signals and [`control`] ask of it,
+//! `handover` makes another process its successor, `systemd` hears of all that.
 
 pub mod accelerator;
 mod account;

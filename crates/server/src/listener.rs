@@ -1,5 +1,5 @@
-//! Listening sockets: made before anything is promised, accepted from with no event registration for what can be
-//! answered at once, and closed so that no client that got through is turned away.
+//! Listening sockets: made before anything is promised, accepted from with no event registration for what can
+//! be answered at once, and closed so that no client that got through is turned away.
 
 use std::cell::Cell;
 use std::io;
@@ -30,8 +30,8 @@ const ACCEPT_TURN: usize = 64;
 /// A connection is given to us when its first bytes are there, or after about so long.
 const DEFER_ACCEPT_SECONDS: u32 = 1;
 
-/// What the kernel takes of an answer beyond what it can send now (tcp(7), TCP_NOTSENT_LOWAT). Without a limit it is megabytes
-/// for each client that stops reading.
+/// What the kernel takes of an answer beyond what it can send now (tcp(7), TCP_NOTSENT_LOWAT). Without a
+/// limit it is megabytes for each client that stops reading.
 const UNSENT_BYTES: u32 = 128 * 1024;
 
 /// After new connections have been shut out, how long no connection may have come through before we close.
@@ -39,8 +39,8 @@ const QUIET_BEFORE_CLOSE: Duration = Duration::from_millis(100);
 
 /// One socket for each core on one address; port 0 becomes the same free port for all.
 pub fn bind(address: SocketAddr, cores: usize) -> io::Result<(SocketAddr, Vec<TcpListener>)> {
-    // With SO_REUSEPORT two servers of one user could share a port without noticing. The first socket is bound
-    // without it: that fails if anyone else listens there.
+    // With SO_REUSEPORT two servers of one user could share a port without noticing. The first socket is
+    // bound without it: that fails if anyone else listens there.
     let first = bind_one(address, false)?;
     let address = first.local_addr()?;
     if cores == 1 {
@@ -144,7 +144,8 @@ impl Listener {
         }))
     }
 
-    /// Ends the accept loop; whoever waits at the door is let in by another process that holds the same socket.
+    /// Ends the accept loop; whoever waits at the door is let in by another process that holds the same
+    /// socket.
     pub fn leave(&self) {
         self.lent.set(true);
         self.stop();
@@ -244,9 +245,9 @@ impl Listener {
         }
     }
 
-    /// Closing a listening socket resets every connection that waits in its queue. So first new ones are shut out
-    /// where they begin: a filter drops their SYN, whose sender tries again and finds the next server, or nobody.
-    /// Then whoever is through is accepted, until nobody comes any more.
+    /// Closing a listening socket resets every connection that waits in its queue. So first new ones are shut
+    /// out where they begin: a filter drops their SYN, whose sender tries again and finds the next server, or
+    /// nobody. Then whoever is through is accepted, until nobody comes any more.
     async fn close(&self, core: &Rc<Core>) {
         let socket = SockRef::from(self.socket.get_ref());
         let filtered = socket.attach_filter(&REFUSE_NEW_CONNECTIONS).is_ok();

@@ -1,9 +1,10 @@
-//! Every address that the server listens on, and its sockets: made, inherited, shared out to the cores, handed over.
+//! Every address that the server listens on, and its sockets: made, inherited, shared out to the cores,
+//! handed over.
 //!
-//! Each core has sockets of its own (`listener`); this table holds the same ones for the whole life of the process, so
-//! that they can be handed to a successor. How many there are need not be how many cores there are: an inherited address
-//! may have fewer sockets (systemd gives one) or more (the process before had more cores). None is left out, because
-//! connections wait in the queue of each.
+//! Each core has sockets of its own (`listener`); this table holds the same ones for the whole life of the
+//! process, so that they can be handed to a successor. How many there are need not be how many cores there
+//! are: an inherited address may have fewer sockets (systemd gives one) or more (the process before had more
+//! cores). None is left out, because connections wait in the queue of each.
 
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr, TcpListener};
@@ -59,8 +60,8 @@ impl Listening {
         let is_known = |wanted: &SocketAddr| self.addresses.iter().any(|known| known.configured == *wanted);
         let new: Vec<SocketAddr> = wanted.iter().copied().filter(|wanted| !is_known(wanted)).collect();
         let mut free: Vec<&InheritedSocket> = self.spare.iter().collect();
-        // Addresses that were configured the same before choose first: port 0 has become a port then, which could be
-        // the very one that another site names.
+        // Addresses that were configured the same before choose first: port 0 has become a port then, which
+        // could be the very one that another site names.
         let mut found: Vec<Vec<&InheritedSocket>> =
             new.iter().map(|wanted| take(&mut free, |socket| socket.configured == Some(*wanted))).collect();
         for (wanted, sockets) in new.iter().zip(&mut found).filter(|(_, sockets)| sockets.is_empty()) {
@@ -79,7 +80,8 @@ impl Listening {
         Ok(added)
     }
 
-    /// Takes up what was prepared, and lets go of addresses that are no longer wanted. Gives what each core gets.
+    /// Takes up what was prepared, and lets go of addresses that are no longer wanted. Gives what each core
+    /// gets.
     pub fn take_up(&mut self, added: Added, wanted: &[SocketAddr]) -> Vec<Vec<ListenerSeed>> {
         let Added { addresses, shares } = added;
         self.spare.retain(|spare| !addresses.iter().any(|address| address.bound == spare.bound));
@@ -94,8 +96,8 @@ impl Listening {
         shares
     }
 
-    /// Closes inherited sockets that no site wants; gives the addresses of those that stay open elsewhere, where clients
-    /// would wait in vain.
+    /// Closes inherited sockets that no site wants; gives the addresses of those that stay open elsewhere,
+    /// where clients would wait in vain.
     pub fn drop_unwanted(&mut self) -> Vec<SocketAddr> {
         self.spare.retain(|spare| spare.lent);
         self.spare.iter().map(|spare| spare.bound).collect()
@@ -184,8 +186,8 @@ fn adopt(configured: SocketAddr, inherited: &[&InheritedSocket], cores: usize) -
     }
     let (bound, lent) = (inherited[0].bound, inherited.iter().any(|one| one.lent));
     let share_a_port = |socket: &TcpListener| SockRef::from(socket).reuse_port().unwrap_or(false);
-    // More cores than before: more sockets, if they may stand beside the others. Where they may not (another user made
-    // those, or systemd keeps them and would keep none of ours), cores share what there is.
+    // More cores than before: more sockets, if they may stand beside the others. Where they may not (another
+    // user made those, or systemd keeps them and would keep none of ours), cores share what there is.
     if !lent && sockets.len() < cores && sockets.iter().all(share_a_port) {
         let more = listener::bind_beside(bound, cores - sockets.len());
         sockets.extend(more.unwrap_or_default());

@@ -29,7 +29,8 @@ pub fn problems(nsapi: &NsapiConfig, route: &RouteConfig, site: &SiteConfig) -> 
     }
 }
 
-/// The directories that the configuration of a route's plug-ins leads to, where they are named; the first is the route's.
+/// The directories that the configuration of a route's plug-ins leads to, where they are named; the first is
+/// the route's.
 pub fn directories(route: &RouteConfig, site: &SiteConfig) -> Vec<PathBuf> {
     let Some(nsapi) = &route.nsapi else { return Vec::new() };
     touchstone_nsapi::directories(&settings(nsapi, route, site))

@@ -1,8 +1,9 @@
-//! What a handler has found on the disk in a way of its own: pages with directives and directories to be listed, for the
-//! functions `parse-html` and `index-common` of an obj.conf.
+//! What a handler has found on the disk in a way of its own: pages with directives and directories to be
+//! listed, for the functions `parse-html` and `index-common` of an obj.conf.
 //!
-//! Everything else about files knows them by a site and a path below its root. So each directory that an obj.conf names is a
-//! site of its own that no host leads to, as directories of routes are, and at last the whole disk is one.
+//! Everything else about files knows them by a site and a path below its root. So each directory that an
+//! obj.conf names is a site of its own that no host leads to, as directories of routes are, and at last the
+//! whole disk is one.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};

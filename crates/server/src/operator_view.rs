@@ -72,8 +72,8 @@ impl OperatorView {
         });
     }
 
-    /// Takes something out of the cache before programs and origins; gives how many responses that were. `None`: no
-    /// route has one.
+    /// Takes something out of the cache before programs and origins; gives how many responses that were.
+    /// `None`: no route has one.
     pub fn purge(&self, order: &PurgeOrder) -> Option<usize> {
         let routes = self.state().cached_routes.clone();
         (!routes.is_empty()).then(|| order.carry_out(&routes))

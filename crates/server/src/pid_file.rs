@@ -16,8 +16,8 @@ pub struct PidFile {
 }
 
 impl PidFile {
-    /// Opens the file, without a number yet: another process may still be the one it names. It is given to the account
-    /// as whom the server will run, whose successor writes it.
+    /// Opens the file, without a number yet: another process may still be the one it names. It is given to
+    /// the account as whom the server will run, whose successor writes it.
     pub fn open(path: &Path, account: Option<&Account>) -> io::Result<PidFile> {
         // Not through a link: that could be another's, in a directory where others write.
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NOCTTY;

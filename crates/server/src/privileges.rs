@@ -1,8 +1,10 @@
-//! As whom the server runs: the account of `[server] user`, the one way from root to it, and what that account may do.
+//! As whom the server runs: the account of `[server] user`, the one way from root to it, and what that
+//! account may do.
 //!
-//! Root binds the addresses and nothing else; [`Account::become_it`] comes before roots, certificates and logs are
-//! opened. So what the account cannot read fails at the start, and not weeks later when a certificate is renewed or a
-//! log is rotated. [`Account::as_it`] asks beforehand, for `touchstone check`, without giving anything up.
+//! Root binds the addresses and nothing else; [`Account::become_it`] comes before roots, certificates and
+//! logs are opened. So what the account cannot read fails at the start, and not weeks later when a
+//! certificate is renewed or a log is rotated. [`Account::as_it`] asks beforehand, for `touchstone check`,
+//! without giving anything up.
 
 use std::ffi::CString;
 use std::fmt::Display;
@@ -74,7 +76,8 @@ impl Account {
             && (real_group, effective_group) == (self.group, self.group)
     }
 
-    /// Gives up root's rights for good, in every thread. Fails, and the process must end, where anything of them is left.
+    /// Gives up root's rights for good, in every thread. Fails, and the process must end, where anything of
+    /// them is left.
     pub fn become_it(&self) -> Result<(), String> {
         if self.user == 0 {
             return Err("server.user: root is no other user; leave the key out to go on as root".to_string());
@@ -100,8 +103,8 @@ impl Account {
         self.make_sure()
     }
 
-    /// The kernel takes the capabilities away with root's number, unless something told it not to: that is not guessed
-    /// but looked at.
+    /// The kernel takes the capabilities away with root's number, unless something told it not to: that is
+    /// not guessed but looked at.
     fn make_sure(&self) -> Result<(), String> {
         let root = Uid::from_raw(0);
         if !self.is_ours() || nix::unistd::setresuid(root, root, root).is_ok() {
@@ -116,8 +119,8 @@ impl Account {
         }
     }
 
-    /// Does something with this account's rights, in a thread of its own that has given up its own (credentials belong
-    /// to threads in Linux; the C library only makes them look like the process's).
+    /// Does something with this account's rights, in a thread of its own that has given up its own
+    /// (credentials belong to threads in Linux; the C library only makes them look like the process's).
     pub fn as_it<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
         use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
         let (user, group) =
@@ -136,7 +139,8 @@ impl Account {
     }
 }
 
-/// Neither this process nor what it starts can gain rights any more. To be called before any thread is started.
+/// Neither this process nor what it starts can gain rights any more. To be called before any thread is
+/// started.
 pub fn set_no_new_privileges() -> Result<(), String> {
     rustix::thread::set_no_new_privs(true)
         .map_err(|error| format!("server.no_new_privileges cannot be set: {error}"))

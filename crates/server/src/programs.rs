@@ -39,7 +39,8 @@ impl Kind {
     }
 }
 
-/// The interface of a route with programs that listen, if it has one; the error says what is wrong, with the key.
+/// The interface of a route with programs that listen, if it has one; the error says what is wrong, with the
+/// key.
 pub fn open(route: &RouteConfig, site: &SiteConfig) -> Result<Option<Arc<dyn Interface>>, String> {
     let Some((kind, config)) = programs_of(route) else { return Ok(None) };
     if let Some((key, message)) = problems(route).into_iter().next() {

@@ -1,7 +1,8 @@
 //! The start of the process: binds, gives up root's rights, opens everything else, starts the cores.
 //!
-//! The order matters. What root is needed for comes first: addresses, the pid file, the control socket. Then the rights
-//! go (`privileges`), and roots, certificates and logs are opened as whoever will have to open them again.
+//! The order matters. What root is needed for comes first: addresses, the pid file, the control socket. Then
+//! the rights go (`privileges`), and roots, certificates and logs are opened as whoever will have to open
+//! them again.
 
 use std::io;
 use std::net::SocketAddr;
@@ -73,8 +74,8 @@ impl Server {
     /// Opens listeners, roots and logs, and becomes the user of `[server] user`. Nothing is served before
     /// [`Server::run`]. Where it fails, whoever waits for this process to take over is told.
     ///
-    /// `start_spawner` starts what programs will descend from: after root's rights have gone, and before there are
-    /// threads, keys or anything else that they should not have.
+    /// `start_spawner` starts what programs will descend from: after root's rights have gone, and before
+    /// there are threads, keys or anything else that they should not have.
     pub fn bind(
         config: Config,
         config_file: Option<PathBuf>,

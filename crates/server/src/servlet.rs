@@ -9,7 +9,8 @@ use touchstone_observe::log::message_lines;
 use touchstone_servlet::interface::Servlets;
 use touchstone_servlet::settings::RouteSettings;
 
-/// Starts the applications of a route, beside the server; the error says what is wrong, with the name of the key.
+/// Starts the applications of a route, beside the server; the error says what is wrong, with the name of the
+/// key.
 pub fn open(
     servlet: &ServletConfig,
     route: &RouteConfig,
@@ -58,8 +59,8 @@ pub fn problems(servlet: &ServletConfig, route: &RouteConfig) -> Vec<(&'static s
     problems
 }
 
-/// The same where the applications are in containers elsewhere: these have their own settings, and what is left out
-/// silently must not be what somebody relies on.
+/// The same where the applications are in containers elsewhere: these have their own settings, and what is
+/// left out silently must not be what somebody relies on.
 fn problems_over_ajp(settings: &RouteSettings, route: &RouteConfig) -> Vec<(&'static str, String)> {
     let mut problems = Vec::new();
     if route.ajp.is_none() {
@@ -95,7 +96,8 @@ pub fn log_to(error_log: &ErrorLog) {
     }));
 }
 
-/// A configuration is being opened. What it does not [open] ends with its requests once it is [taken up](taken_up).
+/// A configuration is being opened. What it does not [open] ends with its requests once it is [taken
+/// up](taken_up).
 pub fn begin_configuration() {
     touchstone_servlet::begin_configuration();
 }

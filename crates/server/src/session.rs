@@ -1,8 +1,10 @@
-//! What a connection shows of itself to whoever asks the admin listener: who, since when, and what is under way.
+//! What a connection shows of itself to whoever asks the admin listener: who, since when, and what is under
+//! way.
 //!
-//! Every waiting connection has a [`Session`] beside its deadline, on its own core. A plain hit leaves no trace here; any
-//! other request is noted while it is answered. Whoever wants to see them sends the core an order, and the core answers
-//! with a copy of bounded size: nothing is locked, and nothing is shared while nobody looks.
+//! Every waiting connection has a [`Session`] beside its deadline, on its own core. A plain hit leaves no
+//! trace here; any other request is noted while it is answered. Whoever wants to see them sends the core an
+//! order, and the core answers with a copy of bounded size: nothing is locked, and nothing is shared while
+//! nobody looks.
 
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};

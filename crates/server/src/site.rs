@@ -1,4 +1,5 @@
-//! Sites as the cores use them: the checked configuration with its roots opened and its hosts ready to be looked up.
+//! Sites as the cores use them: the checked configuration with its roots opened and its hosts ready to be
+//! looked up.
 //!
 //! A [`Snapshot`] never changes. A reload makes a new one, and each core takes it up between two requests.
 
@@ -67,7 +68,8 @@ pub struct Site {
     pub rules: Option<SiteRules>,
     /// Where the sites begin in [`Snapshot::sites`] that stand for directories of its routes.
     pub first_root: usize,
-    /// The sites in [`Snapshot::sites`] that stand for places of the disk which handlers find in ways of their own.
+    /// The sites in [`Snapshot::sites`] that stand for places of the disk which handlers find in ways of
+    /// their own.
     pub places: Range<usize>,
     /// Pages with directives, if it has any.
     pub includes: Option<SiteIncludes>,
@@ -123,7 +125,8 @@ impl Snapshot {
     ) -> Result<Snapshot, Unusable> {
         let open = |site: &SiteConfig| open_site(site, access, accelerator);
         let mut sites = config.sites.iter().map(open).collect::<Result<Vec<Site>, Unusable>>()?;
-        // What a route says of its own about files is a site of its own that no host leads to: so its files have their own cache.
+        // What a route says of its own about files is a site of its own that no host leads to: so its files
+        // have their own cache.
         for index in 0..config.sites.len() {
             sites[index].first_root = sites.len();
             let site = &config.sites[index];
@@ -230,8 +233,8 @@ fn field_lines(config: &SiteConfig) -> Arc<[u8]> {
     Arc::from(lines.chain(alternative_services(config)).collect::<String>().into_bytes())
 }
 
-/// Tells clients that they may come by HTTP/3 (RFC 7838, RFC 9114 section 3.1). A port that the system chooses is not
-/// known yet, and not told.
+/// Tells clients that they may come by HTTP/3 (RFC 7838, RFC 9114 section 3.1). A port that the system
+/// chooses is not known yet, and not told.
 fn alternative_services(config: &SiteConfig) -> Option<String> {
     let is_configured = config.headers.keys().any(|name| name.eq_ignore_ascii_case("alt-svc"));
     let mut ports: Vec<u16> = config.listen.iter().map(SocketAddr::port).filter(|&port| port != 0).collect();

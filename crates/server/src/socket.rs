@@ -1,7 +1,8 @@
 //! The only place that touches a connection's socket: so that the reactor under it can be changed.
 //!
-//! A socket begins *fresh*: known to the kernel but not to the event loop, because most of what a new connection
-//! needs (receive, send, close) can be done at once. It is *registered* for events when it first has to wait.
+//! A socket begins *fresh*: known to the kernel but not to the event loop, because most of what a new
+//! connection needs (receive, send, close) can be done at once. It is *registered* for events when it first
+//! has to wait.
 
 use std::io;
 use std::net::SocketAddr;
@@ -74,9 +75,9 @@ impl Socket {
                 received =
                     rustix::net::recv(&*stream, &mut *buffer, RecvFlags::empty()).map(|(count, _)| count);
                 match received {
-                    // A short read has emptied the socket: "would block" makes the event loop wait for the next
-                    // event, without the second system call that would say the same. At the client's end there is
-                    // no next event to wait for.
+                    // A short read has emptied the socket: "would block" makes the event loop wait for the
+                    // next event, without the second system call that would say the same. At the client's end
+                    // there is no next event to wait for.
                     Ok(count) if count > 0 && count < asked => Err(io::ErrorKind::WouldBlock.into()),
                     Err(rustix::io::Errno::AGAIN) => Err(io::ErrorKind::WouldBlock.into()),
                     _ => Ok(()),
@@ -108,12 +109,14 @@ impl Socket {
         none_now_is_zero(sent)
     }
 
-    /// Like [`Socket::try_send`], for a head whose file follows at once: the kernel may put both in one packet.
+    /// Like [`Socket::try_send`], for a head whose file follows at once: the kernel may put both in one
+    /// packet.
     pub fn try_send_more(&self, bytes: &[u8]) -> io::Result<usize> {
         none_now_is_zero(rustix::net::send(self.descriptor()?, bytes, SendFlags::NOSIGNAL | SendFlags::MORE))
     }
 
-    /// Sends what fits now from a file, from `offset`, which moves on. `None` when nothing fits, 0 at the file's end.
+    /// Sends what fits now from a file, from `offset`, which moves on. `None` when nothing fits, 0 at the
+    /// file's end.
     pub fn try_send_file(
         &self,
         file: BorrowedFd<'_>,
@@ -161,7 +164,8 @@ impl Socket {
         }
     }
 
-    /// The client is let go when the socket is closed: it gets a reset, and the kernel keeps nothing that was not sent.
+    /// The client is let go when the socket is closed: it gets a reset, and the kernel keeps nothing that was
+    /// not sent.
     pub fn reset_when_closed(&self) {
         if let Ok(descriptor) = self.descriptor() {
             let _ = SockRef::from(&descriptor).set_linger(Some(Duration::ZERO));

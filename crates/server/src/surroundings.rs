@@ -1,7 +1,7 @@
 //! What a configuration needs of the machine: roots that can be read, log files that can be written.
 //!
-//! These are asked before a start and by `touchstone check`. They can change a moment later, so whatever opens the
-//! files must still say what goes wrong.
+//! These are asked before a start and by `touchstone check`. They can change a moment later, so whatever
+//! opens the files must still say what goes wrong.
 
 use std::fs;
 use std::io;
@@ -23,8 +23,8 @@ use touchstone_tls::read_certificates;
 ///
 /// Without places (the quick form) give `&ConfigPlaces::default()`.
 ///
-/// Where root is to become another user (`server.user`), that user's rights are asked about: it is the one who opens the
-/// files, at the start and at every reload.
+/// Where root is to become another user (`server.user`), that user's rights are asked about: it is the one
+/// who opens the files, at the start and at every reload.
 pub fn check_surroundings(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
     let mut problems = check_process(&config.server, places);
     let account = match Account::configured(&config.server) {

@@ -1,8 +1,8 @@
-//! What is said to systemd, and asked of it: readiness, reloads, the watchdog (sd_notify(3)), and the sockets that it
-//! has opened for us (sd_listen_fds(3)).
+//! What is said to systemd, and asked of it: readiness, reloads, the watchdog (sd_notify(3)), and the sockets
+//! that it has opened for us (sd_listen_fds(3)).
 //!
-//! The protocol is a datagram of lines to a unix socket, and two or three variables of the environment; so it is
-//! written here. Where there is no such manager, nothing is sent and nothing is found.
+//! The protocol is a datagram of lines to a unix socket, and two or three variables of the environment; so it
+//! is written here. Where there is no such manager, nothing is sent and nothing is found.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -99,7 +99,8 @@ pub fn watchdog_interval() -> Option<Duration> {
     )
 }
 
-/// The listening sockets that were passed to this process. To be called before anything else opens files, and once.
+/// The listening sockets that were passed to this process. To be called before anything else opens files, and
+/// once.
 pub fn passed_sockets() -> Result<Vec<TcpListener>, String> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     // A second time the numbers would have owners already.

@@ -1,8 +1,8 @@
 //! What carries a connection's bytes: the socket itself, or TLS on top of it.
 //!
-//! Both look alike to the connection. TLS adds two things that it must know of: bytes that were taken may still wait
-//! to be sent ([`Transport::poll_flush`]), and an end that must be said before the socket is closed
-//! ([`Transport::end`]).
+//! Both look alike to the connection. TLS adds two things that it must know of: bytes that were taken may
+//! still wait to be sent ([`Transport::poll_flush`]), and an end that must be said before the socket is
+//! closed ([`Transport::end`]).
 
 use std::cell::RefCell;
 use std::io;
@@ -43,8 +43,8 @@ pub struct TlsTransport {
     records: Rc<RefCell<CiphertextBuffer>>,
     /// Records that did not fit into the socket.
     unsent: Vec<u8>,
-    /// Records that wait for the first answer, to leave with it: the session ticket, mostly. They go before anything is
-    /// waited for.
+    /// Records that wait for the first answer, to leave with it: the session ticket, mostly. They go before
+    /// anything is waited for.
     held: Vec<u8>,
     /// Decrypted, and not yet asked for.
     plaintext: Vec<u8>,
@@ -126,8 +126,9 @@ impl Transport {
         })
     }
 
-    /// Whether a request for this host may be answered here. A TLS session was opened under the rules of one site (a
-    /// client certificate, say); a host with other rules is not reached through it (RFC 9110 section 15.5.20).
+    /// Whether a request for this host may be answered here. A TLS session was opened under the rules of one
+    /// site (a client certificate, say); a host with other rules is not reached through it (RFC 9110 section
+    /// 15.5.20).
     #[inline]
     pub fn may_serve(&self, host: Option<&[u8]>) -> bool {
         match self {
@@ -165,7 +166,8 @@ impl Transport {
                 if let Some(count) = tls.take_plaintext(buffer) {
                     return Poll::Ready(Ok(count));
                 }
-                // What waits to be sent goes on doing so beside; the client may need it before it says anything.
+                // What waits to be sent goes on doing so beside; the client may need it before it says
+                // anything.
                 if let Poll::Ready(Err(error)) = tls.poll_flush(context) {
                     return Poll::Ready(Err(error));
                 }
@@ -195,7 +197,8 @@ impl Transport {
         }
     }
 
-    /// Like [`Transport::try_send`], for a head whose file follows at once: the kernel may put both in one packet.
+    /// Like [`Transport::try_send`], for a head whose file follows at once: the kernel may put both in one
+    /// packet.
     pub fn try_send_more(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Transport::Plain(socket) => socket.try_send_more(bytes),
@@ -203,7 +206,8 @@ impl Transport {
         }
     }
 
-    /// Sends what fits now from a file, from `offset`, which moves on. `None` when nothing fits, 0 at the file's end.
+    /// Sends what fits now from a file, from `offset`, which moves on. `None` when nothing fits, 0 at the
+    /// file's end.
     pub fn try_send_file(
         &mut self,
         file: BorrowedFd<'_>,
@@ -319,8 +323,8 @@ impl TlsTransport {
             Ok(received) => {
                 self.client_done |= received.closed;
                 if was_handshaking && self.session.is_open() && self.session.is_acme_challenge() {
-                    // An ACME authority has seen the certificate that it wanted: the connection ends, and whatever it
-                    // says besides is not listened to (RFC 8737 section 3).
+                    // An ACME authority has seen the certificate that it wanted: the connection ends, and
+                    // whatever it says besides is not listened to (RFC 8737 section 3).
                     self.plaintext.clear();
                     self.client_done = true;
                 }

@@ -1,10 +1,11 @@
-//! Calls on the thread that has the connection: what it received is written down where Java sees it, Java is called, and what
-//! Java has written is sent, all by one thread and without waking another.
+//! Calls on the thread that has the connection: what it received is written down where Java sees it, Java is
+//! called, and what Java has written is sent, all by one thread and without waking another.
 //!
-//! That suits answers that are short and there at once, as [`Pace`](crate::pace::Pace) knows them. Anything else is one more
-//! reason for the connection to go back to its core, in the middle of the call if need be: as soon as Java has something to
-//! tell before the end, or the [`Monitor`](crate::monitor::Monitor) finds that the call takes long. From then on the
-//! exchange is like any other, and this thread is like one of the pool's until Java returns.
+//! That suits answers that are short and there at once, as [`Pace`](crate::pace::Pace) knows them. Anything
+//! else is one more reason for the connection to go back to its core, in the middle of the call if need be:
+//! as soon as Java has something to tell before the end, or the [`Monitor`](crate::monitor::Monitor) finds
+//! that the call takes long. From then on the exchange is like any other, and this thread is like one of the
+//! pool's until Java returns.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -45,8 +46,8 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Called every few milliseconds: has the neighbours of a call that takes long move. The answer says whether to look
-    /// again.
+    /// Called every few milliseconds: has the neighbours of a call that takes long move. The answer says
+    /// whether to look again.
     pub fn look(&self) -> bool {
         let number = self.number.load(Ordering::Acquire);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -57,8 +58,8 @@ impl Watched {
                     if let Some((slab, exchange)) =
                         slab.and_then(|slab| Some((slab.clone(), slab.exchange()?)))
                     {
-                        // SAFETY: Java changes nothing of a whole answer as long as the call goes on, and what is read is
-                        // copied under the lock that the end of the call takes.
+                        // SAFETY: Java changes nothing of a whole answer as long as the call goes on, and
+                        // what is read is copied under the lock that the end of the call takes.
                         exchange.takes_long(number, |length| head::read(unsafe { slab.output.get(length) }));
                     }
                 }
@@ -161,7 +162,8 @@ impl OnThread {
     /// Some of what Java has written in the last call, as far as the end of its body.
     fn written(&self, range: Range<usize>) -> &[u8] {
         let Some(slab) = &self.slab else { return &[] };
-        // SAFETY: the slab is this thread's, and Java writes to it only in the next call, which takes `&mut self`.
+        // SAFETY: the slab is this thread's, and Java writes to it only in the next call, which takes `&mut
+        // self`.
         let written = unsafe { slab.output.get(self.body.end) };
         &written[range]
     }
@@ -274,7 +276,8 @@ impl Caller for OnThread {
 
     fn with_head<'a>(&'a mut self, head: &'a [u8]) -> [&'a [u8]; 2] {
         let start = self.slab.as_ref().and_then(|slab| {
-            // SAFETY: as in `written`, of which nothing is lent; what is in front of the body was read when Java returned.
+            // SAFETY: as in `written`, of which nothing is lent; what is in front of the body was read when
+            // Java returned.
             unsafe { slab.output.put_before(self.body.start, head) }
         });
         match start {

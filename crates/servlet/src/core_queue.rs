@@ -1,8 +1,8 @@
 //! How Java's threads tell a core that something has happened: a list, and one wake-up for all that is in it.
 //!
-//! To wake a core costs a system call and, where it sleeps, tens of microseconds. So a thread that has more to do puts what
-//! is done into the list, and wakes the core with the last, or after a while; the [`Monitor`](crate::monitor::Monitor)
-//! sees to it that nothing is left there.
+//! To wake a core costs a system call and, where it sleeps, tens of microseconds. So a thread that has more
+//! to do puts what is done into the list, and wakes the core with the last, or after a while; the
+//! [`Monitor`](crate::monitor::Monitor) sees to it that nothing is left there.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -83,13 +83,15 @@ fn new_directory(temporary: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Makes a directory where there is none, and those on the way to it, so that others cannot write there whatever the umask.
+/// Makes a directory where there is none, and those on the way to it, so that others cannot write there
+/// whatever the umask.
 pub fn make_directory(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o755).create(path)
 }
 
-/// A directory with this name in `parent`, for what will be run, and for what is nobody else's business: only this user and root
-/// can look into it, put anything there, or something else in its place. The error says what is against it.
+/// A directory with this name in `parent`, for what will be run, and for what is nobody else's business: only
+/// this user and root can look into it, put anything there, or something else in its place. The error says
+/// what is against it.
 pub fn private_directory_in(parent: &Path, name: &str) -> Result<PathBuf, String> {
     let failed = |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     // Without symbolic links, whose own places would have to be looked at, too.
@@ -110,7 +112,8 @@ pub fn private_directory_in(parent: &Path, name: &str) -> Result<PathBuf, String
         _ => {}
     }
     let facts = path.symlink_metadata().map_err(|error| failed(&path, &error))?;
-    // Where others could write, something of theirs may be there already; what they could only read is closed to them now.
+    // Where others could write, something of theirs may be there already; what they could only read is closed
+    // to them now.
     if !facts.is_dir() || facts.uid() != this_user || facts.mode() & 0o022 != 0 {
         return Err(failed(&path, &"it is not a directory that only this user may write to"));
     }

@@ -1,7 +1,7 @@
 //! The one virtual machine of a process, and the routes that use it.
 //!
-//! Starting it takes most of a second, so it is done by a thread beside the server; requests for files are answered
-//! meanwhile. That thread then opens and closes routes.
+//! Starting it takes most of a second, so it is done by a thread beside the server; requests for files are
+//! answered meanwhile. That thread then opens and closes routes.
 
 use std::collections::HashMap;
 use std::io;
@@ -73,8 +73,8 @@ pub fn log_to(log: Log) {
     *LOG.lock().unwrap_or_else(PoisonError::into_inner) = Some(log);
 }
 
-/// This process is there for Java alone, and ends with it. What it writes to, its parent removes. To be said before Java is
-/// started.
+/// This process is there for Java alone, and ends with it. What it writes to, its parent removes. To be said
+/// before Java is started.
 pub fn end_with_java(directory: PathBuf) {
     let _ = OWN_DIRECTORY.set(directory);
 }
@@ -183,7 +183,8 @@ const ARCHIVE: &str = "classes.jsa";
 
 const OWN_JAR: &str = "touchstone-servlet.jar";
 
-/// Beside the program: `target/java` for one that was just built, `share/touchstone/java` for one that is installed.
+/// Beside the program: `target/java` for one that was just built, `share/touchstone/java` for one that is
+/// installed.
 fn usual_library() -> Result<PathBuf, String> {
     let program = std::env::current_exe().map_err(|error| format!("where the program lies: {error}"))?;
     let directory = program.parent().unwrap_or(Path::new("/"));
@@ -286,8 +287,8 @@ impl Engine {
         }
     }
 
-    /// Opens a route, waits until it is to be closed, and closes it. Each has a thread of its own, so that applications which
-    /// take long to start or to stop hold no others up.
+    /// Opens a route, waits until it is to be closed, and closes it. Each has a thread of its own, so that
+    /// applications which take long to start or to stop hold no others up.
     fn route_thread(
         &'static self,
         route: Arc<Route>,
@@ -331,8 +332,9 @@ impl Engine {
         }
     }
 
-    /// Where Tomcat keeps what is of a route's applications, and where there is a place for what they are converted to. Pages that
-    /// are compiled and sessions that are written down are run and read again as they are found.
+    /// Where Tomcat keeps what is of a route's applications, and where there is a place for what they are
+    /// converted to. Pages that are compiled and sessions that are written down are run and read again as
+    /// they are found.
     fn directories_of(
         &self,
         settings: &RouteSettings,
@@ -434,9 +436,9 @@ impl Engine {
 
 /// The machine wants to end the process: an application has called Runtime.exit, or the machine gave up.
 ///
-/// All of Java's threads stand still by then, and will for good. In a process of applications' own that is the end of it,
-/// and the next one takes over. The server has threads of its own, and goes on with everything else: so this thread, which
-/// is the machine's, never returns.
+/// All of Java's threads stand still by then, and will for good. In a process of applications' own that is
+/// the end of it, and the next one takes over. The server has threads of its own, and goes on with everything
+/// else: so this thread, which is the machine's, never returns.
 extern "C" fn on_exit(code: std::ffi::c_int) {
     on_abort();
     if let Some(engine) = ENGINE.get()
@@ -449,9 +451,9 @@ extern "C" fn on_exit(code: std::ffi::c_int) {
     }
 }
 
-/// The machine has given up. Once it runs that is a fault in it, and the process ends as Java ends it, with all that helps
-/// to find the fault. While it starts, what it was given cannot be: then it has done nothing yet, and the server goes on
-/// without it. The thread it was starting on never returns.
+/// The machine has given up. Once it runs that is a fault in it, and the process ends as Java ends it, with
+/// all that helps to find the fault. While it starts, what it was given cannot be: then it has done nothing
+/// yet, and the server goes on without it. The thread it was starting on never returns.
 extern "C" fn on_abort() {
     let Some(engine) = ENGINE.get() else { return };
     let message = "Java does not start: it has said why in the standard error of the server";

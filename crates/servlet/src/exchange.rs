@@ -1,7 +1,7 @@
 //! One request and its answer, between a core and a thread of Java's.
 //!
-//! Java's side may wait: for room, for more of the request's body. The core's side never does; it is woken through its
-//! [`CoreQueue`], so that many answers wake it once.
+//! Java's side may wait: for room, for more of the request's body. The core's side never does; it is woken
+//! through its [`CoreQueue`], so that many answers wake it once.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -89,7 +89,8 @@ pub struct Exchange {
 struct State {
     /// Whom to tell; none before a call that goes on has found its core.
     core: Option<Arc<CoreQueue>>,
-    /// It is called on the thread that has its connection, which is to go back to its core before that is told anything.
+    /// It is called on the thread that has its connection, which is to go back to its core before that is
+    /// told anything.
     way_back: Option<Arc<dyn WayBack>>,
     output: Output,
     unsent_bytes: usize,
@@ -122,7 +123,8 @@ impl State {
 }
 
 impl Exchange {
-    /// A request for a pool. Where a client waits to be asked for its body, that is not read before Java wants it.
+    /// A request for a pool. Where a client waits to be asked for its body, that is not read before Java
+    /// wants it.
     pub fn new(
         core: Arc<CoreQueue>,
         pool: Option<Arc<Pool>>,
@@ -310,8 +312,9 @@ impl Exchange {
         self.path
     }
 
-    /// The call of this number takes long: its connection goes back to its core, with the answer where that is whole.
-    /// `written` gives so many bytes of what Java has written. False where it has done so, or the call has ended.
+    /// The call of this number takes long: its connection goes back to its core, with the answer where that
+    /// is whole. `written` gives so many bytes of what Java has written. False where it has done so, or the
+    /// call has ended.
     pub fn takes_long<'a>(
         self: &Arc<Self>,
         number: i32,
@@ -328,8 +331,9 @@ impl Exchange {
         is_it
     }
 
-    /// The answer is whole, in the first bytes of the slab's output, while the call goes on: the client gets it now. On the
-    /// thread of a connection that takes the monitor, so that calls which return at once cost nothing.
+    /// The answer is whole, in the first bytes of the slab's output, while the call goes on: the client gets
+    /// it now. On the thread of a connection that takes the monitor, so that calls which return at once cost
+    /// nothing.
     pub fn complete(self: &Arc<Self>, piece: Piece<'_>, bytes: usize) {
         let mut state = self.lock();
         if state.has_ended {
@@ -360,8 +364,8 @@ impl Exchange {
         self.send_back(&mut state);
     }
 
-    /// The call has ended on the thread of its connection. False where the connection has gone back to its core, which
-    /// waits for the end to be told.
+    /// The call has ended on the thread of its connection. False where the connection has gone back to its
+    /// core, which waits for the end to be told.
     pub fn has_stayed(&self) -> bool {
         let mut state = self.lock();
         let has_stayed = state.way_back.take().is_some();
@@ -402,8 +406,8 @@ impl Exchange {
         self.finish_into(piece, end, now, Vec::new());
     }
 
-    /// The same, with memory for what is left of the answer: that of the request, so that the core gives back what it has
-    /// taken itself.
+    /// The same, with memory for what is left of the answer: that of the request, so that the core gives back
+    /// what it has taken itself.
     pub fn finish_into(self: &Arc<Self>, piece: Option<Piece<'_>>, end: End, now: bool, buffer: Vec<u8>) {
         let mut state = self.lock();
         state.place = None;
@@ -449,8 +453,8 @@ impl Exchange {
         has_room
     }
 
-    /// Some of the body: how many bytes were taken by `take`, which gets a piece and says how much of it it took. `None`: the
-    /// end.
+    /// Some of the body: how many bytes were taken by `take`, which gets a piece and says how much of it it
+    /// took. `None`: the end.
     pub fn read(
         self: &Arc<Self>,
         waits: bool,

@@ -1,5 +1,5 @@
-//! The head of an answer as Java writes it: the length of the field lines, the status, the length of the body; then room,
-//! in which the server may put a whole head in front of the body, and the lines.
+//! The head of an answer as Java writes it: the length of the field lines, the status, the length of the
+//! body; then room, in which the server may put a whole head in front of the body, and the lines.
 
 use std::fmt;
 

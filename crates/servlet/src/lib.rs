@@ -1,4 +1,5 @@
-//! Java servlets inside the server: a virtual machine in its process, with an unmodified Tomcat that has no sockets.
+//! Java servlets inside the server: a virtual machine in its process, with an unmodified Tomcat that has no
+//! sockets.
 //!
 //! ```text
 //! core: request -> flat -> pool ─────────► thread: one call of Java ─► Tomcat ─► servlet

@@ -1,5 +1,6 @@
-//! A thread that looks every millisecond or few while there is work, for what nobody was woken for: requests that wait
-//! because all threads are busy with something that takes long, calls whose neighbours wait, and answers that a thread wanted to tell with the next one.
+//! A thread that looks every millisecond or few while there is work, for what nobody was woken for: requests
+//! that wait because all threads are busy with something that takes long, calls whose neighbours wait, and
+//! answers that a thread wanted to tell with the next one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};

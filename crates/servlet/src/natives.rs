@@ -1,5 +1,5 @@
-//! What Java calls: the functions of the class `Native`. They are called for what does not fit into one call and its
-//! return.
+//! What Java calls: the functions of the class `Native`. They are called for what does not fit into one call
+//! and its return.
 
 use std::ffi::{CStr, c_void};
 use std::sync::Arc;
@@ -147,7 +147,8 @@ extern "system" fn early_hints(_env: *mut JNIEnv, _class: jclass, slab: jint, le
     with_lines(slab, length, |exchange, lines| exchange.hint(lines));
 }
 
-/// Calls `take` with the field lines in a slab, which stand where those of a head do; not where they are none.
+/// Calls `take` with the field lines in a slab, which stand where those of a head do; not where they are
+/// none.
 fn with_lines(slab: jint, length: jint, take: impl FnOnce(&Arc<Exchange>, &[u8])) {
     let Some((slab, exchange)) = under_way(slab) else { return };
     // SAFETY: as in `drain`.

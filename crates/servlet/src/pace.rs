@@ -1,8 +1,9 @@
-//! Which paths are answered quickly, as far as the last calls tell: those may be called on the thread of a connection, where
-//! a call that takes long has all its neighbours move.
+//! Which paths are answered quickly, as far as the last calls tell: those may be called on the thread of a
+//! connection, where a call that takes long has all its neighbours move.
 //!
-//! A table of small numbers, by a hash of the path and one of its directory: calls that take long raise them, quick ones lower
-//! them. Paths that share a place by chance share its number; that costs speed, never an answer.
+//! A table of small numbers, by a hash of the path and one of its directory: calls that take long raise them,
+//! quick ones lower them. Paths that share a place by chance share its number; that costs speed, never an
+//! answer.
 
 use std::hash::Hasher as _;
 use std::sync::atomic::{AtomicU8, Ordering};

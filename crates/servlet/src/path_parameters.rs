@@ -1,9 +1,10 @@
 //! Path parameters, such as `;jsessionid=…`.
 //!
-//! To the server a semicolon is a letter like any other; Tomcat takes it, and what follows up to the next slash, out of the
-//! path. So `/shop/x/..;/admin` is one path to the server's access rules and another to Tomcat, which is how many a server
-//! in front of a Tomcat was got past. Here both see the same: a request with a semicolon goes through the server's routes
-//! once more under the path that Tomcat will read, as it does with containers behind AJP. No cache keeps its answer.
+//! To the server a semicolon is a letter like any other; Tomcat takes it, and what follows up to the next
+//! slash, out of the path. So `/shop/x/..;/admin` is one path to the server's access rules and another to
+//! Tomcat, which is how many a server in front of a Tomcat was got past. Here both see the same: a request
+//! with a semicolon goes through the server's routes once more under the path that Tomcat will read, as it
+//! does with containers behind AJP. No cache keeps its answer.
 
 use std::borrow::Cow;
 

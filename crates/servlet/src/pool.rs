@@ -1,10 +1,10 @@
 //! The threads of one route, which the virtual machine knows, and the requests that wait for one.
 //!
-//! To wake a sleeping thread costs tens of microseconds, and a thread too many costs turns on the processor. So a thread
-//! that has just had work looks for more for a moment before it sleeps, where there is a processor to spare; as many threads
-//! as there are processors take requests at once; and more are added only when requests stay in the queue, because those at
-//! work wait for something else. Each route has threads of its own, so that one whose applications are stuck holds no
-//! other's.
+//! To wake a sleeping thread costs tens of microseconds, and a thread too many costs turns on the processor.
+//! So a thread that has just had work looks for more for a moment before it sleeps, where there is a
+//! processor to spare; as many threads as there are processors take requests at once; and more are added only
+//! when requests stay in the queue, because those at work wait for something else. Each route has threads of
+//! its own, so that one whose applications are stuck holds no other's.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -104,8 +104,9 @@ impl Pool {
         pool
     }
 
-    /// Takes a request. Threads hear of it with [`Pool::announce`], which a core calls once for all requests of a turn:
-    /// a thread that is woken for the first would often run before the core has read the second, and sleep again.
+    /// Takes a request. Threads hear of it with [`Pool::announce`], which a core calls once for all requests
+    /// of a turn: a thread that is woken for the first would often run before the core has read the second,
+    /// and sleep again.
     pub fn submit(&self, exchange: Arc<Exchange>, request: Vec<u8>) -> Result<(), TooBusy> {
         let mut queue = self.lock();
         // Threads that are not at work, or that may still be started, take theirs out of the queue at once.
@@ -130,8 +131,8 @@ impl Pool {
         held.push(Held { exchange, request, until });
     }
 
-    /// An application has started, or a second has gone by: requests that wait for one are asked for once more, and those
-    /// whose time is over are told so.
+    /// An application has started, or a second has gone by: requests that wait for one are asked for once
+    /// more, and those whose time is over are told so.
     pub fn resume(self: &Arc<Self>) {
         let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
         if held.is_empty() {
@@ -147,7 +148,8 @@ impl Pool {
         self.announce();
     }
 
-    /// Has Java told what happened. Such jobs are few, one a request, and are never refused: the request would wait for good.
+    /// Has Java told what happened. Such jobs are few, one a request, and are never refused: the request
+    /// would wait for good.
     pub fn post(self: &Arc<Self>, slab: i32, number: i32, event: Event) {
         let mut queue = self.lock();
         queue.jobs.push_back(Job::Event(slab, number, event));
@@ -193,8 +195,8 @@ impl Pool {
         }
     }
 
-    /// Called about once a millisecond while there is work: adds threads where requests wait and none was taken since. The
-    /// answer says whether to look again.
+    /// Called about once a millisecond while there is work: adds threads where requests wait and none was
+    /// taken since. The answer says whether to look again.
     pub fn look(self: &Arc<Self>) -> bool {
         let mut queue = self.lock();
         if queue.jobs.is_empty() {
@@ -230,8 +232,8 @@ impl Pool {
         Some(job)
     }
 
-    /// The next job, after looking and sleeping; `None` where the thread is not needed any more. A thread that gets none
-    /// must end.
+    /// The next job, after looking and sleeping; `None` where the thread is not needed any more. A thread
+    /// that gets none must end.
     pub fn next(&self) -> Option<Job> {
         let mut queue = self.lock();
         if self.processors > 1 && queue.jobs.is_empty() {

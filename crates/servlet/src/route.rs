@@ -1,8 +1,9 @@
-//! The applications of one route, as the server sees them: their threads, whether they can be used, and how they end.
+//! The applications of one route, as the server sees them: their threads, whether they can be used, and how
+//! they end.
 //!
-//! A configuration that is read anew finds the routes that it does not change, and goes on with them. One that it changes or
-//! leaves out gets no more requests; those that it has keep it, each by its handler, until the last has ended or its
-//! `drain_timeout` is over.
+//! A configuration that is read anew finds the routes that it does not change, and goes on with them. One
+//! that it changes or leaves out gets no more requests; those that it has keep it, each by its handler, until
+//! the last has ended or its `drain_timeout` is over.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

@@ -106,8 +106,8 @@ impl RouteSettings {
         source.map_or_else(String::new, |path| path.display().to_string())
     }
 
-    /// As `Applications.java` reads it, with directories for what applications run in and, where there is one, for what they
-    /// were converted to.
+    /// As `Applications.java` reads it, with directories for what applications run in and, where there is
+    /// one, for what they were converted to.
     pub fn properties(&self, work: &Path, converted: Option<&Path>) -> String {
         let mut text = String::new();
         let mut line = |name: &str, value: &str| {

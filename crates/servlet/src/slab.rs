@@ -72,8 +72,8 @@ impl Slabs {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push((route, slab));
     }
 
-    /// A route is closed: its slabs are not used again, because whoever is left in its applications may still write to them,
-    /// and no request that uses one will be answered.
+    /// A route is closed: its slabs are not used again, because whoever is left in its applications may still
+    /// write to them, and no request that uses one will be answered.
     pub fn end_all_of(&self, route: i32) {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).retain(|(of, _)| *of != route);
         self.cut(|exchange| exchange.route() == route);

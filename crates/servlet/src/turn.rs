@@ -1,7 +1,7 @@
 //! The end of a core's turn: when all that has come is read, threads are told of the requests in it.
 //!
-//! Tasks run in the order in which they were woken. So the task here, woken by the first request of a turn, runs behind
-//! the connections that had something to read in it.
+//! Tasks run in the order in which they were woken. So the task here, woken by the first request of a turn,
+//! runs behind the connections that had something to read in it.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;

@@ -1,4 +1,5 @@
-//! What broke a rule when the rule was made: `exceptions/RULE.txt`, one subject a line. The lists may only shrink.
+//! What broke a rule when the rule was made: `exceptions/RULE.txt`, one subject a line. The lists may only
+//! shrink.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -11,8 +12,8 @@ pub struct Fault {
     pub text: String,
 }
 
-/// Compares what breaks a rule with the exceptions from it. With `BLESS=1` in the environment, entries that are no
-/// longer needed are removed from the list.
+/// Compares what breaks a rule with the exceptions from it. With `BLESS=1` in the environment, entries that
+/// are no longer needed are removed from the list.
 pub fn check(rule: &str, advice: &str, faults: &[Fault]) -> Result<(), String> {
     let path = path(rule);
     let list = std::fs::read_to_string(&path).unwrap_or_default();

@@ -1,7 +1,8 @@
 //! The imports between the modules of a crate.
 //!
-//! An import counts between siblings: what `a::b` imports from `a::c` is an edge from `b` to `c` inside `a`, and what
-//! it imports from `d::e` is an edge from `a` to `d` at the top. A module and its own children may use each other.
+//! An import counts between siblings: what `a::b` imports from `a::c` is an edge from `b` to `c` inside `a`,
+//! and what it imports from `d::e` is an edge from `a` to `d` at the top. A module and its own children may
+//! use each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 

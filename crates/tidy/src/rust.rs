@@ -1,4 +1,5 @@
-//! What the checks need to know of a Rust file: its functions, imports, modules, test code and lint exceptions.
+//! What the checks need to know of a Rust file: its functions, imports, modules, test code and lint
+//! exceptions.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::spanned::Spanned;

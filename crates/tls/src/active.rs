@@ -1,4 +1,5 @@
-//! What the connections of an endpoint work with: the rustls configuration of each policy, and the choice among them.
+//! What the connections of an endpoint work with: the rustls configuration of each policy, and the choice
+//! among them.
 
 use std::sync::Arc;
 

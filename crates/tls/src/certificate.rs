@@ -1,7 +1,8 @@
 //! A server certificate with its key: loaded, checked, and described.
 //!
-//! What makes a certificate unusable is an error. What only makes some client unhappy (expired, no name in it, a chain
-//! in the wrong order) is a warning: the operator may know why, and a page with a warning is better than none.
+//! What makes a certificate unusable is an error. What only makes some client unhappy (expired, no name in
+//! it, a chain in the wrong order) is a warning: the operator may know why, and a page with a warning is
+//! better than none.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -144,7 +145,8 @@ impl LoadedCertificate {
         })
     }
 
-    /// Among certificates for one name the lower is offered first: an elliptic curve signs many times faster than RSA.
+    /// Among certificates for one name the lower is offered first: an elliptic curve signs many times faster
+    /// than RSA.
     pub fn preference(&self) -> u8 {
         match self.certified.key.algorithm() {
             SignatureAlgorithm::ECDSA => 0,

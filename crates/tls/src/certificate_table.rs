@@ -1,4 +1,5 @@
-//! The choice of a certificate by the name that a client asks for (SNI), and by the signatures that it can verify.
+//! The choice of a certificate by the name that a client asks for (SNI), and by the signatures that it can
+//! verify.
 
 use std::sync::Arc;
 
@@ -11,7 +12,8 @@ use super::server_names::ServerNames;
 use super::settings::{EndpointSettings, UnknownNames};
 use super::sources::{CertificateState, Sources};
 
-/// Which certificates stand for which name. Where a name has several, the first that the client can use is taken.
+/// Which certificates stand for which name. Where a name has several, the first that the client can use is
+/// taken.
 #[derive(Debug)]
 pub struct CertificateTable {
     /// The names that sites claim.

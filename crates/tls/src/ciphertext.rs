@@ -1,9 +1,11 @@
-//! Bytes on their way to a client: records, handshake messages and alerts in the order in which they must be sent.
+//! Bytes on their way to a client: records, handshake messages and alerts in the order in which they must be
+//! sent.
 
 /// What is kept from one use to the next; a larger buffer is let go.
 const MOST_KEPT_BYTES: usize = 512 * 1024;
 
-/// A buffer that sessions write records into, to be sent and emptied; one is enough for all connections of a core.
+/// A buffer that sessions write records into, to be sent and emptied; one is enough for all connections of a
+/// core.
 ///
 /// Its memory is cleared once, when it grows, and not for every record that is written into it.
 #[derive(Debug, Default)]
@@ -39,7 +41,8 @@ impl CiphertextBuffer {
         }
     }
 
-    /// Empties the buffer when only its first `sent` bytes could be sent: the others go to the end of `unsent`.
+    /// Empties the buffer when only its first `sent` bytes could be sent: the others go to the end of
+    /// `unsent`.
     pub fn clear_into(&mut self, sent: usize, unsent: &mut Vec<u8>) {
         unsent.extend_from_slice(self.as_slice().get(sent..).unwrap_or_default());
         self.clear();

@@ -16,7 +16,8 @@ use super::settings::{ClientAuthorities, ClientCertificateMode};
 pub struct LoadedAuthorities {
     /// Verifies clients.
     pub verifier: Arc<dyn ClientCertVerifier>,
-    /// Stands for all that was read: sessions that were opened under other authorities must not be taken up again.
+    /// Stands for all that was read: sessions that were opened under other authorities must not be taken up
+    /// again.
     pub digest: [u8; 32],
 }
 

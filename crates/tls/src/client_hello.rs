@@ -1,5 +1,6 @@
-//! What a ClientHello asks for, read before rustls gets it: which of several rustls configurations shall answer depends
-//! on the name in it (server_name, RFC 6066 section 3), and rustls wants to be given one from the start.
+//! What a ClientHello asks for, read before rustls gets it: which of several rustls configurations shall
+//! answer depends on the name in it (server_name, RFC 6066 section 3), and rustls wants to be given one from
+//! the start.
 //!
 //! Nothing here decides whether a hello is right. What cannot be read is left to rustls, under the default
 //! configuration, which then refuses it in the proper way.
@@ -19,8 +20,8 @@ const MOST_RECORD_BYTES: usize = 16 * 1024;
 /// The longest hello that is read. Those with post-quantum keys have about 2 KiB.
 const MOST_HELLO_BYTES: usize = 64 * 1024;
 
-/// Into how many records a hello may be cut. Looking begins anew with every piece that arrives, so that many small ones
-/// would cost quadratic time.
+/// Into how many records a hello may be cut. Looking begins anew with every piece that arrives, so that many
+/// small ones would cost quadratic time.
 const MOST_RECORDS: usize = 16;
 
 /// The extension that names the server.

@@ -1,7 +1,7 @@
 //! Distinguished names as text (RFC 4514): `CN=Ada,O=Example\, Inc.,C=GB`.
 //!
-//! Programs decide by this text who may do what, so what a name contains must never look like another name: every
-//! special character is escaped, and what is no text is written as hexadecimal.
+//! Programs decide by this text who may do what, so what a name contains must never look like another name:
+//! every special character is escaped, and what is no text is written as hexadecimal.
 
 use std::fmt::Write as _;
 

@@ -1,8 +1,9 @@
 //! The TLS side of one listening address: from settings to rustls configurations, kept up to date.
 //!
-//! What a new connection needs is an [`ActiveTls`], which never changes; when a file has changed, a new one takes its
-//! place, and connections that have begun go on with theirs. Each different [`Policy`] has a rustls configuration of
-//! its own, chosen by the name that the client asks for; all of them choose certificates from one table.
+//! What a new connection needs is an [`ActiveTls`], which never changes; when a file has changed, a new one
+//! takes its place, and connections that have begun go on with theirs. Each different [`Policy`] has a rustls
+//! configuration of its own, chosen by the name that the client asks for; all of them choose certificates
+//! from one table.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -81,8 +82,9 @@ impl TlsEndpoint {
         self.active.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Looks whether files have changed, and takes up those that have. To be called about once a second; a change is
-    /// taken up when two looks found the same. What cannot be used is said once, and what was there before stays.
+    /// Looks whether files have changed, and takes up those that have. To be called about once a second; a
+    /// change is taken up when two looks found the same. What cannot be used is said once, and what was there
+    /// before stays.
     pub fn refresh(&self) -> Vec<Notice> {
         let mut notices = Vec::new();
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
@@ -287,8 +289,9 @@ fn server_config(
     if let Some(ticketer) = &sessions.ticketer {
         config.ticketer = ticketer.clone();
     }
-    // Our order has AES-128 with SHA-256 first: as safe as any, and a handshake with SHA-384 costs a third more, which
-    // clients that put it first (OpenSSL's) hardly want. Who has no fast AES says so by its order, and is served by it.
+    // Our order has AES-128 with SHA-256 first: as safe as any, and a handshake with SHA-384 costs a third
+    // more, which clients that put it first (OpenSSL's) hardly want. Who has no fast AES says so by its
+    // order, and is served by it.
     config.ignore_client_order = true;
     // Early data could be played again by anybody who heard it.
     config.max_early_data_size = 0;

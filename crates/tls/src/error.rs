@@ -4,7 +4,8 @@ use std::fmt;
 
 use rustls::{AlertDescription, Error, PeerIncompatible};
 
-/// Why a session ended. What the client should be told (an alert) is in the output already; send it and close.
+/// Why a session ended. What the client should be told (an alert) is in the output already; send it and
+/// close.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TlsError {
     /// The client speaks HTTP without TLS: answer in the clear, with a 400 that says so.

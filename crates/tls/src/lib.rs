@@ -1,9 +1,9 @@
 //! TLS 1.2 and 1.3 (RFC 5246, RFC 8446), with rustls and aws-lc-rs, and without I/O.
 //!
-//! A [`TlsEndpoint`] is what one listening address needs: the certificates of its sites, chosen by the name that the
-//! client asks for (SNI), and the rules of each site ([`Policy`]). It watches the files that it was made from, and
-//! swaps what changed while connections go on. Each connection has a [`TlsSession`] of its own, which turns received
-//! bytes into plaintext, and plaintext into bytes to send ([`CiphertextBuffer`]).
+//! A [`TlsEndpoint`] is what one listening address needs: the certificates of its sites, chosen by the name
+//! that the client asks for (SNI), and the rules of each site ([`Policy`]). It watches the files that it was
+//! made from, and swaps what changed while connections go on. Each connection has a [`TlsSession`] of its
+//! own, which turns received bytes into plaintext, and plaintext into bytes to send ([`CiphertextBuffer`]).
 //!
 //! | module | |
 //! |---|---|

@@ -13,8 +13,8 @@ pub fn make_directory(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// Writes beside the file and renames: whenever the process is killed or the power fails, the file holds what it held
-/// before or all of `bytes`, and no mode of an older file stays.
+/// Writes beside the file and renames: whenever the process is killed or the power fails, the file holds what
+/// it held before or all of `bytes`, and no mode of an older file stays.
 pub fn write(file: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut beside = file.as_os_str().to_owned();
     beside.push(format!(".{}{UNFINISHED}", std::process::id()));
@@ -34,8 +34,8 @@ pub fn write(file: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     })
 }
 
-/// Removes what processes left behind that were killed while they wrote `file`. Only for who is sure to be the only
-/// one that writes it.
+/// Removes what processes left behind that were killed while they wrote `file`. Only for who is sure to be
+/// the only one that writes it.
 pub fn remove_unfinished(file: &Path) {
     let (Some(directory), Some(name)) = (file.parent(), file.file_name().and_then(|name| name.to_str()))
     else {

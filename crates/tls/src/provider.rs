@@ -1,14 +1,15 @@
 //! The cryptography: aws-lc-rs, arranged for a server with many handshakes.
 //!
-//! Three things differ from what rustls arranges by default. Everything else, X25519MLKEM768 as the first choice of a
-//! key exchange included, is as it comes.
+//! Three things differ from what rustls arranges by default. Everything else, X25519MLKEM768 as the first
+//! choice of a key exchange included, is as it comes.
 //!
-//! - Suites with AES-128 and SHA-256 come first, as with BoringSSL and the large sites. SHA-384 makes the key schedule
-//!   of TLS 1.3 several times dearer on processors with SHA instructions, a third of a whole handshake, and AES-256
-//!   every byte; an attacker gains nothing by AES-128.
-//! - HKDF keeps the state of HMAC after the key. aws-lc-rs begins with the key, or even with the secret behind it, for
-//!   each of the 30 derivations of a handshake; what is saved is a tenth of a resumed handshake with SHA-256, and a third
-//!   with SHA-384. The hashes are those of the sha2 crate, which uses the processor's instructions for them.
+//! - Suites with AES-128 and SHA-256 come first, as with BoringSSL and the large sites. SHA-384 makes the key
+//!   schedule of TLS 1.3 several times dearer on processors with SHA instructions, a third of a whole
+//!   handshake, and AES-256 every byte; an attacker gains nothing by AES-128.
+//! - HKDF keeps the state of HMAC after the key. aws-lc-rs begins with the key, or even with the secret
+//!   behind it, for each of the 30 derivations of a handshake; what is saved is a tenth of a resumed
+//!   handshake with SHA-256, and a third with SHA-384. The hashes are those of the sha2 crate, which uses the
+//!   processor's instructions for them.
 //! - A client whose own first choice is ChaCha20 has no fast AES: it gets what it asks for, see
 //!   [`Hello::prefers_chacha`](super::client_hello::Hello).
 

@@ -1,10 +1,12 @@
-//! TLS inside QUIC (RFC 9001): certificates, names and rules as on the TCP side, in the form that the QUIC library asks for.
+//! TLS inside QUIC (RFC 9001): certificates, names and rules as on the TCP side, in the form that the QUIC
+//! library asks for.
 //!
-//! As there, which rules hold depends on the name that the client asks for; so rustls gets its configuration when the
-//! ClientHello is there ([`QuicSession`]). A site takes part only if HTTP/3 is on for it.
+//! As there, which rules hold depends on the name that the client asks for; so rustls gets its configuration
+//! when the ClientHello is there ([`QuicSession`]). A site takes part only if HTTP/3 is on for it.
 //!
-//! Sessions are taken up again by what the server has kept, once each, and not by tickets that carry everything: only so
-//! may early data be accepted, since nobody can play it to this process a second time (RFC 8446 section 8.1).
+//! Sessions are taken up again by what the server has kept, once each, and not by tickets that carry
+//! everything: only so may early data be accepted, since nobody can play it to this process a second time
+//! (RFC 8446 section 8.1).
 
 use std::any::Any;
 use std::sync::Arc;
@@ -26,7 +28,8 @@ use super::endpoint::TlsEndpoint;
 use super::quic_rules::QuicConfig;
 use super::suite_name::suite_name;
 
-/// The most that is kept of a ClientHello that is not whole. The QUIC library has a limit of its own, which is lower.
+/// The most that is kept of a ClientHello that is not whole. The QUIC library has a limit of its own, which
+/// is lower.
 const MOST_HELLO_BYTES: usize = 64 * 1024;
 
 /// What the QUIC library asks for sessions; one for each address, as long as the endpoint is the same.
@@ -110,8 +113,8 @@ pub struct QuicFacts {
 }
 
 impl QuicFacts {
-    /// Whether requests for `host` (in lower case, without port) may come over this session; otherwise they are answered
-    /// with 421 (RFC 9110 section 15.5.20).
+    /// Whether requests for `host` (in lower case, without port) may come over this session; otherwise they
+    /// are answered with 421 (RFC 9110 section 15.5.20).
     pub fn may_serve(&self, host: &str) -> bool {
         self.server_name.as_deref() == Some(host)
             || self.active.quic.policy_of(Some(host)) == Some(self.policy)
@@ -218,7 +221,8 @@ impl crypto::Session for QuicSession {
             let description = connection.alert().unwrap_or(AlertDescription::InternalError);
             return Err(alert(description, &error.to_string()));
         }
-        // The hello has been answered: everything that there is to know is known, the client's certificate excepted.
+        // The hello has been answered: everything that there is to know is known, the client's certificate
+        // excepted.
         Ok(!std::mem::replace(&mut self.facts_are_told, true))
     }
 

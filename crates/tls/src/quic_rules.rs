@@ -46,7 +46,8 @@ pub(super) fn quic_policy(policy: &Policy) -> Policy {
     }
 }
 
-/// Early data is for clients that need not say who they are: whoever must show a certificate has not done so yet.
+/// Early data is for clients that need not say who they are: whoever must show a certificate has not done so
+/// yet.
 pub(super) fn early_data_bytes(policy: &Policy) -> u32 {
     // QUIC has its own limits, and asks for all or nothing here (RFC 9001 section 4.6.1).
     if policy.client_authorities.is_none() && policy.resumption.stored_sessions > 0 { u32::MAX } else { 0 }

@@ -1,6 +1,8 @@
-//! The development certificate: for `localhost` and other names, signed by itself, so that HTTPS can be tried at once.
+//! The development certificate: for `localhost` and other names, signed by itself, so that HTTPS can be tried
+//! at once.
 //!
-//! No browser trusts it unasked. It is for the machine that it was made on, never for a site that others visit.
+//! No browser trusts it unasked. It is for the machine that it was made on, never for a site that others
+//! visit.
 
 use std::fmt;
 use std::io;
@@ -32,8 +34,8 @@ const LEAD: Duration = Duration::days(1);
 /// A development certificate that is ready to be served.
 #[derive(Debug)]
 pub struct DevelopmentCertificate {
-    /// The certificate and its key; its origin is the file where it is kept, if it is: the one that a browser or
-    /// `curl --cacert` can be told to trust.
+    /// The certificate and its key; its origin is the file where it is kept, if it is: the one that a browser
+    /// or `curl --cacert` can be told to trust.
     pub loaded: LoadedCertificate,
     /// False when it was found where it is kept, from an earlier time.
     pub is_new: bool,
@@ -51,8 +53,8 @@ impl fmt::Display for NoDevelopmentCertificate {
 
 /// A certificate for `localhost`, `127.0.0.1`, `::1` and `names` (host names, wildcards or addresses).
 ///
-/// With a directory it is kept there, the key readable by its owner alone, and used again the next time if it is still
-/// valid at `now` for all names.
+/// With a directory it is kept there, the key readable by its owner alone, and used again the next time if it
+/// is still valid at `now` for all names.
 pub fn development_certificate(
     names: &[String],
     directory: Option<&Path>,

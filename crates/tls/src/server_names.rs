@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// A table from server names to values. An exact name comes before a wildcard, a longer wildcard before a shorter one.
+/// A table from server names to values. An exact name comes before a wildcard, a longer wildcard before a
+/// shorter one.
 ///
 /// `*.example.org` stands for every name below `example.org`, at any depth, and not for `example.org` itself.
 #[derive(Debug, Clone)]
@@ -25,7 +26,8 @@ impl<T> ServerNames<T> {
         ServerNames::default()
     }
 
-    /// The value of `name`, a name in lower case or a wildcard, as it was put in; put in by `or_insert` if it is new.
+    /// The value of `name`, a name in lower case or a wildcard, as it was put in; put in by `or_insert` if it
+    /// is new.
     pub fn entry(&mut self, name: &str, or_insert: impl FnOnce() -> T) -> &mut T {
         let (table, key) = match name.strip_prefix("*.") {
             Some(parent) => (&mut self.wildcards, parent),
@@ -54,9 +56,8 @@ impl<T> ServerNames<T> {
     }
 }
 
-/// `example.org.` is the same name as `example.org`.
-/// The host of a Host field or an authority as names are looked up: without its port, in lower case. `None` where it
-/// cannot be a name at all.
+/// `example.org.` is the same name as `example.org`. The host of a Host field or an authority as names are
+/// looked up: without its port, in lower case. `None` where it cannot be a name at all.
 #[inline]
 pub fn host_name(host: Option<&[u8]>) -> Option<Cow<'_, str>> {
     let name = touchstone_http::host::split_port(host.unwrap_or_default()).0;

@@ -1,4 +1,5 @@
-//! What a listening address and its sites may ask of TLS, as plain data; the configuration is turned into this.
+//! What a listening address and its sites may ask of TLS, as plain data; the configuration is turned into
+//! this.
 
 use std::path::PathBuf;
 
@@ -16,8 +17,8 @@ pub struct EndpointSettings {
 pub struct SiteSettings {
     /// What messages call the site.
     pub label: String,
-    /// The names that it answers to, in lower case: `example.org`, or `*.example.org` for every name below it. When
-    /// there are none the names in its certificates count.
+    /// The names that it answers to, in lower case: `example.org`, or `*.example.org` for every name below
+    /// it. When there are none the names in its certificates count.
     pub hosts: Vec<String>,
     /// Its certificates; several for one name differ in their kind of key.
     pub certificates: Vec<CertificateSource>,
@@ -36,8 +37,8 @@ pub enum CertificateSource {
         chain: PathBuf,
         /// Its private key; may be the same file.
         key: PathBuf,
-        /// True for files that another part of the server writes (ACME): they may be absent for now. Until they come,
-        /// handshakes for the site are refused.
+        /// True for files that another part of the server writes (ACME): they may be absent for now. Until
+        /// they come, handshakes for the site are refused.
         may_be_absent: bool,
     },
     /// A certificate for development that no browser trusts by itself. See
@@ -59,8 +60,8 @@ pub struct Policy {
     pub maximum_version: MaximumVersion,
     /// Whether clients show certificates.
     pub client_authorities: Option<ClientAuthorities>,
-    /// Application protocols (ALPN, RFC 7301), the most wanted first: `h2`, `http/1.1`. A client that offers only
-    /// others is refused; one that offers none is taken.
+    /// Application protocols (ALPN, RFC 7301), the most wanted first: `h2`, `http/1.1`. A client that offers
+    /// only others is refused; one that offers none is taken.
     pub protocols: Vec<String>,
     /// How sessions are taken up again.
     pub resumption: Resumption,
@@ -91,8 +92,8 @@ pub enum MaximumVersion {
 pub struct ClientAuthorities {
     /// A PEM file with the authorities whose clients are trusted.
     pub authorities: PathBuf,
-    /// PEM files with revocation lists. When there is one, every authority on the way from a client's certificate
-    /// needs one.
+    /// PEM files with revocation lists. When there is one, every authority on the way from a client's
+    /// certificate needs one.
     pub revocation_lists: Vec<PathBuf>,
     /// Whether a client may come without.
     pub mode: ClientCertificateMode,
@@ -113,11 +114,12 @@ pub enum ClientCertificateMode {
 pub struct Resumption {
     /// Sessions travel as tickets, sealed with keys that change every six hours and never leave the process.
     pub tickets: bool,
-    /// Tickets for each TLS 1.3 handshake, at most [`Resumption::MOST_TICKETS`]. One is enough for a client that keeps
-    /// its connections; each costs some 3 % of a resumed handshake. 0: TLS 1.3 clients cannot resume.
+    /// Tickets for each TLS 1.3 handshake, at most [`Resumption::MOST_TICKETS`]. One is enough for a client
+    /// that keeps its connections; each costs some 3 % of a resumed handshake. 0: TLS 1.3 clients cannot
+    /// resume.
     pub tickets_per_handshake: usize,
-    /// Sessions kept in memory for TLS 1.2 clients that take no tickets, and for all clients where tickets are off.
-    /// About 1 KiB each. 0: none.
+    /// Sessions kept in memory for TLS 1.2 clients that take no tickets, and for all clients where tickets
+    /// are off. About 1 KiB each. 0: none.
     pub stored_sessions: usize,
 }
 

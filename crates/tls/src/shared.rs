@@ -1,5 +1,5 @@
-//! What all TLS endpoints of the process share, and what outlives a reload of the configuration: the means to take up
-//! sessions again, development certificates that live in memory, and challenges of ACME.
+//! What all TLS endpoints of the process share, and what outlives a reload of the configuration: the means to
+//! take up sessions again, development certificates that live in memory, and challenges of ACME.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,8 +18,8 @@ use super::settings::Policy;
 
 /// Shared by all endpoints of the process; made once.
 pub struct TlsShared {
-    /// The cryptography: aws-lc-rs with the suites and groups that rustls chooses by default, X25519MLKEM768 first, and
-    /// of the suites of each version the one with AES-128 first.
+    /// The cryptography: aws-lc-rs with the suites and groups that rustls chooses by default, X25519MLKEM768
+    /// first, and of the suites of each version the one with AES-128 first.
     pub(super) provider: Arc<CryptoProvider>,
     /// Answers for ACME's TLS-ALPN-01.
     pub(super) challenges: Arc<Challenges>,
@@ -27,8 +27,9 @@ pub struct TlsShared {
     development: Mutex<HashMap<Vec<String>, Arc<LoadedCertificate>>>,
 }
 
-/// Sessions are taken up only where they were opened: under the same rules and the same authorities. Otherwise a client
-/// without a certificate could open a session where none is asked for, and take it up where one is.
+/// Sessions are taken up only where they were opened: under the same rules and the same authorities.
+/// Otherwise a client without a certificate could open a session where none is asked for, and take it up
+/// where one is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SessionsKey {
     /// The rules.
@@ -61,8 +62,8 @@ impl TlsShared {
         &self.provider
     }
 
-    /// Answers handshakes of ACME's TLS-ALPN-01 (RFC 8737) for `name` with this certificate, on every endpoint, until
-    /// [`TlsShared::remove_challenge`].
+    /// Answers handshakes of ACME's TLS-ALPN-01 (RFC 8737) for `name` with this certificate, on every
+    /// endpoint, until [`TlsShared::remove_challenge`].
     pub fn add_challenge(&self, name: &str, certificate: Arc<CertifiedKey>) {
         self.challenges.change(|table| {
             table.insert(name.to_ascii_lowercase(), certificate);
@@ -97,8 +98,8 @@ impl TlsShared {
         Ok(sessions)
     }
 
-    /// The development certificate for these names that lives in memory; made by `make` if there is none. It stays the
-    /// same over reloads, so that a browser's exception for it does.
+    /// The development certificate for these names that lives in memory; made by `make` if there is none. It
+    /// stays the same over reloads, so that a browser's exception for it does.
     pub(super) fn development<E>(
         &self,
         names: &[String],

@@ -1,7 +1,7 @@
 //! Something that is made from files, and made anew when they change.
 //!
-//! A change counts when it has been the same for two looks: a program that writes a certificate and then its key is
-//! given time to finish. What cannot be used is refused once, and what was there before stays.
+//! A change counts when it has been the same for two looks: a program that writes a certificate and then its
+//! key is given time to finish. What cannot be used is refused once, and what was there before stays.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! `touchstone`: a web server, an accelerator and the laboratory that measures both.
 //!
-//! This crate only glues: each command is a module of [`commands`] that turns its arguments into a call of the
-//! library that does the work, and the outcome into text and an exit code.
+//! This crate only glues: each command is a module of [`commands`] that turns its arguments into a call of
+//! the library that does the work, and the outcome into text and an exit code.
 
 #![allow(clippy::print_stderr, reason = "a command prints its errors and notes to standard error")]
 
@@ -11,8 +11,9 @@ mod exit;
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser};
 
-/// Requests that are more than a hit take some twenty small pieces of memory for a moment, and one of several kilobytes,
-/// which the C library's allocator is slow to give and to take back (ARCHITECTURE.md has the figures).
+/// Requests that are more than a hit take some twenty small pieces of memory for a moment, and one of several
+/// kilobytes, which the C library's allocator is slow to give and to take back (ARCHITECTURE.md has the
+/// figures).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,5 +1,5 @@
-//! The suites of the accelerator from the outside: Apache httpd alone and accelerated in one run of the shortest form, with its
-//! factors, what is left for the origin, and the hits of each class.
+//! The suites of the accelerator from the outside: Apache httpd alone and accelerated in one run of the
+//! shortest form, with its factors, what is left for the origin, and the hits of each class.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 

@@ -1,5 +1,5 @@
-//! The admin listener: counts that are what clients did, under every version of HTTP and over reloads; sessions that
-//! show what is under way; who may ask, and who may not; names of requests in logs and answers.
+//! The admin listener: counts that are what clients did, under every version of HTTP and over reloads;
+//! sessions that show what is under way; who may ask, and who may not; names of requests in logs and answers.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! AJP against a real Tomcat: what a servlet learns of a request, bodies of every size, sessions over two containers, and
-//! what becomes of faults.
+//! AJP against a real Tomcat: what a servlet learns of a request, bodies of every size, sessions over two
+//! containers, and what becomes of faults.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -98,11 +98,12 @@ fn a_servlet_is_told_about_its_request() {
         assert!(!seen.lines().any(|each| each.starts_with(line)), "{line} is in\n{seen}");
     }
     assert!(seen.contains("remote_port="));
-    // Without Host the server is its address; the port is one that the kernel chose for the test, so that of the scheme is
-    // told.
+    // Without Host the server is its address; the port is one that the kernel chose for the test, so that of
+    // the scheme is told.
     let answer = server.connect().ask("GET /shop/probe.jsp HTTP/1.0\r\n\r\n");
     assert_lines(&text(&answer), &["protocol=HTTP/1.0", "server=127.0.0.1:80"]);
-    // Methods with a number of their own and without one. Pages answer to few, and name the one that they were asked.
+    // Methods with a number of their own and without one. Pages answer to few, and name the one that they
+    // were asked.
     let answer = server.connect().ask("OPTIONS /shop/probe.jsp HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(answer.field("allow"), Some("GET, HEAD, POST, OPTIONS"));
     for method in ["PATCH", "LOCK", "BREW"] {

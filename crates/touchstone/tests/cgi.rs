@@ -1,4 +1,5 @@
-//! CGI programs from the outside: what they are told, what becomes of what they print, and that nothing is left of them.
+//! CGI programs from the outside: what they are told, what becomes of what they print, and that nothing is
+//! left of them.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -849,7 +850,8 @@ fn a_wrong_configuration_says_what_to_do() {
     }
 }
 
-/// Kills programs and spawners at random under load: every request gets an answer, and nothing is left behind.
+/// Kills programs and spawners at random under load: every request gets an answer, and nothing is left
+/// behind.
 fn kill_at_random(length: Duration) {
     let tree = Tree::empty();
     program(&tree, "cgi-bin/quick", "printf 'Status: 200\\n\\nquick'");
@@ -922,8 +924,8 @@ fn wait_until_or(what: &str, mut condition: impl FnMut() -> bool, instead: impl 
     }
 }
 
-/// Asks on until it is stopped, and says how often; some clients leave in the middle. Every answer is one, or was begun and
-/// broken off.
+/// Asks on until it is stopped, and says how often; some clients leave in the middle. Every answer is one, or
+/// was begun and broken off.
 fn ask_until(stop: &AtomicBool, address: std::net::SocketAddr, number: u32, good: &AtomicU32) -> u32 {
     let mut answers = 0;
     while !stop.load(Ordering::Relaxed) {

@@ -1,5 +1,6 @@
-//! `touchstone bench` and `touchstone compare` on a server whose difference is known: nginx against itself differs by nothing that
-//! is shown, and nginx without its cache of open files needs more processor time a request than with it.
+//! `touchstone bench` and `touchstone compare` on a server whose difference is known: nginx against itself
+//! differs by nothing that is shown, and nginx without its cache of open files needs more processor time a
+//! request than with it.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -12,8 +13,8 @@ use std::path::Path;
 use std::process::Command;
 use support::skipped;
 
-/// How often a comparison is made: on a machine that is busy with other work chance shows a difference now and then, as it may
-/// once in twenty times, or hides one.
+/// How often a comparison is made: on a machine that is busy with other work chance shows a difference now
+/// and then, as it may once in twenty times, or hides one.
 const TRIES: usize = 4;
 
 /// A definition of nginx of another name, with a change to its configuration.
@@ -36,7 +37,8 @@ fn measure(place: &Path, systems: &str) -> Value {
     let result = place.join("result");
     // Of an earlier try.
     let _ = fs::remove_dir_all(&result);
-    // Root's run goes before others' work: the kernel counts processor time by ticks, and a server that seldom runs has few.
+    // Root's run goes before others' work: the kernel counts processor time by ticks, and a server that
+    // seldom runs has few.
     let nice = if fs::metadata("/proc/self").unwrap().uid() == 0 { "-15" } else { "0" };
     let output = Command::new("nice")
         .args(["-n", nice, env!("CARGO_BIN_EXE_touchstone"), "bench", "webbench-1.1-static", "--no-report"])

@@ -223,7 +223,8 @@ fn as_many_connections_as_are_allowed_whichever_core_they_come_to() {
     // The kernel spreads connections over the cores by chance; the limit is for all cores together.
     let (tree, server) = with_cores_and_limits(2, "connections = 4\nstall_timeout = \"600s\"");
     add_large_file(&tree);
-    // Sockets of other work of the server's may come and go: what it has besides is at least what it has had before.
+    // Sockets of other work of the server's may come and go: what it has besides is at least what it has had
+    // before.
     let mut connected = server.open_sockets() + 4;
     for round in 0..5 {
         let mut busy = Vec::new();

@@ -1,5 +1,5 @@
-//! What a site makes of its files: content codings, listings, the fallback of an application, error pages and fields of
-//! its own. Every coded body is decoded and compared with the file byte for byte.
+//! What a site makes of its files: content codings, listings, the fallback of an application, error pages and
+//! fields of its own. Every coded body is decoded and compared with the file byte for byte.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -16,8 +16,8 @@ use proptest::prelude::*;
 use rustix::process::Signal;
 use support::{AnswerTo, Client, Response, Server, Tree, bytes_of, curl, error_lines, run, wait_until};
 
-/// What is promised: a change on disk is seen within one second. The rest is for a busy machine, on which one request alone may
-/// take seconds.
+/// What is promised: a change on disk is seen within one second. The rest is for a busy machine, on which one
+/// request alone may take seconds.
 const SEEN_WITHIN: Duration = Duration::from_secs(1 + 30);
 
 const BROWSER: &str = "gzip, deflate, br, zstd";

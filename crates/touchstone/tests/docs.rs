@@ -1,9 +1,11 @@
-//! The documentation says what the program does: help texts, commands, links and configurations in every `*.md`.
+//! The documentation says what the program does: help texts, commands, links and configurations in every
+//! `*.md`.
 //!
-//! Each command has a page, `docs/COMMAND.md`, whose help stands between two markers and is compared with what the
-//! program prints. `BLESS=1 cargo test -p touchstone --test docs` writes the present help into the pages.
-//! In fenced blocks marked `sh` or `console` every `touchstone` command line must name a command and options
-//! that exist, and every `make` line a target. A block marked `toml` is a whole configuration and must pass `check`.
+//! Each command has a page, `docs/COMMAND.md`, whose help stands between two markers and is compared with
+//! what the program prints. `BLESS=1 cargo test -p touchstone --test docs` writes the present help into the
+//! pages. In fenced blocks marked `sh` or `console` every `touchstone` command line must name a command and
+//! options that exist, and every `make` line a target. A block marked `toml` is a whole configuration and
+//! must pass `check`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -270,8 +272,8 @@ fn printed(command: &str) -> BTreeSet<String> {
     String::from_utf8_lossy(&output.stdout).split_whitespace().map(str::to_string).collect()
 }
 
-/// What a `touchstone bench` line names and is neither a suite nor a system; URLs and paths are systems and suites of
-/// the reader's own.
+/// What a `touchstone bench` line names and is neither a suite nor a system; URLs and paths are systems and
+/// suites of the reader's own.
 fn unknown_names(words: &[String], suites: &BTreeSet<String>, systems: &BTreeSet<String>) -> Vec<String> {
     let own = |name: &str| name.contains('/');
     let suite =
@@ -414,12 +416,13 @@ fn check_command_line(
     Ok(())
 }
 
-/// Runs `touchstone check` on a configuration, in a directory where the roots and log directories that it names
-/// exist.
+/// Runs `touchstone check` on a configuration, in a directory where the roots and log directories that it
+/// names exist.
 fn check_configuration(text: &str) -> Result<(), String> {
     let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
     let file = directory.path().join("touchstone.toml");
-    // What examples name beside directories: a password file, with the password "password", a token and a secret.
+    // What examples name beside directories: a password file, with the password "password", a token and a
+    // secret.
     let users = "ada:$2y$05$lfJtylH9G4my3uZb4KQoj.RJs0HrvF2/2gBTiiKW0CbphmKGbdPRG\n";
     std::fs::write(directory.path().join("users.htpasswd"), users).map_err(|error| error.to_string())?;
     std::fs::write(directory.path().join("admin.token"), "0123456789abcdef0123456789abcdef\n")
@@ -493,8 +496,8 @@ fn check_configuration(text: &str) -> Result<(), String> {
     }
 }
 
-/// A line of `[server]` that names whose rights the server has: ours, because examples name users that this machine need
-/// not have, and who may not look into a directory of the test.
+/// A line of `[server]` that names whose rights the server has: ours, because examples name users that this
+/// machine need not have, and who may not look into a directory of the test.
 fn as_ourselves(line: &str) -> Option<String> {
     match line.split_once(" = ")?.0 {
         "user" => Some(format!("user = \"{}\"", rustix::process::geteuid().as_raw())),

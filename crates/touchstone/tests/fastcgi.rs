@@ -1,5 +1,5 @@
-//! FastCGI and SCGI from the outside: real programs in C with the library of the specification's authors, a real SCGI
-//! server, and programs that misbehave.
+//! FastCGI and SCGI from the outside: real programs in C with the library of the specification's authors, a
+//! real SCGI server, and programs that misbehave.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 

@@ -39,8 +39,8 @@ const SIZES: [usize; 17] = [
     (5 << 20) + 1,
 ];
 
-/// What is promised: a change on disk is seen within one second. The rest is for a busy machine, on which one request alone may
-/// take seconds.
+/// What is promised: a change on disk is seen within one second. The rest is for a busy machine, on which one
+/// request alone may take seconds.
 const SEEN_WITHIN: Duration = Duration::from_secs(1 + 30);
 
 fn sized_files() -> Tree {

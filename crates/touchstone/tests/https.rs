@@ -99,8 +99,8 @@ fn http_2_in_the_clear_by_prior_knowledge() {
     tree.write("page.bin", bytes_of(300_000));
     let server = Server::quick(&tree.root());
     let url = format!("http://{}/page.bin", server.address());
-    // The first request fills the cache, the second one is a hit. (Each with its own curl: some versions of it do not
-    // use such a connection again.)
+    // The first request fills the cache, the second one is a hit. (Each with its own curl: some versions of
+    // it do not use such a connection again.)
     for _ in 0..2 {
         let Some(output) = curl(["--http2-prior-knowledge", &url]) else { return };
         assert!(output.stdout == bytes_of(300_000), "{} bytes", output.stdout.len());

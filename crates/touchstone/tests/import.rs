@@ -1,5 +1,5 @@
-//! `touchstone import` and `touchstone load --replay` from the outside: what other tools wrote becomes a suite that runs, and a
-//! recorded load is made again at its moments.
+//! `touchstone import` and `touchstone load --replay` from the outside: what other tools wrote becomes a
+//! suite that runs, and a recorded load is made again at its moments.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -139,7 +139,8 @@ fn a_har_is_run_and_replayed_against_its_server() {
     assert_eq!((&value["arrivals"]["due"], &value["plan"]["recorded_requests"]), (&2.into(), &2.into()));
 }
 
-/// What nginx itself writes, in its usual format, in one of its own and in JSON, packed as log rotation packs it: all say the same.
+/// What nginx itself writes, in its usual format, in one of its own and in JSON, packed as log rotation packs
+/// it: all say the same.
 #[test]
 fn the_logs_of_nginx_are_read_in_every_format() {
     let tree = Tree::standard();

@@ -1,5 +1,5 @@
-//! Pools of programs and processes of plug-ins, killed at random under load: every request gets an answer, and no process,
-//! descriptor or memory is left behind. What CGI programs are put through is in `cgi.rs`.
+//! Pools of programs and processes of plug-ins, killed at random under load: every request gets an answer,
+//! and no process, descriptor or memory is left behind. What CGI programs are put through is in `cgi.rs`.
 //!
 //! Each runs for ten seconds; the ones that are left out otherwise run for five minutes:
 //! `cargo test -p touchstone --test killing -- --ignored --nocapture`.
@@ -21,7 +21,8 @@ use support::{AnswerTo, Broken, Client, Server, Tree, skipped, wait_until};
 const SHORT: Duration = Duration::from_secs(10);
 const LONG: Duration = Duration::from_secs(300);
 
-/// Far longer than anything takes on a busy machine; processes of plug-ins wait ten seconds before they start again.
+/// Far longer than anything takes on a busy machine; processes of plug-ins wait ten seconds before they start
+/// again.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Kept connections and the like come and go; what is lost with each kill is far more after thousands.
@@ -120,7 +121,8 @@ struct Asked {
     good: AtomicU32,
 }
 
-/// Asks until it is stopped; the first client leaves in the middle. Every answer is whole, or was begun and broken off.
+/// Asks until it is stopped; the first client leaves in the middle. Every answer is whole, or was begun and
+/// broken off.
 fn ask_until(stop: &AtomicBool, address: SocketAddr, requests: &[String], number: usize, asked: &Asked) {
     let mut answers = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -196,7 +198,8 @@ fn descendants(process: i32) -> Vec<i32> {
     found.split_off(1)
 }
 
-/// Compiles a program or library of the tests; `None`, with a visible word, where something for it is missing.
+/// Compiles a program or library of the tests; `None`, with a visible word, where something for it is
+/// missing.
 fn compile(source: &Path, to: PathBuf, arguments: &[&str], needed: &str) -> Option<PathBuf> {
     let output = Command::new("cc").arg("-O1").arg(source).arg("-o").arg(&to).args(arguments).output();
     if output.is_ok_and(|output| output.status.success()) {

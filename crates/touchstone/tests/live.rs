@@ -1,5 +1,5 @@
-//! A run while it goes on: the live page's events over a real run, and Ctrl-C in the middle of it, which leaves what was
-//! measured, marked.
+//! A run while it goes on: the live page's events over a real run, and Ctrl-C in the middle of it, which
+//! leaves what was measured, marked.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 

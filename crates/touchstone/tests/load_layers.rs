@@ -1,4 +1,5 @@
-//! `touchstone load` with TLS, HTTP/2 and both: against this server and, where it is installed, against nginx.
+//! `touchstone load` with TLS, HTTP/2 and both: against this server and, where it is installed, against
+//! nginx.
 
 mod support;
 
@@ -25,8 +26,8 @@ fn number(value: &Value, pointer: &str) -> f64 {
     value.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {pointer} in {value:#}"))
 }
 
-/// A server of the standard tree on HTTPS, with a certificate for `www.example` by an authority of its own, and an access
-/// log. The authority's certificate is `authority.pem` beside the tree.
+/// A server of the standard tree on HTTPS, with a certificate for `www.example` by an authority of its own,
+/// and an access log. The authority's certificate is `authority.pem` beside the tree.
 fn secure_server(tree: &Tree) -> Server {
     tree.write("page.bin", bytes_of(50_000));
     write_certificates(tree);
@@ -355,8 +356,8 @@ fn nginx_counts_the_same_requests() {
     tree.write("page.bin", bytes_of(200_000));
     let Some((_nginx, plain, secure)) = nginx(&tree) else { return };
     let (plain, secure) = (format!("http://{plain}/page.bin"), format!("https://{secure}/page.bin"));
-    // nginx ends each connection after 50 requests, in every version in its own way (Connection: close, GOAWAY), which
-    // loses none and is no error.
+    // nginx ends each connection after 50 requests, in every version in its own way (Connection: close,
+    // GOAWAY), which loses none and is no error.
     let ways: [&[&str]; 6] = [
         &[&plain],
         &[&secure, "--insecure"],

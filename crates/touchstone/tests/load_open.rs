@@ -54,8 +54,8 @@ fn with_a_stopped_server(clients: &str) -> Stalled {
     let value = json(&output.stdout);
     assert_eq!((number(&value, "/arrivals/due"), number(&value, "/errors")), (2000.0, 0.0), "{value:#}");
     assert_eq!(number(&value, "/latency_us/count"), number(&value, "/arrivals/started"));
-    // 20 of the 2,000 are above the percentile; the first was due half a distance after the stall's beginning, on
-    // average, and each one after it waited one distance less.
+    // 20 of the 2,000 are above the percentile; the first was due half a distance after the stall's
+    // beginning, on average, and each one after it waited one distance less.
     Stalled {
         is_clear: value["saturated"] == false,
         unsent: number(&value, "/arrivals/unsent"),
@@ -68,19 +68,21 @@ fn with_a_stopped_server(clients: &str) -> Stalled {
 #[test]
 fn a_stopped_server_shows_in_the_percentiles_as_it_was() {
     for clients in ["200", "4"] {
-        // A machine that stands still for a moment of its own adds to what is measured, so that one run may be off;
-        // requests that were left out or timed wrongly would be off in all.
+        // A machine that stands still for a moment of its own adds to what is measured, so that one run may
+        // be off; requests that were left out or timed wrongly would be off in all.
         let mut tried = Vec::new();
         let is_right = (0..12).any(|_| {
             let stalled = with_a_stopped_server(clients);
-            // Four clients meet the stall four times in all: from their real start the requests behind it look fast.
+            // Four clients meet the stall four times in all: from their real start the requests behind it
+            // look fast.
             let is_hidden = clients != "4" || stalled.service < stalled.truth / 2.0;
             let is_near = (stalled.measured / stalled.truth - 1.0).abs() < 0.02;
             let is_right = stalled.unsent == 0.0 && is_hidden && is_near;
             tried.push(stalled);
             is_right
         });
-        // Where the engine says more often than not that it had no room, other work kept it from measuring. That only adds.
+        // Where the engine says more often than not that it had no room, other work kept it from measuring.
+        // That only adds.
         let unclear = tried.iter().filter(|stalled| !stalled.is_clear).count();
         if !is_right
             && unclear * 2 > tried.len()

@@ -1,5 +1,5 @@
-//! How `touchstone bench` measures: runs in blocks, a search for the peak that is confirmed by runs, and the speedup over
-//! processors; what it says of them follows from the raw data.
+//! How `touchstone bench` measures: runs in blocks, a search for the peak that is confirmed by runs, and the
+//! speedup over processors; what it says of them follows from the raw data.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -25,7 +25,8 @@ fn measure(result: &Path, words: &[&str]) -> Value {
     serde_json::from_slice(&std::fs::read(result.join("result.json")).unwrap()).unwrap()
 }
 
-/// Whether every figure is computed again as it stands. (On a busy machine short mixes can break run rules, which is another thing.)
+/// Whether every figure is computed again as it stands. (On a busy machine short mixes can break run rules,
+/// which is another thing.)
 fn follows_from_raw_data(result: &Path) -> bool {
     let output = touchstone(["verify", result.to_str().unwrap()]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,5 +1,5 @@
-//! What is packaged fits the program: units that systemd understands, command lines that exist, a configuration that
-//! passes `check`, symbols that are found.
+//! What is packaged fits the program: units that systemd understands, command lines that exist, a
+//! configuration that passes `check`, symbols that are found.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! PHP from the outside: a real php-fpm, started by the server or by the test, with an application behind a front
-//! controller as real ones are (`tests/php`).
+//! PHP from the outside: a real php-fpm, started by the server or by the test, with an application behind a
+//! front controller as real ones are (`tests/php`).
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 

@@ -1,6 +1,6 @@
-//! `touchstone plan` names a bottleneck that was put there on purpose: a lock, a tiny accept queue, a quota of processor
-//! time, one busy core, a slow disk, a link with a limited rate, a slow load engine. What else needs a machine that does
-//! nothing besides is tested on recorded figures in the lab's planning.
+//! `touchstone plan` names a bottleneck that was put there on purpose: a lock, a tiny accept queue, a quota
+//! of processor time, one busy core, a slow disk, a link with a limited rate, a slow load engine. What else
+//! needs a machine that does nothing besides is tested on recorded figures in the lab's planning.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -94,7 +94,8 @@ fn plan(place: &Path, before: &[&str], suite: &str, clients: &str, server: &Faul
     document["plans"][0].clone()
 }
 
-/// How often it is measured: on a machine that is busy with other work, other things hold a system back for a while.
+/// How often it is measured: on a machine that is busy with other work, other things hold a system back for a
+/// while.
 const TRIES: usize = 4;
 
 /// The plan that names this; the last one otherwise.
@@ -190,7 +191,8 @@ fn is_root() -> bool {
 struct Group(PathBuf);
 
 impl Group {
-    /// One of a name with a limit: version 1 of control groups has a hierarchy for each controller, version 2 one for all.
+    /// One of a name with a limit: version 1 of control groups has a hierarchy for each controller, version 2
+    /// one for all.
     fn with(name: &str, version_1: (&str, &str, &str), version_2: (&str, &str)) -> Option<Group> {
         let (controller, file_1, limit_1) = version_1;
         let of_version_1 = Path::new("/sys/fs/cgroup").join(controller);

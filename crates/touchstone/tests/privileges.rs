@@ -1,5 +1,5 @@
-//! Root binds, and another user serves: what that user may not read fails at once and clearly, and nothing of root's
-//! rights is left.
+//! Root binds, and another user serves: what that user may not read fails at once and clearly, and nothing of
+//! root's rights is left.
 
 mod support;
 

@@ -1,4 +1,5 @@
-//! Requests that an origin answers: what goes there, what comes back, and what becomes of either side's faults.
+//! Requests that an origin answers: what goes there, what comes back, and what becomes of either side's
+//! faults.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 

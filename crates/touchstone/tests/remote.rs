@@ -1,4 +1,5 @@
-//! `touchstone bench --sut ssh://...`: a system is started, watched and ended over ssh, by an sshd of the test's own.
+//! `touchstone bench --sut ssh://...`: a system is started, watched and ended over ssh, by an sshd of the
+//! test's own.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 

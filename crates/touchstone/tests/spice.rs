@@ -1,5 +1,5 @@
-//! SPICE from the outside: each suite in a very short form, with real programs, against this program's own server and against
-//! others where they are installed.
+//! SPICE from the outside: each suite in a very short form, with real programs, against this program's own
+//! server and against others where they are installed.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 #![allow(clippy::print_stdout, reason = "what was measured is printed")]
@@ -28,8 +28,8 @@ fn run(command: &mut Command) -> Output {
     output
 }
 
-/// Runs a suite with short mixes, and gives what it printed and its result. Where a machine is so busy that a mix counts nothing
-/// and nothing went wrong either, longer ones are run.
+/// Runs a suite with short mixes, and gives what it printed and its result. Where a machine is so busy that a
+/// mix counts nothing and nothing went wrong either, longer ones are run.
 fn bench(place: &Path, suite: &str, systems: &str) -> (Output, Value) {
     let mut length_ms = 800;
     loop {

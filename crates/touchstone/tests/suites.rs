@@ -1,5 +1,5 @@
-//! A few of the suites, each for a second, against our own server and nginx: pages over HTTP/1.0, programs that are asked for a size, two
-//! ports with and without TLS, HTTP/2, and an application over FastCGI.
+//! A few of the suites, each for a second, against our own server and nginx: pages over HTTP/1.0, programs
+//! that are asked for a size, two ports with and without TLS, HTTP/2, and an application over FastCGI.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 

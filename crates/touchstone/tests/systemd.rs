@@ -1,5 +1,5 @@
-//! What systemd asks of a service: sockets that it has opened, notifications, the watchdog. The manager's part is
-//! played by the test, and by systemd-socket-activate where that is installed.
+//! What systemd asks of a service: sockets that it has opened, notifications, the watchdog. The manager's
+//! part is played by the test, and by systemd-socket-activate where that is installed.
 
 mod support;
 

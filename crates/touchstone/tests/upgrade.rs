@@ -1,5 +1,5 @@
-//! Upgrade of the running server: a new process takes the sockets over, and nobody notices; or it cannot start, and
-//! nothing has happened.
+//! Upgrade of the running server: a new process takes the sockets over, and nobody notices; or it cannot
+//! start, and nothing has happened.
 
 mod support;
 
@@ -291,8 +291,8 @@ fn http_3_and_the_admin_listener_move_too() {
     stop_successor(&tree);
 }
 
-/// Whether somebody reads there who speaks QUIC: a version that nobody knows is answered with those that are known
-/// (RFC 9000 section 6).
+/// Whether somebody reads there who speaks QUIC: a version that nobody knows is answered with those that are
+/// known (RFC 9000 section 6).
 fn speaks_quic(address: SocketAddr) -> bool {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a UDP port");
     socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
@@ -358,8 +358,9 @@ fn downloads_over_http_2_go_on_through_reloads_and_upgrades() {
     for (_, taken) in &downloads {
         assert!(*taken == body, "{} bytes of {}", taken.len(), body.len());
     }
-    // The server may have closed a connection before a window update of its last stream was sent. When the last
-    // handle of such a connection is dropped, h2 asserts that none waits: so the streams are not dropped.
+    // The server may have closed a connection before a window update of its last stream was sent. When the
+    // last handle of such a connection is dropped, h2 asserts that none waits: so the streams are not
+    // dropped.
     std::mem::forget(downloads);
     drop(connections);
     // The sockets close with the tasks that have them.

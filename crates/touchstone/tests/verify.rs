@@ -54,7 +54,8 @@ fn next(state: &mut u64) -> usize {
 fn a_measured_result_is_signed_verified_and_refused_when_any_file_is_changed() {
     let place = tempfile::tempdir().unwrap();
     let result = measured(place.path());
-    // On a busy machine the sums of so short a run may not come out: then it is invalid, and still what it says it is.
+    // On a busy machine the sums of so short a run may not come out: then it is invalid, and still what it
+    // says it is.
     let unsigned = verify(&result, &["--json", "--require", "invalid"]);
     assert_eq!(unsigned.status.code(), Some(0), "{}", String::from_utf8_lossy(&unsigned.stdout));
     let found: serde_json::Value = serde_json::from_slice(&unsigned.stdout).unwrap();

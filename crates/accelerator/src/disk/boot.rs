@@ -1,9 +1,9 @@
 //! Whether the machine has stopped without warning since the directory was written.
 //!
-//! A process that is killed loses nothing that it has given to the kernel. A machine that stops does, in no order: the copies
-//! that are torn then are found by their checksums, but a purge that had not reached the disk is not missed, and what it was
-//! for would be given again. So a file says on which start of the machine the directory was last used, or that it was left in
-//! order; where neither holds nothing in it is believed.
+//! A process that is killed loses nothing that it has given to the kernel. A machine that stops does, in no
+//! order: the copies that are torn then are found by their checksums, but a purge that had not reached the
+//! disk is not missed, and what it was for would be given again. So a file says on which start of the machine
+//! the directory was last used, or that it was left in order; where neither holds nothing in it is believed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -20,7 +20,8 @@ pub fn is_good(directory: &Path) -> bool {
     mark == IN_ORDER || this_start().is_some_and(|start| mark == start)
 }
 
-/// Says that the directory is in use. Where that cannot be said there is no file, and nothing is believed the next time.
+/// Says that the directory is in use. Where that cannot be said there is no file, and nothing is believed the
+/// next time.
 pub fn begin(directory: &Path) {
     let written =
         this_start().ok_or(io::ErrorKind::NotFound.into()).and_then(|start| write(directory, &start));

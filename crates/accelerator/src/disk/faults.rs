@@ -1,5 +1,5 @@
-//! What goes wrong with the directory while it is in use: counted by its cause, and told once for each until that has gone
-//! away. None of it costs more than hits.
+//! What goes wrong with the directory while it is in use: counted by its cause, and told once for each until
+//! that has gone away. None of it costs more than hits.
 
 use std::io;
 use std::path::PathBuf;

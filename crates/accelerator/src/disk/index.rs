@@ -1,7 +1,8 @@
 //! Where which response is, and what has been purged since it was written.
 //!
-//! Everything that is given to the disk gets a *ticket*, a number that only grows and is part of its record. A purge takes
-//! what has a lower ticket than its own: so it holds for what is written, for what waits to be written, and after a restart.
+//! Everything that is given to the disk gets a *ticket*, a number that only grows and is part of its record.
+//! A purge takes what has a lower ticket than its own: so it holds for what is written, for what waits to be
+//! written, and after a restart.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -45,7 +46,8 @@ pub struct Index {
 #[derive(Default)]
 struct Purges {
     all: u64,
-    /// By the hash of the key: what is written is taken out of the index at once, so these are for what waits.
+    /// By the hash of the key: what is written is taken out of the index at once, so these are for what
+    /// waits.
     keys: HashMap<u64, u64>,
     tags: HashMap<Vec<u8>, u64>,
     /// Prefixes, paths and spaces.
@@ -148,8 +150,8 @@ impl Index {
         }
     }
 
-    /// A response is written, or was found, and takes the place of an older one that the same requests select; unless it
-    /// was purged by its key since.
+    /// A response is written, or was found, and takes the place of an older one that the same requests
+    /// select; unless it was purged by its key since.
     pub fn insert(&mut self, hash: u64, selector_sum: u32, place: Place) {
         if self.purges.take_by_key(place.ticket, hash) {
             return;
@@ -165,8 +167,8 @@ impl Index {
         self.entries.insert_unique(hash, entry, |entry| entry.hash);
     }
 
-    /// Takes out what a purge is for, as far as that is known without reading; the rest is found out when it is read.
-    /// Gives whether there can be anything on disk that it is for.
+    /// Takes out what a purge is for, as far as that is known without reading; the rest is found out when it
+    /// is read. Gives whether there can be anything on disk that it is for.
     pub fn purge(&mut self, purge: &Purge, ticket: u64) -> bool {
         self.note_ticket(ticket);
         self.purges.add(purge, ticket);
@@ -192,7 +194,8 @@ impl Index {
         self.purges.take(ticket, hash, key, fields)
     }
 
-    /// Everything that was given before this ticket is written or forgotten: purges by key have nothing left to wait for.
+    /// Everything that was given before this ticket is written or forgotten: purges by key have nothing left
+    /// to wait for.
     pub fn forget_key_purges(&mut self, before: u64) {
         self.purges.keys.retain(|_, last| *last >= before);
     }

@@ -8,14 +8,14 @@
 //!          /boot              on which start of the machine it was last used
 //! ```
 //!
-//! A record is a response, or what has been purged; each has a checksum, so whatever a crash, a full disk or a failing one
-//! leaves behind is not taken for something that was written. An index in memory says where the records are; it is made
-//! again from their heads at the start. When the directory is full the oldest segment goes; what was read from it meanwhile
-//! is written again first, so what is in use stays.
+//! A record is a response, or what has been purged; each has a checksum, so whatever a crash, a full disk or
+//! a failing one leaves behind is not taken for something that was written. An index in memory says where the
+//! records are; it is made again from their heads at the start. When the directory is full the oldest segment
+//! goes; what was read from it meanwhile is written again first, so what is in use stays.
 //!
-//! One thread writes. What comes faster than it can write is not kept: a copy less costs a hit, and nothing else. So it is
-//! with a directory that is full, read-only, taken away or broken: each cause is told once, and work goes on without copies
-//! until it has gone away. A directory that was taken away is made again.
+//! One thread writes. What comes faster than it can write is not kept: a copy less costs a hit, and nothing
+//! else. So it is with a directory that is full, read-only, taken away or broken: each cause is told once,
+//! and work goes on without copies until it has gone away. A directory that was taken away is made again.
 //!
 //! | module | |
 //! |---|---|
@@ -81,9 +81,9 @@ struct Shared {
 }
 
 impl Disk {
-    /// Uses a directory, which is made if it is not there, for at most so many bytes. What is in it already is looked
-    /// through in the background; where another process uses it still, when that has ended. `report` is told what goes
-    /// wrong, and what was found.
+    /// Uses a directory, which is made if it is not there, for at most so many bytes. What is in it already
+    /// is looked through in the background; where another process uses it still, when that has ended.
+    /// `report` is told what goes wrong, and what was found.
     pub fn open(
         directory: &Path,
         limit_bytes: u64,
@@ -107,7 +107,8 @@ impl Disk {
         Ok(Disk { shared, jobs: Mutex::new(Some(jobs)), writer })
     }
 
-    /// Waits until everything that was given to it so far has been written: for tests, and for an orderly end.
+    /// Waits until everything that was given to it so far has been written: for tests, and for an orderly
+    /// end.
     pub fn flush(&self) {
         let (done, written) = channel();
         self.give(Job::Flush(done));
@@ -197,7 +198,8 @@ impl Tier for Disk {
             return;
         }
         self.shared.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
-        // Given within the same lock: a purge with a later ticket must not overtake it on its way to the writer.
+        // Given within the same lock: a purge with a later ticket must not overtake it on its way to the
+        // writer.
         let mut index = lock(&self.shared.index);
         let ticket = index.next_ticket();
         self.give(Job::Keep { object: object.clone(), ticket, bytes });

@@ -1,7 +1,8 @@
 //! What has been purged, written down at once: a purge that was reported as done holds after a crash too.
 //!
-//! A file of its own beside the segments, because it must not wait for them, and must not go with the oldest of them. A
-//! write of some hundred bytes to a file's end is left with the kernel in a few microseconds, which a core can afford.
+//! A file of its own beside the segments, because it must not wait for them, and must not go with the oldest
+//! of them. A write of some hundred bytes to a file's end is left with the kernel in a few microseconds,
+//! which a core can afford.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -41,7 +42,8 @@ pub struct Found {
 }
 
 impl PurgeLog {
-    /// Opens it, and reads what is in it. What is left of a write that was cut off at its end was reported to nobody.
+    /// Opens it, and reads what is in it. What is left of a write that was cut off at its end was reported to
+    /// nobody.
     pub fn open(directory: &Path) -> io::Result<(PurgeLog, Found)> {
         let path = directory.join(NAME);
         let found = read(&path)?;
@@ -68,8 +70,8 @@ impl PurgeLog {
         let Some(record) = encode_purge(purge, ticket) else {
             return Err(io::Error::other("too long to be written down"));
         };
-        // Where a part was written, what follows would be taken for damage: which is right, because it is not known what
-        // was purged.
+        // Where a part was written, what follows would be taken for damage: which is right, because it is not
+        // known what was purged.
         if is_removed(&self.file) {
             return Err(taken_away());
         }
@@ -98,7 +100,8 @@ impl PurgeLog {
         self.length > MOST_BYTES
     }
 
-    /// Writes it anew with what is needed still: the last of each, where something with a lower ticket may be on disk.
+    /// Writes it anew with what is needed still: the last of each, where something with a lower ticket may be
+    /// on disk.
     pub fn compact(&mut self, oldest: u64) -> io::Result<()> {
         let mut last: HashMap<Purge, u64> = HashMap::new();
         for (purge, ticket) in read(&self.path)?.purges {

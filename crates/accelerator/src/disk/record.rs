@@ -1,5 +1,5 @@
-//! What a record is in bytes: a head of a fixed length with a checksum of its own, so that its lengths can be trusted, then
-//! what it is about. A checksum over all of it comes first.
+//! What a record is in bytes: a head of a fixed length with a checksum of its own, so that its lengths can be
+//! trusted, then what it is about. A checksum over all of it comes first.
 //!
 //! ```text
 //!  0 checksum of everything behind it, 16 bytes of SHA-256

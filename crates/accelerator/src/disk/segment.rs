@@ -58,8 +58,8 @@ impl Segment {
         Ok(bytes)
     }
 
-    /// Appends a record; gives where it is. What was written of one that failed is cut off again, and would be no record
-    /// if it could not be.
+    /// Appends a record; gives where it is. What was written of one that failed is cut off again, and would
+    /// be no record if it could not be.
     pub fn append(&self, record: &[u8]) -> io::Result<u64> {
         let offset = self.length();
         if let Err(error) = self.file.write_all_at(record, offset) {
@@ -81,9 +81,9 @@ impl Segment {
         self.length.store(length, Ordering::Relaxed);
     }
 
-    /// Takes the file away, and makes it empty: its room is free at once, whoever has it open still (a program that is
-    /// being started has, between its fork and its exec), and what is in one that cannot be taken away does not come back.
-    /// Who reads from it just then finds its end.
+    /// Takes the file away, and makes it empty: its room is free at once, whoever has it open still (a
+    /// program that is being started has, between its fork and its exec), and what is in one that cannot be
+    /// taken away does not come back. Who reads from it just then finds its end.
     pub fn remove(&self) -> io::Result<()> {
         let removed = fs::remove_file(&self.path);
         let emptied = self.file.set_len(0);
@@ -130,8 +130,9 @@ pub fn found_in(directory: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
 pub struct DirectoryLock(File);
 
 impl Drop for DirectoryLock {
-    /// Given up by name, because to close the file is not enough: between its fork and its exec a program that is being
-    /// started has a copy of it, and with that the lock, which the next to open the directory would wait for.
+    /// Given up by name, because to close the file is not enough: between its fork and its exec a program
+    /// that is being started has a copy of it, and with that the lock, which the next to open the directory
+    /// would wait for.
     fn drop(&mut self) {
         let _ = flock(&self.0, FlockOperation::Unlock);
     }

@@ -116,7 +116,8 @@ fn what_was_purged_does_not_come_back() {
         let there = |disk: &Disk| [&tagged, &plain, &other].map(|object| load(disk, object).is_some());
         let disk = open(directory.path(), LIMIT);
         [&tagged, &plain, &other].into_iter().for_each(|object| disk.keep(object));
-        // At once, although nothing of it need have been written; and nothing that was on its way comes later.
+        // At once, although nothing of it need have been written; and nothing that was on its way comes
+        // later.
         disk.purge(&purge);
         assert!(!there(&disk).iter().zip(left).any(|(is_there, stays)| *is_there && !stays), "{purge:?}");
         disk.flush();

@@ -1,4 +1,5 @@
-//! The thread that writes: takes up what is in the directory, then appends what it is given, and makes room for it.
+//! The thread that writes: takes up what is in the directory, then appends what it is given, and makes room
+//! for it.
 
 use std::io;
 use std::path::PathBuf;
@@ -23,7 +24,8 @@ const PARTS: u64 = 32;
 const LEAST_SEGMENT_BYTES: u64 = 1024 * 1024;
 const MOST_SEGMENT_BYTES: u64 = 256 * 1024 * 1024;
 
-/// The index has at most one entry for so many bytes of the limit, so that small responses do not take all memory.
+/// The index has at most one entry for so many bytes of the limit, so that small responses do not take all
+/// memory.
 const BYTES_AN_ENTRY: u64 = 4096;
 
 /// More responses than can wait to be written: purges that are so many tickets old are for none of those.
@@ -46,7 +48,8 @@ pub enum Job {
         /// What it takes of the queue.
         bytes: u64,
     },
-    /// Something was purged, and written down; everything that was given before has been dealt with when this comes.
+    /// Something was purged, and written down; everything that was given before has been dealt with when this
+    /// comes.
     Purged {
         /// When.
         ticket: u64,
@@ -160,8 +163,8 @@ impl Writer {
         }
     }
 
-    /// Begins again where the directory, or a file in it, has been taken away: what was in it is gone, and nothing else is
-    /// lost. `false`: there is no directory yet.
+    /// Begins again where the directory, or a file in it, has been taken away: what was in it is gone, and
+    /// nothing else is lost. `false`: there is no directory yet.
     fn begin_again(&mut self) -> bool {
         self.current = None;
         lock(&self.shared.index).forget_segments();
@@ -171,7 +174,8 @@ impl Writer {
         self.lock.is_some()
     }
 
-    /// Finds what is in the directory. Purges by key that are older than the ticket `before` are for nothing that waits.
+    /// Finds what is in the directory. Purges by key that are older than the ticket `before` are for nothing
+    /// that waits.
     fn take_up(&mut self, before: u64) {
         if !boot::is_good(&self.directory) {
             self.begin_empty();
@@ -348,8 +352,8 @@ impl Writer {
         None
     }
 
-    /// What kept it from writing has gone away. A full disk has only when there is more on it than when it was full: room
-    /// that was made by dropping a file says nothing.
+    /// What kept it from writing has gone away. A full disk has only when there is more on it than when it
+    /// was full: room that was made by dropping a file says nothing.
     fn has_written(&mut self) {
         let faults = &self.shared.faults;
         [Cause::Write, Cause::ReadOnly, Cause::Missing].into_iter().for_each(|cause| faults.end(cause));
@@ -410,7 +414,8 @@ impl Writer {
         entries as u64 >= self.shared.limit_bytes / BYTES_AN_ENTRY
     }
 
-    /// Drops the oldest file; what was read from it is written again, if it `saves` that. `false`: there is none.
+    /// Drops the oldest file; what was read from it is written again, if it `saves` that. `false`: there is
+    /// none.
     fn drop_oldest(&mut self, saves: bool) -> bool {
         let Some(oldest) = lock(&self.shared.index).oldest() else { return false };
         if self.current.as_ref().is_some_and(|current| Arc::ptr_eq(current, &oldest)) {
@@ -479,8 +484,8 @@ impl Writer {
 /// How much of a record is read at first: a head, and for most records the key and what selects it.
 const FIRST_READ_BYTES: u64 = 512;
 
-/// The head of the record at `offset`, with the hash of its key and the sum of its selector; `None`: it is no response that
-/// fits into the file.
+/// The head of the record at `offset`, with the hash of its key and the sum of its selector; `None`: it is no
+/// response that fits into the file.
 fn read_names(segment: &Segment, offset: u64) -> Option<(RecordHead, u64, u32)> {
     let rest = segment.length().checked_sub(offset)?;
     let read = |length: u64| segment.read(offset, u32::try_from(length).ok()?).ok();

@@ -156,7 +156,8 @@ fn of_ranges(object: &Arc<Object>, fields: Vec<u8>, ranges: &[ByteRange]) -> Ans
     answer
 }
 
-/// The part that is stored, whichever was asked for: an origin may give another than that (RFC 9110 section 15.3.7).
+/// The part that is stored, whichever was asked for: an origin may give another than that (RFC 9110 section
+/// 15.3.7).
 pub fn of_part(object: &Arc<Object>, cache_status: Option<CacheStatus>, now: i64) -> Option<Answer> {
     let part = object.part()?;
     let mut fields = Vec::with_capacity(object.fields().len() + 128);

@@ -1,4 +1,5 @@
-//! The task that fetches a response: it goes on while anybody waits, and to the end once the response is one to be stored.
+//! The task that fetches a response: it goes on while anybody waits, and to the end once the response is one
+//! to be stored.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -28,8 +29,9 @@ use crate::rules::storing::{Response, Storable, Terms, judge};
 use crate::rules::vary;
 use crate::store::{NewObject, Object};
 
-/// Bodies that are to be stored may take one part of so many of the store's memory while they come. What comes beyond that
-/// passes through: the origin waits for the slowest client, and the fetch ends where no client waits.
+/// Bodies that are to be stored may take one part of so many of the store's memory while they come. What
+/// comes beyond that passes through: the origin waits for the slowest client, and the fetch ends where no
+/// client waits.
 const FETCHING_PART: u64 = 4;
 
 /// A response to be fetched.
@@ -56,8 +58,8 @@ pub struct Fetch {
     pub client: Option<Weak<dyn TakesInterim>>,
 }
 
-/// Where the handler leaves interim responses (RFC 9110 section 15.2): the client waits in a task of its own, and must be
-/// told that there are some.
+/// Where the handler leaves interim responses (RFC 9110 section 15.2): the client waits in a task of its own,
+/// and must be told that there are some.
 #[derive(Default)]
 struct Relay {
     interim: InterimResponses,
@@ -202,8 +204,8 @@ struct Joined {
     terms: Terms,
 }
 
-/// The fields of a 304, or of an answer to HEAD, that do not become part of the stored response: they are for the client
-/// that has asked (RFC 9111 sections 5.2.2.4 and 5.2.2.7).
+/// The fields of a 304, or of an answer to HEAD, that do not become part of the stored response: they are for
+/// the client that has asked (RFC 9111 sections 5.2.2.4 and 5.2.2.7).
 pub fn left_out_of_update(newer: &[u8], policy: &Policy) -> Vec<Box<[u8]>> {
     let mut left_out = response_directives(FieldText(newer)).fields;
     if policy.set_cookie != SetCookie::Store {
@@ -453,15 +455,17 @@ impl Fetched<'_> {
         Some(Joined { part, body, terms })
     }
 
-    /// Whether an answer that is not stored says that those to other requests for the page are not to be stored either. A
-    /// request with credentials or `no-store` joins no other fetch in any case, and tells nothing of requests without.
+    /// Whether an answer that is not stored says that those to other requests for the page are not to be
+    /// stored either. A request with credentials or `no-store` joins no other fetch in any case, and tells
+    /// nothing of requests without.
     fn tells_of_others(&self, answer: &Answer) -> bool {
         let facts = self.facts;
         let is_plain = !facts.has_cookie && !facts.is_authorized && !facts.directives.no_store;
         is_plain && !facts.has_range && is_of_page(answer.status)
     }
 
-    /// A response has come that is not stored: what was stored is right no longer, and others need not wait for the next.
+    /// A response has come that is not stored: what was stored is right no longer, and others need not wait
+    /// for the next.
     async fn note_not_stored(&self, answer: &Answer) {
         if is_origin_error(answer.status) {
             return;
@@ -476,8 +480,9 @@ impl Fetched<'_> {
     }
 }
 
-/// Whether an answer with this status that is not stored is what other requests for the page would get too. One request's
-/// own fault (400, 414, 416 ...), what it may do (401, 403) and parts (206) tell nothing of others.
+/// Whether an answer with this status that is not stored is what other requests for the page would get too.
+/// One request's own fault (400, 414, 416 ...), what it may do (401, 403) and parts (206) tell nothing of
+/// others.
 fn is_of_page(status: u16) -> bool {
     matches!(status, 200..=205 | 300..=303 | 307 | 308 | 404 | 410)
 }

@@ -1,7 +1,7 @@
 //! A response on its way, for all who wait for it, on any core.
 //!
-//! The task that fetches it puts its head and the pieces of its body here; who waits reads them from here, each from its
-//! own place, as they come. The lock is held to put in or take out one thing.
+//! The task that fetches it puts its head and the pieces of its body here; who waits reads them from here,
+//! each from its own place, as they come. The lock is held to put in or take out one thing.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
@@ -99,9 +99,9 @@ pub struct Reader {
 }
 
 impl Flights {
-    /// Waits for the response that is on its way under this key; where there is none, the caller is to fetch it, and has
-    /// the only reader. `is_outdated` says of a number of purges whether there has been one since that takes the response:
-    /// a request that came after it does not wait for what was fetched before it.
+    /// Waits for the response that is on its way under this key; where there is none, the caller is to fetch
+    /// it, and has the only reader. `is_outdated` says of a number of purges whether there has been one since
+    /// that takes the response: a request that came after it does not wait for what was fetched before it.
     pub fn join(&self, key: &[u8], is_outdated: impl Fn(u64) -> bool) -> Joined {
         let mut by_key = lock(&self.by_key);
         if let Some(flight) = by_key.get(key)

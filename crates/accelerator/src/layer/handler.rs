@@ -1,4 +1,5 @@
-//! What becomes of a request: answered from the store, with another's response, or with one that is fetched for it.
+//! What becomes of a request: answered from the store, with another's response, or with one that is fetched
+//! for it.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -70,9 +71,9 @@ impl Handler for AcceleratedOfCore {
     }
 }
 
-/// Whether rules were asked about another path than the one that the client has sent, because what answers reads that
-/// differently (path parameters of servlet containers). Stored under what was sent, its response would be found without
-/// asking them.
+/// Whether rules were asked about another path than the one that the client has sent, because what answers
+/// reads that differently (path parameters of servlet containers). Stored under what was sent, its response
+/// would be found without asking them.
 fn means_another_path(request: &Request) -> bool {
     if memchr::memchr(b';', &request.path_as_sent).is_none() {
         return false;
@@ -252,7 +253,8 @@ impl AcceleratedOfCore {
         (selected, has_others)
     }
 
-    /// What others find the response under: the key, and the values of the fields that are known to select one.
+    /// What others find the response under: the key, and the values of the fields that are known to select
+    /// one.
     fn flight_key(&self, request: &Request, facts: &Facts) -> Vec<u8> {
         let mut key = facts.key.clone();
         let known = self.route.accelerator.store.under(facts.hash, &facts.key);
@@ -286,8 +288,8 @@ impl AcceleratedOfCore {
         }
     }
 
-    /// The fetch of what is missing beside a stored part of what is asked for, where both can be put together (RFC 9111
-    /// section 3.4).
+    /// The fetch of what is missing beside a stored part of what is asked for, where both can be put together
+    /// (RFC 9111 section 3.4).
     fn fetch_rest(
         &self,
         request: &Request,
@@ -418,7 +420,8 @@ impl AcceleratedOfCore {
                 let answer = answer::of_flight(&head, reader, request, status, now);
                 Round::Done(Handled::Answer(Answer { cache: CacheResult::Hit, ..answer }))
             }
-            // The other request may have been at fault: without a stored answer each of those that waited asks once.
+            // The other request may have been at fault: without a stored answer each of those that waited
+            // asks once.
             Phase::NotShared { status: failed } if is_origin_error(failed) => {
                 match self.instead_of_error(failed, found, request, facts, now) {
                     Some(answer) => Round::Done(Handled::Answer(answer)),
@@ -503,8 +506,8 @@ impl AcceleratedOfCore {
         self.marked(handled, CacheStatus::new(Outcome::Method))
     }
 
-    /// What is stored of an answer to POST that says that it is what GET would give, and for how long (RFC 9110 section
-    /// 9.3.3); where all of it is there, which is so for the short ones that say so.
+    /// What is stored of an answer to POST that says that it is what GET would give, and for how long (RFC
+    /// 9110 section 9.3.3); where all of it is there, which is so for the short ones that say so.
     fn object_of_post(
         &self,
         request: &Request,
@@ -580,8 +583,8 @@ impl AcceleratedOfCore {
         self.route.accelerator.purge(keys).await;
     }
 
-    /// HEAD goes on where what is stored is not fresh; its answer freshens that, or shows that it is right no longer
-    /// (RFC 9111 section 4.3.5).
+    /// HEAD goes on where what is stored is not fresh; its answer freshens that, or shows that it is right no
+    /// longer (RFC 9111 section 4.3.5).
     async fn head(
         &self,
         request: &Request,

@@ -1,5 +1,5 @@
-//! The layer that puts the cache before a handler, whichever that is: answers from the store what it can, sends on the rest,
-//! and stores what comes.
+//! The layer that puts the cache before a handler, whichever that is: answers from the store what it can,
+//! sends on the rest, and stores what comes.
 //!
 //! ```text
 //! request -> stored and good? ---------------------------------> answer
@@ -7,8 +7,9 @@
 //!         -> fetch it: a task of its own, which goes on while anybody waits
 //! ```
 //!
-//! Nothing is locked while anything is fetched. Who waits is told as soon as the head is there whether the response is one
-//! for everybody; where it is not, each asks for its own, and the next ones for the same target do not wait at all.
+//! Nothing is locked while anything is fetched. Who waits is told as soon as the head is there whether the
+//! response is one for everybody; where it is not, each asks for its own, and the next ones for the same
+//! target do not wait at all.
 //!
 //! | module | |
 //! |---|---|
@@ -74,8 +75,8 @@ impl Accelerator {
         self.change_store(move |store| store.remove(&object)).await;
     }
 
-    /// What is taken out is written down on disk, where there are copies: on a thread that may wait for that, which a core
-    /// may not.
+    /// What is taken out is written down on disk, where there are copies: on a thread that may wait for that,
+    /// which a core may not.
     async fn change_store(&self, change: impl FnOnce(&Store) + Send + 'static) {
         if self.store.tier().is_none() {
             return change(&self.store);

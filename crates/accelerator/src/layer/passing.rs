@@ -1,4 +1,5 @@
-//! Targets whose responses turned out not to be for everybody: requests for them wait for no other's response.
+//! Targets whose responses turned out not to be for everybody: requests for them wait for no other's
+//! response.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,8 +9,8 @@ const PLACES: usize = 16 * 1024;
 /// How long, in seconds.
 const REMEMBERED_SECONDS: u64 = 120;
 
-/// A table in which a newer target takes an older one's place. What is forgotten, or taken for another, costs a wait or a
-/// request more.
+/// A table in which a newer target takes an older one's place. What is forgotten, or taken for another, costs
+/// a wait or a request more.
 pub struct Passing {
     /// 32 bits of a hash, and the second until which it counts.
     places: Box<[AtomicU64]>,

@@ -1,4 +1,5 @@
-//! Answering a client's own conditions and ranges from what is stored (RFC 9111 section 4.3.2, RFC 9110 section 13).
+//! Answering a client's own conditions and ranges from what is stored (RFC 9111 section 4.3.2, RFC 9110
+//! section 13).
 
 use touchstone_http::conditional::{
     Conditions, FieldLines, Precondition, Validators, evaluate, if_range_holds,
@@ -24,7 +25,8 @@ pub enum Selected {
     Unsatisfiable,
 }
 
-/// The conditions of a request that only the origin can judge: they are about what is there now (RFC 9111 section 4.3.2).
+/// The conditions of a request that only the origin can judge: they are about what is there now (RFC 9111
+/// section 4.3.2).
 pub fn is_for_origin(request: impl Fields) -> bool {
     request.has("if-match") || request.has("if-unmodified-since")
 }

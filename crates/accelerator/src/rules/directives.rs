@@ -1,7 +1,7 @@
 //! `Cache-Control` as it is sent (RFC 9111 section 5.2).
 //!
-//! Where a directive is said twice the first counts, as section 4.2.1 allows; a number that is none makes a response
-//! stale rather than fresh, as it advises.
+//! Where a directive is said twice the first counts, as section 4.2.1 allows; a number that is none makes a
+//! response stale rather than fresh, as it advises.
 
 use touchstone_http::grammar::trim_optional_white_space;
 

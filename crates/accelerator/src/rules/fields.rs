@@ -101,8 +101,8 @@ pub fn list_has(list: &[u8], name: &[u8]) -> bool {
     list_members(list).any(|member| member.eq_ignore_ascii_case(name))
 }
 
-/// The field lines of a response as they are stored: without those of the connection, `Age`, and those that `left_out`
-/// names. `Date` and `Content-Length` stand apart.
+/// The field lines of a response as they are stored: without those of the connection, `Age`, and those that
+/// `left_out` names. `Date` and `Content-Length` stand apart.
 pub fn stored_fields(fields: &[u8], left_out: &[Box<[u8]>]) -> Vec<u8> {
     let mut stored = Vec::with_capacity(fields.len());
     let text = FieldText(fields);
@@ -129,8 +129,9 @@ pub fn lines_named(fields: &[u8], names: &[Box<[u8]>]) -> Vec<u8> {
     found
 }
 
-/// The stored fields after a newer response about the same representation has come (RFC 9111 section 3.2): each field
-/// that it has replaces all of that name, but for those that describe the body that is stored, and `left_out`.
+/// The stored fields after a newer response about the same representation has come (RFC 9111 section 3.2):
+/// each field that it has replaces all of that name, but for those that describe the body that is stored, and
+/// `left_out`.
 pub fn updated_fields(stored: &[u8], newer: &[u8], left_out: &[Box<[u8]>]) -> Vec<u8> {
     const KEPT: [&str; 5] = ["content-encoding", "content-length", "content-md5", "content-range", "etag"];
     let kept = |name: &[u8]| KEPT.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));

@@ -7,8 +7,8 @@ pub fn is_success(status: u16) -> bool {
     (200..400).contains(&status)
 }
 
-/// The path and query of a `Location` or `Content-Location` that names something at the same origin as the request.
-/// `path` is that of the request, for references that are relative to it.
+/// The path and query of a `Location` or `Content-Location` that names something at the same origin as the
+/// request. `path` is that of the request, for references that are relative to it.
 pub fn same_origin_target(
     reference: &[u8],
     is_secure: bool,

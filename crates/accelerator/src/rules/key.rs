@@ -1,5 +1,5 @@
-//! What a response is stored under (RFC 9111 section 2): the target URI, in a form in which spellings of one are one, and
-//! what tells the routes of a server apart.
+//! What a response is stored under (RFC 9111 section 2): the target URI, in a form in which spellings of one
+//! are one, and what tells the routes of a server apart.
 //!
 //! ```text
 //! 8 bytes: the space, that is the site and what answers | h or s | host | path | ? query
@@ -81,8 +81,8 @@ pub fn url(key: &[u8]) -> String {
     format!("{scheme}://{}", rest[1..].escape_ascii())
 }
 
-/// Appends a path with its escapes in one spelling: what need not be escaped is not, and hexadecimal digits are capital
-/// (RFC 3986 section 6.2.2). Dot segments stay: programs may take them as they come.
+/// Appends a path with its escapes in one spelling: what need not be escaped is not, and hexadecimal digits
+/// are capital (RFC 3986 section 6.2.2). Dot segments stay: programs may take them as they come.
 fn append_path(path: &[u8], out: &mut Vec<u8>) {
     let mut rest = path;
     while let Some(percent) = memchr::memchr(b'%', rest) {

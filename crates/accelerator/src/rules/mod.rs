@@ -1,5 +1,5 @@
-//! The rules of caching as functions from values to decisions: no socket, no store, no clock. Times are given in Unix
-//! seconds by whoever asks.
+//! The rules of caching as functions from values to decisions: no socket, no store, no clock. Times are given
+//! in Unix seconds by whoever asks.
 //!
 //! | module | |
 //! |---|---|

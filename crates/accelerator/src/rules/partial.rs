@@ -15,7 +15,8 @@ pub struct Part {
     pub complete_length: u64,
 }
 
-/// Reads `Content-Range: bytes first-last/length`; `None` where the length is not known, or anything is wrong.
+/// Reads `Content-Range: bytes first-last/length`; `None` where the length is not known, or anything is
+/// wrong.
 pub fn content_range(value: &[u8]) -> Option<Part> {
     let rest = value.get(..6).filter(|unit| unit.eq_ignore_ascii_case(b"bytes ")).map(|_| &value[6..])?;
     let slash = memchr::memchr(b'/', rest)?;
@@ -57,8 +58,8 @@ pub fn combine(one: (Part, &[u8]), other: (Part, &[u8])) -> Option<(Part, Vec<u8
     Some((Part { range: ByteRange { first: first.range.first, last }, ..first }, body))
 }
 
-/// What is missing of a range that a part has the beginning or the end of; `None` where it has all of it, none of it, or
-/// only what is in the middle.
+/// What is missing of a range that a part has the beginning or the end of; `None` where it has all of it,
+/// none of it, or only what is in the middle.
 pub fn missing(part: Part, wanted: ByteRange) -> Option<ByteRange> {
     let there = part.range;
     let has_beginning = (there.first..=there.last).contains(&wanted.first);

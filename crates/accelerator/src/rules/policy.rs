@@ -3,8 +3,8 @@
 /// How the responses of a route are cached. Everything here starts from what the responses themselves say.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
-    /// How long a response is fresh that says nothing of it and has no `Last-Modified`, in seconds. With more than 0,
-    /// dynamic answers are cached that never asked for it.
+    /// How long a response is fresh that says nothing of it and has no `Last-Modified`, in seconds. With more
+    /// than 0, dynamic answers are cached that never asked for it.
     pub default_freshness: u32,
     /// A response that may be stored is fresh at least so long, unless it must be validated each time.
     pub minimum_freshness: u32,

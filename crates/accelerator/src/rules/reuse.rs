@@ -38,7 +38,8 @@ pub fn request_directives(fields: impl Fields) -> RequestDirectives {
     directives
 }
 
-/// Says what a stored response is good for. `is_soft_purged`: somebody has said that it is stale, whatever it says.
+/// Says what a stored response is good for. `is_soft_purged`: somebody has said that it is stale, whatever it
+/// says.
 pub fn judge(terms: &Terms, request: &RequestDirectives, is_soft_purged: bool, now: i64) -> Reuse {
     if request.no_cache || terms.no_cache {
         return Reuse::Validate;

@@ -59,15 +59,15 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Whether it may answer a request with or without `Authorization` and `Cookie`. A request with credentials is answered
-    /// only with a response that has said itself that it may be shared.
+    /// Whether it may answer a request with or without `Authorization` and `Cookie`. A request with
+    /// credentials is answered only with a response that has said itself that it may be shared.
     #[inline]
     pub fn may_answer(&self, is_authorized: bool, has_cookie: bool) -> bool {
         (!is_authorized || self.is_for_authorized) && (!has_cookie || self.is_for_cookies)
     }
 
-    /// It answered a request with credentials: it is given as far as it has said so itself, and never stale because a
-    /// client or the policy wants it.
+    /// It answered a request with credentials: it is given as far as it has said so itself, and never stale
+    /// because a client or the policy wants it.
     pub fn is_of_credentials(&self) -> bool {
         self.answered_authorized || self.answered_cookie
     }
@@ -146,7 +146,8 @@ fn directives(fields: FieldText<'_>) -> (ResponseDirectives, bool) {
     }
     let mut directives = ResponseDirectives::default();
     fields.values("cache-control", &mut |value| directives.add(value));
-    // Section 5.4 leaves Pragma in responses without meaning; caches have long taken it for what its authors meant.
+    // Section 5.4 leaves Pragma in responses without meaning; caches have long taken it for what its authors
+    // meant.
     (directives, false)
 }
 
@@ -213,7 +214,8 @@ pub fn judge(response: &Response<'_>, policy: &Policy) -> Result<Storable, NotSt
         || directives.no_cache;
     let initial_age = initial_age(response, fields, date);
     if is_of_policy && lifetime > 0 {
-        // What the policy grants counts from when it came: an origin's clock, or a Date that it made once, says nothing of it.
+        // What the policy grants counts from when it came: an origin's clock, or a Date that it made once,
+        // says nothing of it.
         lifetime = lifetime.saturating_add(initial_age);
     }
     let stale = |said: Option<u32>, of_policy: u32| match must_revalidate {
@@ -248,8 +250,8 @@ pub fn judge(response: &Response<'_>, policy: &Policy) -> Result<Storable, NotSt
     Ok(Storable { terms, left_out })
 }
 
-/// What becomes of the `Set-Cookie` of this response. A response that names the field itself in `no-cache` or `private` is
-/// stored without it; so is one that has none.
+/// What becomes of the `Set-Cookie` of this response. A response that names the field itself in `no-cache` or
+/// `private` is stored without it; so is one that has none.
 fn set_cookie_rule(fields: FieldText<'_>, directives: &ResponseDirectives, policy: &Policy) -> SetCookie {
     let is_named = || directives.fields.iter().any(|name| name.eq_ignore_ascii_case(b"set-cookie"));
     if policy.ignore_cookies || !fields.has("set-cookie") || is_named() {
@@ -328,8 +330,8 @@ fn implicit_lifetime(
     known(0)
 }
 
-/// How old the response was when it came (section 4.2.3). Of several ages the first counts, and none where that is not a
-/// number (section 5.1).
+/// How old the response was when it came (section 4.2.3). Of several ages the first counts, and none where
+/// that is not a number (section 5.1).
 fn initial_age(response: &Response<'_>, fields: FieldText<'_>, date: i64) -> u32 {
     let mut first = None;
     fields.values("age", &mut |value| first = first.or_else(|| list_members(value).next()));

@@ -1,5 +1,5 @@
-//! `Surrogate-Control`, with which programs spoke to caches like this one before `CDN-Cache-Control` was (W3C Note "Edge
-//! Architecture Specification", 2001). It has no grammar of its own but that of its examples:
+//! `Surrogate-Control`, with which programs spoke to caches like this one before `CDN-Cache-Control` was (W3C
+//! Note "Edge Architecture Specification", 2001). It has no grammar of its own but that of its examples:
 //! `max-age=3600+600;target, no-store, content="ESI/1.0"`.
 
 use super::directives::{Members, ResponseDirectives, seconds};

@@ -1,8 +1,8 @@
-//! `CDN-Cache-Control`, which speaks to caches like this one before `Cache-Control` does: a dictionary of structured
-//! fields (RFC 9213, RFC 9651 section 3.2).
+//! `CDN-Cache-Control`, which speaks to caches like this one before `Cache-Control` does: a dictionary of
+//! structured fields (RFC 9213, RFC 9651 section 3.2).
 //!
-//! A field that is no valid dictionary is ignored whole, and so is one whose numbers are not integers: what its author
-//! meant is not known.
+//! A field that is no valid dictionary is ignored whole, and so is one whose numbers are not integers: what
+//! its author meant is not known.
 
 use super::directives::{MOST_SECONDS, ResponseDirectives};
 

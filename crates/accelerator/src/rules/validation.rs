@@ -18,8 +18,8 @@ pub fn conditions(stored_fields: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     conditions
 }
 
-/// Whether a 200 answer to HEAD is about the same representation as what is stored, so that it may freshen that
-/// (section 4.3.5): validators that both have are the same, and so is the length.
+/// Whether a 200 answer to HEAD is about the same representation as what is stored, so that it may freshen
+/// that (section 4.3.5): validators that both have are the same, and so is the length.
 pub fn is_same_representation(
     stored_fields: &[u8],
     stored_length: u64,

@@ -1,8 +1,8 @@
-//! Which stored response a request selects (RFC 9111 section 4.1): the fields that `Vary` names, in a form in which what
-//! means the same is the same.
+//! Which stored response a request selects (RFC 9111 section 4.1): the fields that `Vary` names, in a form in
+//! which what means the same is the same.
 //!
-//! A *selector* is kept with each stored response: the names in small letters and the values in their normal form, of the
-//! request that it answered.
+//! A *selector* is kept with each stored response: the names in small letters and the values in their normal
+//! form, of the request that it answered.
 
 use touchstone_http::grammar::{list_members, trim_optional_white_space};
 use touchstone_http::weight::split_weight;
@@ -13,8 +13,8 @@ use super::policy::Policy;
 /// A request field that no selector is made of if it is longer, in bytes: the response is then not stored.
 const MOST_VALUE_BYTES: usize = 16 * 1024;
 
-/// The selector of a response with these fields to a request with those; empty: every request selects it. `None`: it
-/// cannot be told what does.
+/// The selector of a response with these fields to a request with those; empty: every request selects it.
+/// `None`: it cannot be told what does.
 pub fn selector(response_fields: &[u8], request: impl Fields, policy: &Policy) -> Option<Vec<u8>> {
     let mut names: Vec<Vec<u8>> = Vec::new();
     let mut add = |name: &[u8]| {
@@ -67,8 +67,8 @@ pub fn matches(selector: &[u8], request: impl Fields, scratch: &mut Vec<u8>) -> 
 /// Fields that are no lists: a comma in their values separates nothing.
 const SINGLE: [&str; 7] = ["authorization", "cookie", "from", "host", "origin", "referer", "user-agent"];
 
-/// Appends the normal form of all lines of a field; false: there is none. Two values have one normal form only if they mean
-/// the same to every origin, whatever it knows of them.
+/// Appends the normal form of all lines of a field; false: there is none. Two values have one normal form
+/// only if they mean the same to every origin, whatever it knows of them.
 fn append_normal(name: &[u8], request: impl Fields, out: &mut Vec<u8>) -> bool {
     let name = std::str::from_utf8(name).unwrap_or_default();
     let (mut is_there, mut is_quoted) = (false, false);
@@ -95,7 +95,8 @@ fn append_exact(name: &str, request: impl Fields, out: &mut Vec<u8>) {
     });
 }
 
-/// Appends the members of a list with weights: the most wanted first; the order of those wanted alike means nothing.
+/// Appends the members of a list with weights: the most wanted first; the order of those wanted alike means
+/// nothing.
 fn append_by_weight(name: &str, request: impl Fields, out: &mut Vec<u8>) {
     let mut members: Vec<(u16, Vec<u8>)> = Vec::new();
     request.values(name, &mut |value| {

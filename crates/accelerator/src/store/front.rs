@@ -1,7 +1,7 @@
 //! One core's own view of the store: a map without locks from key to answers that are ready for this second.
 //!
-//! A hit touches this map and the object. What nobody has asked for within a second leaves the map again, so it holds what
-//! is in use and nothing else.
+//! A hit touches this map and the object. What nobody has asked for within a second leaves the map again, so
+//! it holds what is in use and nothing else.
 
 use std::sync::Arc;
 
@@ -148,7 +148,8 @@ impl Front {
         serves.then_some(selected)
     }
 
-    /// Lets go of what was not asked for since the last time, and of what has left the store. To be called once a second.
+    /// Lets go of what was not asked for since the last time, and of what has left the store. To be called
+    /// once a second.
     pub fn tick(&mut self) {
         let removals = self.store.removals();
         let has_removals = std::mem::replace(&mut self.removals_seen, removals) != removals;

@@ -1,4 +1,5 @@
-//! One stored response: one piece of memory, never changed. What a newer head says makes another object of it.
+//! One stored response: one piece of memory, never changed. What a newer head says makes another object of
+//! it.
 
 use std::mem::size_of;
 use std::sync::Arc;
@@ -228,8 +229,8 @@ impl Object {
         self.uses.store(uses, Ordering::Relaxed);
     }
 
-    /// Appends the fields that an answer made of it has now: the stored ones, `Age` and, where that is wanted,
-    /// `Cache-Status`.
+    /// Appends the fields that an answer made of it has now: the stored ones, `Age` and, where that is
+    /// wanted, `Cache-Status`.
     pub fn append_fields(&self, now: i64, cache_status: Option<CacheStatus>, out: &mut Vec<u8>) {
         out.extend_from_slice(self.fields());
         out.extend_from_slice(b"Age: ");

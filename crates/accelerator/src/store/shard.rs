@@ -1,8 +1,9 @@
 //! A part of the store: its table, its queues, and what was evicted lately.
 //!
-//! S3-FIFO (Yang et al., SOSP 2023): what is new waits in a small queue, a tenth of the bytes; what is used there moves to
-//! the main queue, what is not leaves and is remembered as a ghost. A ghost that is asked for again goes to the main queue
-//! at once. So a scan over many objects passes through the small queue and moves nothing else.
+//! S3-FIFO (Yang et al., SOSP 2023): what is new waits in a small queue, a tenth of the bytes; what is used
+//! there moves to the main queue, what is not leaves and is remembered as a ghost. A ghost that is asked for
+//! again goes to the main queue at once. So a scan over many objects passes through the small queue and moves
+//! nothing else.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -69,7 +70,8 @@ impl Shard {
         let mut was_in_main = false;
         let same: Vec<Arc<Object>> = self
             .under(object.hash, object.key())
-            // What every request selects would stand beside the new one, and no date tells two of one second apart.
+            // What every request selects would stand beside the new one, and no date tells two of one second
+            // apart.
             .filter(|other| {
                 let (old, new) = (other.selector(), object.selector());
                 old == new || old.is_empty() || new.is_empty()
@@ -119,7 +121,8 @@ impl Shard {
 
     /// Evicts one object; gives the bytes that it took. `None`: there is none.
     pub fn evict(&mut self) -> Option<u64> {
-        // Each step takes an object out of a queue, lowers its count of uses, or moves it once from small to main.
+        // Each step takes an object out of a queue, lowers its count of uses, or moves it once from small to
+        // main.
         loop {
             let total = self.small.bytes + self.main.bytes;
             let is_small_over = self.small.bytes * SMALL_PART > total || self.main.is_empty();
@@ -161,8 +164,8 @@ impl Shard {
     }
 }
 
-/// Objects in the order in which they came. Those that have gone elsewhere leave when they are met, or when there are
-/// too many of them; they hold no more than their own memory meanwhile.
+/// Objects in the order in which they came. Those that have gone elsewhere leave when they are met, or when
+/// there are too many of them; they hold no more than their own memory meanwhile.
 #[derive(Default)]
 struct Queue {
     objects: VecDeque<Weak<Object>>,
@@ -208,8 +211,8 @@ impl Queue {
     }
 }
 
-/// What was evicted from the small queue lately, or not let in: fingerprints in a table in which a newer one takes an older
-/// one's place.
+/// What was evicted from the small queue lately, or not let in: fingerprints in a table in which a newer one
+/// takes an older one's place.
 #[derive(Default)]
 struct Ghosts {
     fingerprints: Box<[u32]>,
@@ -238,7 +241,8 @@ impl Ghosts {
     fn insert(&mut self, hash: u64, objects: usize) {
         let wanted = objects.next_power_of_two().max(64);
         if self.fingerprints.len() < wanted {
-            // Where a fingerprint belongs in the larger table is not known from it alone: it is put in every such place.
+            // Where a fingerprint belongs in the larger table is not known from it alone: it is put in every
+            // such place.
             let kept = std::mem::take(&mut self.fingerprints);
             let grown = (0..wanted).map(|place| match kept.len() {
                 0 => 0,

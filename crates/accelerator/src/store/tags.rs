@@ -1,5 +1,5 @@
-//! The tags of a response, by which it can be purged: `Surrogate-Key`, separated by spaces, and `Cache-Tag`, separated by
-//! commas.
+//! The tags of a response, by which it can be purged: `Surrogate-Key`, separated by spaces, and `Cache-Tag`,
+//! separated by commas.
 
 use touchstone_http::grammar::list_members;
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use super::memory::Purge;
 use super::object::Object;
 
-/// A storage behind the memory. It keeps copies: what is in it may be lost at any time, and what it gives has been checked.
+/// A storage behind the memory. It keeps copies: what is in it may be lost at any time, and what it gives has
+/// been checked.
 ///
-/// All of it may be called from any core; nothing of it may wait, but for [`Tier::load`], which is called on a thread that
-/// may.
+/// All of it may be called from any core; nothing of it may wait, but for [`Tier::load`], which is called on
+/// a thread that may.
 pub trait Tier: Send + Sync {
     /// How many responses are stored under keys with this hash; more or fewer cost a look, or a hit.
     fn held(&self, hash: u64) -> usize;
@@ -16,10 +17,12 @@ pub trait Tier: Send + Sync {
     /// The responses under a key, checked. Reads, and so waits.
     fn load(&self, hash: u64, key: &[u8]) -> Vec<Object>;
 
-    /// Keeps a copy of a response, in the place of that which the same requests select; some time later, or not at all.
+    /// Keeps a copy of a response, in the place of that which the same requests select; some time later, or
+    /// not at all.
     fn keep(&self, object: &Arc<Object>);
 
-    /// From now on gives nothing of what it has been given to keep so far that is purged by this; nor after a restart.
+    /// From now on gives nothing of what it has been given to keep so far that is purged by this; nor after a
+    /// restart.
     fn purge(&self, purge: &Purge);
 
     /// Figures for the operator.

@@ -1,5 +1,5 @@
-//! Any bytes at the beginning of a connection from a proxy: no panic, and a verdict that does not depend on how the
-//! bytes were cut.
+//! Any bytes at the beginning of a connection from a proxy: no panic, and a verdict that does not depend on
+//! how the bytes were cut.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

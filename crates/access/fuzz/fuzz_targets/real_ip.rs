@@ -1,5 +1,5 @@
-//! Any values of the fields in which proxies name the client: no panic, nobody believed who is not trusted, and no
-//! address that is not the peer's or an untrusted one's, except where all are trusted.
+//! Any values of the fields in which proxies name the client: no panic, nobody believed who is not trusted,
+//! and no address that is not the peer's or an untrusted one's, except where all are trusted.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -2,13 +2,14 @@
 
 use touchstone_http::path::append_escaped;
 
-/// Appends a decoded path. A slash stays one; everything that does not stand for itself in a path is encoded, so also
-/// the backslash, which browsers take for a slash.
+/// Appends a decoded path. A slash stays one; everything that does not stand for itself in a path is encoded,
+/// so also the backslash, which browsers take for a slash.
 pub fn append_path(path: &[u8], out: &mut Vec<u8>) {
     append_escaped(path, b"/-._~!$&'()*+,;=:@", out);
 }
 
-/// Appends decoded bytes as part of a query or fragment: what separates or has another meaning there is encoded.
+/// Appends decoded bytes as part of a query or fragment: what separates or has another meaning there is
+/// encoded.
 pub fn append_query_part(bytes: &[u8], out: &mut Vec<u8>) {
     append_escaped(bytes, b"/-._~!$'()*,:@", out);
 }

@@ -1,8 +1,8 @@
 //! What a route asks of a path, a field value and a request.
 //!
-//! Everything is made ready once. A wildcard in a path becomes a regular expression, because what it stands for is
-//! wanted later; regular expressions take linear time, and work on bytes: a path need not be UTF-8, and a rule that
-//! only UTF-8 could match could be walked around.
+//! Everything is made ready once. A wildcard in a path becomes a regular expression, because what it stands
+//! for is wanted later; regular expressions take linear time, and work on bytes: a path need not be UTF-8,
+//! and a rule that only UTF-8 could match could be walked around.
 
 use regex::bytes::{Regex, RegexBuilder};
 
@@ -146,7 +146,8 @@ fn pieces(text: &str) -> Result<Vec<Piece>, String> {
     Ok(pieces)
 }
 
-/// A request's path has no such segments by the time that it is looked at, so a route with one would never match.
+/// A request's path has no such segments by the time that it is looked at, so a route with one would never
+/// match.
 fn check_segments(text: &str, pieces: &[Piece]) -> Result<(), String> {
     let whole: Vec<u8> = pieces
         .iter()
@@ -226,7 +227,8 @@ impl FieldMatch {
         FieldMatch { name: name.to_ascii_lowercase().into_bytes().into(), value }
     }
 
-    /// Whether the request is as asked: one field of the name is enough, and for "not there" none must have a value.
+    /// Whether the request is as asked: one field of the name is enough, and for "not there" none must have a
+    /// value.
     pub fn matches(&self, request: &RequestView<'_>) -> bool {
         let mut values = touchstone_http::request_view::values(request.fields, &self.name);
         match &self.value {

@@ -1,8 +1,8 @@
 //! Routes: what a site does differently for some requests.
 //!
-//! [`Routes`] is the table of a site: [`Routes::find`] gives the first route that matches a request. Paths without
-//! wildcards are looked up by hash, so that a site may have thousands of redirects; the others are tried in turn.
-//! Looking allocates nothing.
+//! [`Routes`] is the table of a site: [`Routes::find`] gives the first route that matches a request. Paths
+//! without wildcards are looked up by hash, so that a site may have thousands of redirects; the others are
+//! tried in turn. Looking allocates nothing.
 //!
 //! | module | |
 //! |---|---|
@@ -172,7 +172,8 @@ impl Routes {
         self.find_unless(request, |_| false)
     }
 
-    /// The first route that matches the same path with a slash behind it, where it is the beginning of that route's paths.
+    /// The first route that matches the same path with a slash behind it, where it is the beginning of that
+    /// route's paths.
     pub fn find_below(&self, request: &RequestView<'_>) -> Option<&Route> {
         let path = [request.path, b"/"].concat();
         let is_its_begin =
@@ -194,7 +195,8 @@ impl Routes {
         self.routes.iter()
     }
 
-    /// Whether another route than this one matches something that others may take the path for, see [`other_readings`].
+    /// Whether another route than this one matches something that others may take the path for, see
+    /// [`other_readings`].
     pub fn is_ambiguous(
         &self,
         request: &RequestView<'_>,
@@ -280,7 +282,8 @@ impl Route {
         redirect.to.location(&self.values(request, &captures))
     }
 
-    /// The path and query instead; `None` where it cannot be made: there is no host, or the path leads above the root.
+    /// The path and query instead; `None` where it cannot be made: there is no host, or the path leads above
+    /// the root.
     pub fn rewritten(&self, rewrite: &Rewrite, request: &RequestView<'_>) -> Option<Rewritten> {
         let captures = self.captures(request.path);
         let (target, query) = rewrite.to.target(&self.values(request, &captures))?;

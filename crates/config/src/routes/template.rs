@@ -1,8 +1,8 @@
 //! Where a redirect or rewrite leads: text with variables.
 //!
-//! What a variable stands for comes from the client, so it is encoded for the place where it stands, and a template is
-//! read with these places in mind: which site a redirect leads to is always the template's own choice (or `$host`, the
-//! site that was asked), never the path's.
+//! What a variable stands for comes from the client, so it is encoded for the place where it stands, and a
+//! template is read with these places in mind: which site a redirect leads to is always the template's own
+//! choice (or `$host`, the site that was asked), never the path's.
 
 use touchstone_http::host::{is_valid_host, split_port};
 
@@ -91,8 +91,8 @@ impl Template {
         Ok(template)
     }
 
-    /// The value of `Location`: visible ASCII only, and a path or a URL, never something that begins with two slashes.
-    /// `None` where it asks for the host and the request has none that fits.
+    /// The value of `Location`: visible ASCII only, and a path or a URL, never something that begins with two
+    /// slashes. `None` where it asks for the host and the request has none that fits.
     pub fn location(&self, values: &Values<'_>) -> Option<Vec<u8>> {
         let mut location = self.expand(values)?;
         if location.starts_with(b"/") {

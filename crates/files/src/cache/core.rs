@@ -10,8 +10,8 @@ use super::entry::{Entry, Kept, Selection};
 use super::response::{DateSecond, Prepared, Variant};
 use super::{FileCache, Key, NewEntry, ReadTicket, lock};
 
-/// How many different preferences are remembered for one path. Browsers in use have two or three between them; who
-/// sends ever new ones gains nothing but a slower way.
+/// How many different preferences are remembered for one path. Browsers in use have two or three between
+/// them; who sends ever new ones gains nothing but a slower way.
 const MOST_PREFERENCES: usize = 8;
 
 /// One core's own view of one site: a map without locks.
@@ -122,8 +122,8 @@ impl CoreCache {
         (entry, prepared)
     }
 
-    /// Lets go of what other cores or the disk have made stale. To be called about once a second, so that memory
-    /// returns even when nobody asks for the path again.
+    /// Lets go of what other cores or the disk have made stale. To be called about once a second, so that
+    /// memory returns even when nobody asks for the path again.
     pub fn tick(&mut self) {
         let removals = self.shared.removals.load(Ordering::Acquire);
         if removals != self.removals_seen {
@@ -154,7 +154,8 @@ impl CoreCache {
 
     #[inline]
     fn identity_hit(&mut self, path: &[u8], variant: Variant, date: &DateSecond) -> Option<&Arc<Prepared>> {
-        // Looked up again at the end because the borrow of a returned slot would forbid the removal in between.
+        // Looked up again at the end because the borrow of a returned slot would forbid the removal in
+        // between.
         let ready = match self.slots.get(path) {
             None => false,
             Some(slot) => {

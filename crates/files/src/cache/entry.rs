@@ -1,8 +1,10 @@
-//! One cached file with its representations: the file as it is and, made when first asked for, its coded forms.
+//! One cached file with its representations: the file as it is and, made when first asked for, its coded
+//! forms.
 //!
-//! What a file can be coded in is settled when it is opened ([`Codings`]). Each coded form is then made once: whoever
-//! asks first claims the work ([`Entry::begin`]) and waits for it, everybody else gets the file as it is until it is
-//! done. All forms come and go with the entry, so a change on disk can never leave a coded form of an old version.
+//! What a file can be coded in is settled when it is opened ([`Codings`]). Each coded form is then made once:
+//! whoever asks first claims the work ([`Entry::begin`]) and waits for it, everybody else gets the file as it
+//! is until it is done. All forms come and go with the entry, so a change on disk can never leave a coded
+//! form of an old version.
 
 use std::future::poll_fn;
 use std::io;
@@ -152,7 +154,8 @@ impl Entry {
         }
         match in_progress {
             Some(coding) => Selection::Wait(coding),
-            // RFC 9110 section 12.4.1 lets a server disregard the field where there is nothing to choose from.
+            // RFC 9110 section 12.4.1 lets a server disregard the field where there is nothing to choose
+            // from.
             None if !self.codings.is_negotiable() => Selection::Final(self.identity.clone()),
             None => Selection::NotAcceptable,
         }
@@ -199,7 +202,8 @@ impl Entry {
         &self.file_path
     }
 
-    /// Whether the file is what it was; asks the disk once a second. Where it is not, the entry is gone afterwards.
+    /// Whether the file is what it was; asks the disk once a second. Where it is not, the entry is gone
+    /// afterwards.
     pub(super) fn is_current(&self, date: &DateSecond, cache: &FileCache) -> bool {
         // Another core may have begun the next second already: what it made is newer, not older.
         if self.only_second.is_some_and(|second| second < date.unix_seconds) {
@@ -319,8 +323,8 @@ impl Kept {
     }
 }
 
-/// The work of making one coded form, claimed by [`Entry::begin`]. Dropped without an outcome, the form counts as one
-/// that cannot be had.
+/// The work of making one coded form, claimed by [`Entry::begin`]. Dropped without an outcome, the form
+/// counts as one that cannot be had.
 pub struct CodingJob {
     entry: Arc<Entry>,
     cache: Arc<FileCache>,

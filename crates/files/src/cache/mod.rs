@@ -1,18 +1,21 @@
 //! The memory cache of whole responses.
 //!
-//! For each file it keeps the answer to a plain GET as one buffer, head and body together, ready before the request
-//! comes: a hit is one lookup and one write. The buffer is never changed. Its `Date` is right for one second; the
-//! first hit of a new second builds the next buffer, shared by all cores, while writes under way keep the old one.
-//! Coded forms of the file (gzip and its like) are kept beside it in the same way.
+//! For each file it keeps the answer to a plain GET as one buffer, head and body together, ready before the
+//! request comes: a hit is one lookup and one write. The buffer is never changed. Its `Date` is right for one
+//! second; the first hit of a new second builds the next buffer, shared by all cores, while writes under way
+//! keep the old one. Coded forms of the file (gzip and its like) are kept beside it in the same way.
 //!
-//! - [`FileCache`] is shared by all cores and holds the limits; it evicts by SIEVE (Zhang et al., NSDI 2024): a
-//!   hand walks from the oldest entry to the newest, spares what was used since it last came by, evicts the rest.
+//! - [`FileCache`] is shared by all cores and holds the limits; it evicts by SIEVE (Zhang et al., NSDI 2024):
+//!   a hand walks from the oldest entry to the newest, spares what was used since it last came by, evicts the
+//!   rest.
 //! - [`Entry`] is one file in it, with its representations ([`Kept`]) and their responses ([`Prepared`]).
-//! - [`CoreCache`] is one core's own view, a map without locks from path to entry. A hit touches nothing else.
+//! - [`CoreCache`] is one core's own view, a map without locks from path to entry. A hit touches nothing
+//!   else.
 //!
-//! A change on disk makes an entry stale in two ways: the watcher of its directory says so within milliseconds, and
-//! the first hit of every second compares the file's facts with those it was read under. The second way also sees
-//! what no watch of one directory can: a renamed parent, a symbolic link that leads elsewhere now.
+//! A change on disk makes an entry stale in two ways: the watcher of its directory says so within
+//! milliseconds, and the first hit of every second compares the file's facts with those it was read under.
+//! The second way also sees what no watch of one directory can: a renamed parent, a symbolic link that leads
+//! elsewhere now.
 
 mod core;
 mod entry;
@@ -137,8 +140,9 @@ pub struct NewEntry<'a> {
 }
 
 impl FileCache {
-    /// An empty cache. Without inotify (no permission, limit reached) it works on comparisons alone; the error is
-    /// given back beside the cache for the log. `sites` says what each site wants of content codings.
+    /// An empty cache. Without inotify (no permission, limit reached) it works on comparisons alone; the
+    /// error is given back beside the cache for the log. `sites` says what each site wants of content
+    /// codings.
     pub fn new(limits: CacheLimits, sites: &[CodingSettings]) -> (Arc<FileCache>, Option<std::io::Error>) {
         let coding_orders = sites.iter().map(|site| (!site.is_off()).then_some(site.order)).collect();
         let cache = Arc::new(FileCache {
@@ -209,7 +213,8 @@ impl FileCache {
         self.coding_orders.get(site).copied().flatten()
     }
 
-    /// Inserts a file that was read since `ticket`; gives it back even where a change meanwhile forbids keeping it.
+    /// Inserts a file that was read since `ticket`; gives it back even where a change meanwhile forbids
+    /// keeping it.
     fn insert(
         &self,
         new: NewEntry,
@@ -229,7 +234,8 @@ impl FileCache {
             self.retire(&mut store, &previous);
         }
         self.bytes.fetch_add(entry.open_account(), Ordering::Relaxed);
-        // Before the newcomer is in: it has had no time to be used, and a hand at the end would take each in turn.
+        // Before the newcomer is in: it has had no time to be used, and a hand at the end would take each in
+        // turn.
         self.evict_beyond_limits(&mut store, self.limits.files.saturating_sub(1));
         store.entries.insert(entry.key.clone(), entry.clone());
         store.queue.push_back(entry.clone());
@@ -371,7 +377,8 @@ impl Drop for FileCache {
     }
 }
 
-/// A lock that a panicking thread left is taken all the same: every critical section here leaves whole states.
+/// A lock that a panicking thread left is taken all the same: every critical section here leaves whole
+/// states.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,8 +6,9 @@ use touchstone_http::content_coding::ContentCoding;
 
 use crate::root::FileFacts;
 
-/// Bodies up to this length stand in one buffer with their head. Longer ones are kept once and sent with the head in
-/// front by a gathering write, whose small extra cost does not show there, so that no second copies them.
+/// Bodies up to this length stand in one buffer with their head. Longer ones are kept once and sent with the
+/// head in front by a gathering write, whose small extra cost does not show there, so that no second copies
+/// them.
 pub const WHOLE_BODY_BYTES: usize = 64 * 1024;
 
 /// A body that somebody else keeps.
@@ -60,7 +61,8 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// A response of another kind than a file's, with this head, made ready in the same way. A long body is not copied.
+    /// A response of another kind than a file's, with this head, made ready in the same way. A long body is
+    /// not copied.
     pub fn assemble(head: &[u8], body: SharedBody<'_>, second: i64) -> Prepared {
         let (in_buffer, long_body) = match body {
             SharedBody::Short(body) => (body, None),
@@ -80,7 +82,8 @@ impl Prepared {
         self.second
     }
 
-    /// The first buffer to write: the whole response, or its head when [`Prepared::second_buffer`] has the body.
+    /// The first buffer to write: the whole response, or its head when [`Prepared::second_buffer`] has the
+    /// body.
     #[inline]
     pub fn first_buffer(&self) -> &[u8] {
         &self.bytes
@@ -105,7 +108,8 @@ impl Prepared {
         }
     }
 
-    /// The bytes of memory that this buffer takes, without a long body, which all buffers of a representation share.
+    /// The bytes of memory that this buffer takes, without a long body, which all buffers of a representation
+    /// share.
     pub(super) fn buffer_bytes(&self) -> u64 {
         self.bytes.len() as u64
     }

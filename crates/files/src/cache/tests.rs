@@ -87,7 +87,8 @@ impl Site {
         core.insert(new, ticket, Variant::Persistent, date).1
     }
 
-    /// What the server does for a request with Accept-Encoding: gives the response and how many forms it had to make.
+    /// What the server does for a request with Accept-Encoding: gives the response and how many forms it had
+    /// to make.
     fn answer(
         &self,
         core: &mut CoreCache,
@@ -415,7 +416,8 @@ fn each_coding_is_made_once_and_says_what_it_is() {
             assert_eq!(field(&first, "Content-Length").unwrap(), first.body_length().to_string());
             assert!(decompress(coding, first.body()).unwrap() == page(length), "{accept}");
             tags.push(field(&first, "ETag").unwrap());
-            // Again, in the next second, and on another core: nothing is made anew, and a browser's request is a plain hit.
+            // Again, in the next second, and on another core: nothing is made anew, and a browser's request
+            // is a plain hit.
             for now in [1, 2] {
                 let (again, made) = site.answer(two, &path, accept, &second(now));
                 assert_eq!((again.body(), made), (first.body(), 0), "{accept}");

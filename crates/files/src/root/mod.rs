@@ -1,22 +1,23 @@
 //! Safe opening of files below a document root.
 //!
-//! A request path that was normalised by the HTTP side still meets a file system in which symbolic links, fifos,
-//! devices and concurrent renames live. [`Root`] is the one place where such a path turns into a descriptor:
+//! A request path that was normalised by the HTTP side still meets a file system in which symbolic links,
+//! fifos, devices and concurrent renames live. [`Root`] is the one place where such a path turns into a
+//! descriptor:
 //!
 //! * Under [`SymlinkPolicy::Inside`] the kernel itself keeps the look-up below the root (`openat2` with
-//!   `RESOLVE_BENEATH`). Links that it cannot judge (an absolute one, or one that leaves the root and comes back)
-//!   are followed to a pinned inode, whose real path is then compared with the root's. Both ways decide about the
-//!   very inode that is opened afterwards, so nobody can swap a directory for a link in between.
-//! * A file is first reached with `O_PATH`, which has no side effects, and only opened for reading once it is known
-//!   to be a regular file. Opening a fifo would release its writer, opening a tape would rewind it.
+//!   `RESOLVE_BENEATH`). Links that it cannot judge (an absolute one, or one that leaves the root and comes
+//!   back) are followed to a pinned inode, whose real path is then compared with the root's. Both ways decide
+//!   about the very inode that is opened afterwards, so nobody can swap a directory for a link in between.
+//! * A file is first reached with `O_PATH`, which has no side effects, and only opened for reading once it is
+//!   known to be a regular file. Opening a fifo would release its writer, opening a tape would rewind it.
 //! * Deployments swap a root that is itself a symbolic link. The configured path is therefore kept, and
 //!   [`Root::refresh`], called once a second, follows it to its new directory.
 //!
-//! The memory cache calls [`Root::open`] when it makes an entry, [`Root::facts`] to ask once a second whether the
-//! entry is still true, and [`read_whole`] for the bytes. None of these is on the way of a cache hit.
+//! The memory cache calls [`Root::open`] when it makes an entry, [`Root::facts`] to ask once a second whether
+//! the entry is still true, and [`read_whole`] for the bytes. None of these is on the way of a cache hit.
 //!
-//! `/proc` must be mounted: it is the only way to open a pinned inode for reading. [`Root::new`] says so when it is
-//! not.
+//! `/proc` must be mounted: it is the only way to open a pinned inode for reading. [`Root::new`] says so when
+//! it is not.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, IoSliceMut};
@@ -31,7 +32,8 @@ use rustix::io::{Errno, ReadWriteFlags};
 /// Which symbolic links below a root may be followed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum SymlinkPolicy {
-    /// Only those whose target lies inside the root, however they are written. Others are [`Refused::Forbidden`].
+    /// Only those whose target lies inside the root, however they are written. Others are
+    /// [`Refused::Forbidden`].
     #[default]
     Inside,
     /// All of them. Whoever may write below the root may then publish every file that the server can read.
@@ -58,8 +60,8 @@ pub struct FileFacts {
     pub modified_seconds: i64,
     /// The rest of that time, 0 to 999,999,999.
     pub modified_nanoseconds: u32,
-    /// Time of the last change of content, mode, owner or links, whole seconds. It cannot be set back by a program,
-    /// so it uncovers an edit whose modification time was restored, and a `chmod`.
+    /// Time of the last change of content, mode, owner or links, whole seconds. It cannot be set back by a
+    /// program, so it uncovers an edit whose modification time was restored, and a `chmod`.
     pub changed_seconds: i64,
     /// The rest of that time, 0 to 999,999,999.
     pub changed_nanoseconds: u32,
@@ -71,12 +73,13 @@ pub struct FileFacts {
     pub permissions: u32,
     /// The number of the user that owns it.
     pub owner: u32,
-    /// Names that lead to this inode. With more than one, an edit through another name raises no inotify event in
-    /// the directory of this one.
+    /// Names that lead to this inode. With more than one, an edit through another name raises no inotify
+    /// event in the directory of this one.
     pub hard_links: u64,
 }
 
-/// A strong entity tag (RFC 9110 section 8.8.3) in its quotes, at most [`StrongEntityTag::LONGEST`] bytes, on the stack.
+/// A strong entity tag (RFC 9110 section 8.8.3) in its quotes, at most [`StrongEntityTag::LONGEST`] bytes, on
+/// the stack.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub struct StrongEntityTag {
     bytes: [u8; StrongEntityTag::LONGEST],
@@ -86,8 +89,9 @@ pub struct StrongEntityTag {
 /// A file or directory that may be served.
 #[derive(Debug)]
 pub struct Opened {
-    /// A regular file: open for reading (`O_RDONLY|O_NONBLOCK`), at offset 0. A directory: an `O_PATH` descriptor, so
-    /// that a directory that may be searched but not listed still serves its files; to list it, open `"."` below it.
+    /// A regular file: open for reading (`O_RDONLY|O_NONBLOCK`), at offset 0. A directory: an `O_PATH`
+    /// descriptor, so that a directory that may be searched but not listed still serves its files; to list
+    /// it, open `"."` below it.
     pub descriptor: OwnedFd,
     /// Taken from the same inode just before it was opened for reading.
     pub facts: FileFacts,
@@ -121,8 +125,8 @@ pub struct Root {
     directory: RwLock<Arc<Directory>>,
 }
 
-/// The directory that the configured path led to when it was last looked at. The descriptor pins the inode, so its
-/// number cannot be given to another directory while we compare against it.
+/// The directory that the configured path led to when it was last looked at. The descriptor pins the inode,
+/// so its number cannot be given to another directory while we compare against it.
 #[derive(Debug)]
 struct Directory {
     descriptor: OwnedFd,
@@ -134,14 +138,14 @@ impl Root {
     /// Opens the document root. A relative path is taken from the current directory of this moment.
     ///
     /// # Errors
-    /// What the operating system said about `path` (missing, not a directory, no permission), or that `/proc` is not
-    /// mounted. The path itself is not part of the message.
+    /// What the operating system said about `path` (missing, not a directory, no permission), or that `/proc`
+    /// is not mounted. The path itself is not part of the message.
     pub fn new(path: impl AsRef<Path>, policy: SymlinkPolicy) -> io::Result<Root> {
         let path = std::path::absolute(path)?;
         let directory = Directory::open(&path)?;
         real_path(&directory.descriptor)?;
-        // Any failure of this probe can only come from openat2 itself: the directory is open already. ENOSYS is an
-        // old kernel, EPERM a seccomp filter.
+        // Any failure of this probe can only come from openat2 itself: the directory is open already. ENOSYS
+        // is an old kernel, EPERM a seccomp filter.
         let openat2_works =
             fs::openat2(&directory.descriptor, ".", PIN, Mode::empty(), ResolveFlags::BENEATH).is_ok();
         Ok(Root { path, policy, openat2_works, directory: RwLock::new(Arc::new(directory)) })
@@ -157,12 +161,12 @@ impl Root {
         self.policy
     }
 
-    /// Looks where the configured path leads now; call it about once a second. `true`: to another directory than
-    /// before, which is now the root, and everything remembered about the old one is void.
+    /// Looks where the configured path leads now; call it about once a second. `true`: to another directory
+    /// than before, which is now the root, and everything remembered about the old one is void.
     ///
     /// # Errors
-    /// The path leads nowhere at the moment. The old directory stays the root, as in the middle of a deployment that
-    /// removes one link before it makes the next.
+    /// The path leads nowhere at the moment. The old directory stays the root, as in the middle of a
+    /// deployment that removes one link before it makes the next.
     pub fn refresh(&self) -> io::Result<bool> {
         let found = fs::stat(&self.path)?;
         if self.directory().is(&found) {
@@ -177,8 +181,8 @@ impl Root {
         Ok(changed)
     }
 
-    /// Opens `path`, which is absolute and normalised (`/a/b.html`, `/a/`, `/`): one leading slash, percent escapes
-    /// decoded, no dot segments.
+    /// Opens `path`, which is absolute and normalised (`/a/b.html`, `/a/`, `/`): one leading slash, percent
+    /// escapes decoded, no dot segments.
     ///
     /// # Errors
     /// See [`Refused`]. A `..` that slipped through is forbidden, whatever the policy.
@@ -194,8 +198,8 @@ impl Root {
         Ok(Opened { descriptor, facts, followed_links })
     }
 
-    /// What [`Root::open`] would find at `path`, after the same checks, but without asking for permission to read.
-    /// Three system calls.
+    /// What [`Root::open`] would find at `path`, after the same checks, but without asking for permission to
+    /// read. Three system calls.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -240,7 +244,8 @@ const PIN: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 /// Lets the kernel keep the look-up below the root.
 fn pin_beneath(root: &Directory, name: &[u8]) -> Result<OwnedFd, Refused> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    // EAGAIN: a rename anywhere on the machine raced with a ".." inside a link, so that the kernel could not be sure.
+    // EAGAIN: a rename anywhere on the machine raced with a ".." inside a link, so that the kernel could not
+    // be sure.
     for _ in 0..4 {
         match fs::openat2(&root.descriptor, name, PIN, Mode::empty(), resolve) {
             Ok(pinned) => return Ok(pinned),
@@ -263,8 +268,8 @@ fn pin_by_real_path(root: &Directory, name: &[u8]) -> Result<OwnedFd, Refused> {
     }
 }
 
-/// Whether the real path `path` is `root` or lies below it. Targets without a place in the file system ("pipe:[7]",
-/// "(unreachable)/a") do not begin with a slash and lie nowhere.
+/// Whether the real path `path` is `root` or lies below it. Targets without a place in the file system
+/// ("pipe:[7]", "(unreachable)/a") do not begin with a slash and lie nowhere.
 fn lies_inside(path: &[u8], root: &[u8]) -> bool {
     let root = root.strip_suffix(b"/").unwrap_or(root);
     match path.strip_prefix(root) {
@@ -273,8 +278,8 @@ fn lies_inside(path: &[u8], root: &[u8]) -> bool {
     }
 }
 
-/// Opens a pinned regular file for reading. `O_NONBLOCK` so that a lease held by a file server (Samba) cannot make us
-/// wait; reads of regular files are not changed by it.
+/// Opens a pinned regular file for reading. `O_NONBLOCK` so that a lease held by a file server (Samba) cannot
+/// make us wait; reads of regular files are not changed by it.
 fn open_pinned(pinned: &OwnedFd) -> Result<OwnedFd, Refused> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     fs::openat(CWD, proc_link(pinned).as_str(), flags, Mode::empty()).map_err(|error| match error {
@@ -349,15 +354,17 @@ fn identity(stat: &fs::Stat) -> (u64, u64) {
 }
 
 impl Opened {
-    /// Whether every change of this file's content shows as an event in the directory that its path names. If not (a
-    /// link was followed, or the file has other names), a cached copy must be revalidated with [`Root::facts`].
+    /// Whether every change of this file's content shows as an event in the directory that its path names. If
+    /// not (a link was followed, or the file has other names), a cached copy must be revalidated with
+    /// [`Root::facts`].
     pub fn watchable(&self) -> bool {
         !self.followed_links && (self.facts.kind == FileKind::Directory || self.facts.hard_links == 1)
     }
 }
 
 impl FileFacts {
-    /// The facts of an open file. A cache asks a second time after it has read the bytes, to find an edit in between.
+    /// The facts of an open file. A cache asks a second time after it has read the bytes, to find an edit in
+    /// between.
     ///
     /// # Errors
     /// [`Refused::NotAFile`], or what `fstat` said.
@@ -389,9 +396,9 @@ impl FileFacts {
         })
     }
 
-    /// A strong entity tag from modification time, size and inode, so that a touched, grown or replaced file gets
-    /// another one. It is as fine as the file system's clock: two edits of equal length within one tick (up to 10 ms
-    /// before Linux 6.13) share a tag.
+    /// A strong entity tag from modification time, size and inode, so that a touched, grown or replaced file
+    /// gets another one. It is as fine as the file system's clock: two edits of equal length within one tick
+    /// (up to 10 ms before Linux 6.13) share a tag.
     pub fn etag(&self) -> StrongEntityTag {
         let mut tag = StrongEntityTag { bytes: [0; StrongEntityTag::LONGEST], length: 0 };
         let written = write!(
@@ -403,8 +410,8 @@ impl FileFacts {
         tag
     }
 
-    /// Whether `other` describes the same version of the same file: nothing was written, replaced, or closed to
-    /// readers in between. The number of names may differ.
+    /// Whether `other` describes the same version of the same file: nothing was written, replaced, or closed
+    /// to readers in between. The number of names may differ.
     pub fn same_version(&self, other: &FileFacts) -> bool {
         FileFacts { hard_links: 0, ..*self } == FileFacts { hard_links: 0, ..*other }
     }
@@ -499,14 +506,15 @@ impl std::error::Error for Refused {
 pub enum ReadWhole {
     /// All of it: exactly as many bytes as were expected, and the file ended there.
     Complete(Vec<u8>),
-    /// Not all of it is in the page cache: call [`read_whole_blocking`] on a thread that may wait for the disk.
+    /// Not all of it is in the page cache: call [`read_whole_blocking`] on a thread that may wait for the
+    /// disk.
     WouldBlock,
     /// The file is shorter or longer than it was: take its facts again.
     SizeChanged,
 }
 
-/// Reads a file of `size` bytes from its beginning without waiting for the disk. On a file system that cannot promise
-/// this (`EOPNOTSUPP`: some overlay, network and FUSE file systems) it reads plainly, and may wait.
+/// Reads a file of `size` bytes from its beginning without waiting for the disk. On a file system that cannot
+/// promise this (`EOPNOTSUPP`: some overlay, network and FUSE file systems) it reads plainly, and may wait.
 ///
 /// # Errors
 /// What the operating system said, or [`io::ErrorKind::OutOfMemory`]. The caller limits `size`.

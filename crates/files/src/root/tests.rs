@@ -237,8 +237,8 @@ fn fifos_sockets_and_devices_are_refused_without_being_opened() {
     let devices = Root::new("/dev", INSIDE).unwrap();
     assert_eq!(visit(&devices, "/null"), "not a file");
 
-    // A writer that does not wait is told ENXIO as long as nobody has the fifo open for reading. One thread visits
-    // all the time; a visit that really opened the fifo would let the writer in.
+    // A writer that does not wait is told ENXIO as long as nobody has the fifo open for reading. One thread
+    // visits all the time; a visit that really opened the fifo would let the writer in.
     let stop = AtomicBool::new(false);
     let root = tree.root(INSIDE);
     thread::scope(|scope| {
@@ -382,8 +382,8 @@ fn roots_that_cannot_be_opened() {
     assert_eq!(kind("www/page.html"), io::ErrorKind::NotADirectory);
 }
 
-/// One thread swaps a directory for a link to the outside and back, another visits all the while: never a byte from
-/// outside.
+/// One thread swaps a directory for a link to the outside and back, another visits all the while: never a
+/// byte from outside.
 #[test]
 fn a_directory_swapped_for_a_link_while_it_is_opened() {
     let tree = Tree::new();
@@ -490,8 +490,8 @@ fn versions_and_tags_differ_after_every_change() {
     let replaced = facts();
     assert_ne!(longer.etag(), replaced.etag(), "the inode is part of the tag");
 
-    // Another mode: the tag stays, since the bytes are the same, but a cache must ask again. ctime is as coarse as the
-    // kernel's tick, so the mode is changed until the clock has moved on.
+    // Another mode: the tag stays, since the bytes are the same, but a cache must ask again. ctime is as
+    // coarse as the kernel's tick, so the mode is changed until the clock has moved on.
     let closed = loop {
         fs::set_permissions(&page, fs::Permissions::from_mode(0o600)).unwrap();
         let now = facts();

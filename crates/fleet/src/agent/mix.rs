@@ -1,5 +1,5 @@
-//! One mix on an agent, from the assignment to the result in the spool: a thread of its own, so that orders and beats never wait
-//! for it.
+//! One mix on an agent, from the assignment to the result in the spool: a thread of its own, so that orders
+//! and beats never wait for it.
 
 use super::Notes;
 use crate::allow::AllowList;

@@ -1,6 +1,6 @@
-//! The agent: the one process on a load machine. It calls the controller's broker, never the other way round; does what it is
-//! ordered to within what its own machine allows; says four times a second how it is; and stops by itself when it does not hear
-//! that its controller lives.
+//! The agent: the one process on a load machine. It calls the controller's broker, never the other way round;
+//! does what it is ordered to within what its own machine allows; says four times a second how it is; and
+//! stops by itself when it does not hear that its controller lives.
 
 mod mix;
 mod usage;
@@ -43,8 +43,8 @@ pub struct AgentOptions {
     pub cores: Vec<usize>,
     /// Where it may send load.
     pub allow: AllowList,
-    /// The directory for results that the broker does not have yet; `None`: a new one of its own, which goes with the agent
-    /// unless something is left in it.
+    /// The directory for results that the broker does not have yet; `None`: a new one of its own, which goes
+    /// with the agent unless something is left in it.
     pub spool: Option<PathBuf>,
     /// The processes that a probe watches, with all that descend from them; empty: the machine alone.
     pub pids: Vec<u32>,
@@ -163,7 +163,8 @@ impl Agent {
         }
         let (mut next_beat, mut last_turn, mut seen) = (Instant::now(), Instant::now(), 0);
         loop {
-            // Orders to all are the lease and the call to muster: they can wait for a turn, clocks' questions cannot.
+            // Orders to all are the lease and the call to muster: they can wait for a turn, clocks' questions
+            // cannot.
             if let Some(message) = orders.next(LOOK_PERIOD) {
                 self.obey(&message);
             }
@@ -301,8 +302,8 @@ impl Agent {
         }
     }
 
-    /// Ends the mix when the lease is over. An agent that stood still itself cannot know what was said meanwhile: it has lost its
-    /// lease as well.
+    /// Ends the mix when the lease is over. An agent that stood still itself cannot know what was said
+    /// meanwhile: it has lost its lease as well.
     fn look_at_lease(&self, now: Instant, stood_still: Duration) {
         let Some(task) = self.task.as_ref().filter(|task| !task.has_ended()) else { return };
         if stood_still > LEASE {

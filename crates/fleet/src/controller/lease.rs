@@ -1,5 +1,5 @@
-//! The lease: says twice a second that the controller lives and which run goes on, and holds the claim to be the only one. When it
-//! is dropped, or the controller dies, nobody says it any more.
+//! The lease: says twice a second that the controller lives and which run goes on, and holds the claim to be
+//! the only one. When it is dropped, or the controller dies, nobody says it any more.
 
 use super::FleetError;
 use crate::fabric::{Fabric, FabricError, Inbox, Message};

@@ -60,7 +60,8 @@ pub struct MemberView {
     pub errors: u64,
     /// How busy its processors are, 0 to 1.
     pub cpu_share: f64,
-    /// Its clock of the day against the controller's, and how exactly that is known; `None`: not compared yet.
+    /// Its clock of the day against the controller's, and how exactly that is known; `None`: not compared
+    /// yet.
     pub clock: Option<ClockEstimate>,
     /// What it has sent and received beside the load.
     pub traffic: Traffic,
@@ -93,7 +94,8 @@ impl Member {
         &self.entry.name
     }
 
-    /// It says who it is. A process that takes the place of one that has ended is the same agent; one beside it is not.
+    /// It says who it is. A process that takes the place of one that has ended is the same agent; one beside
+    /// it is not.
     pub(crate) fn is_here(&mut self, facts: AgentFacts) {
         let other = self.facts.as_ref().is_some_and(|known| known.instance != facts.instance);
         if other && self.gone.is_none() && self.heard.is_some_and(|heard| heard.elapsed() < LOST_AFTER / 2) {

@@ -26,8 +26,8 @@ const RESULT_TIME: Duration = Duration::from_secs(10);
 const BROKER_TIME: Duration = Duration::from_secs(60);
 /// How long the results of a mix are waited for that was stopped.
 const STOPPED_TIME: Duration = Duration::from_secs(5);
-/// How long messages are listened to between two looks at all agents: often enough for a time limit of seconds, and seldom enough
-/// for thousands of agents.
+/// How long messages are listened to between two looks at all agents: often enough for a time limit of
+/// seconds, and seldom enough for thousands of agents.
 const LISTEN_PERIOD: Duration = Duration::from_millis(50);
 /// Starts further apart are told as a warning.
 const SPREAD_WARNING: Duration = Duration::from_millis(5);
@@ -332,8 +332,8 @@ impl Watch<'_> {
         }
     }
 
-    /// Without the broker the lease is not heard either; agents finish a mix only if it comes back in time, or the mix ends
-    /// before.
+    /// Without the broker the lease is not heard either; agents finish a mix only if it comes back in time,
+    /// or the mix ends before.
     fn look_at_broker(&mut self, session: &Session) {
         let Some(away) = session.away_since else {
             // What was stopped while nobody could hear it is told again.
@@ -448,7 +448,8 @@ impl Watch<'_> {
     }
 }
 
-/// From the first engine thread's start to the last one's, as each saw it against the moment that was agreed upon.
+/// From the first engine thread's start to the last one's, as each saw it against the moment that was agreed
+/// upon.
 fn start_spread_us<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> f64 {
     let lateness = outcomes.map(|outcome| (outcome.first_start_lateness, outcome.start_lateness));
     let ends = lateness

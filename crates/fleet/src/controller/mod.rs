@@ -1,7 +1,9 @@
-//! The controller: takes part in a bench in the place of the load engine, and has a fleet of agents do the work.
+//! The controller: takes part in a bench in the place of the load engine, and has a fleet of agents do the
+//! work.
 //!
-//! It decides nothing while a mix runs: portions and the start are fixed before, and a portion is never given to another agent.
-//! What is left is to listen, and to say at once and by name when something is not as it should be.
+//! It decides nothing while a mix runs: portions and the start are fixed before, and a portion is never given
+//! to another agent. What is left is to listen, and to say at once and by name when something is not as it
+//! should be.
 
 mod lease;
 mod member;
@@ -31,7 +33,8 @@ use touchstone_load::{Plan, PlanError};
 pub struct ControllerOptions {
     /// How long agents may take until all of them have come.
     pub wait: Duration,
-    /// The run goes on when an agent is lost, and its figures are marked; otherwise the run ends there and is not valid.
+    /// The run goes on when an agent is lost, and its figures are marked; otherwise the run ends there and is
+    /// not valid.
     pub exploratory: bool,
     /// A mix is ended when more than this share of the requests are errors.
     pub abort_error_share: Option<f64>,
@@ -70,8 +73,8 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Takes a fleet over by its directory: connects to the broker, and waits until every agent is there and fit, those of
-    /// `deployment` among them.
+    /// Takes a fleet over by its directory: connects to the broker, and waits until every agent is there and
+    /// fit, those of `deployment` among them.
     pub fn open(
         directory: &Path,
         options: ControllerOptions,

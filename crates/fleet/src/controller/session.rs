@@ -1,4 +1,5 @@
-//! The controller's side of the conversation: who is there, what they said last, and what the engine says of itself.
+//! The controller's side of the conversation: who is there, what they said last, and what the engine says of
+//! itself.
 
 use super::member::{MAXIMUM_BOUND, Member, MemberView};
 use super::{ControllerOptions, FleetError};
@@ -27,14 +28,15 @@ const LISTEN_PERIOD: Duration = Duration::from_millis(10);
 const HEARD_AT_ONCE: usize = 1000;
 /// Exchanges with every agent when clocks are compared.
 const EXCHANGES: u64 = 10;
-/// Exchanges at most, with those whose clocks are not known well enough by then: on a busy machine most messages wait somewhere,
-/// and it takes one that does not.
+/// Exchanges at most, with those whose clocks are not known well enough by then: on a busy machine most
+/// messages wait somewhere, and it takes one that does not.
 const MOST_EXCHANGES: u64 = 30;
 /// The same with those whose clocks are not even known well enough for a start.
 const MOST_EXCHANGES_FOR_START: u64 = 150;
 /// Clocks that are known so well are not asked more often than others.
 const WELL_KNOWN: Duration = Duration::from_millis(1);
-/// So many agents are asked at once: the answers of more would wait for one another on the way, which is what is measured.
+/// So many agents are asked at once: the answers of more would wait for one another on the way, which is what
+/// is measured.
 const ASKED_AT_ONCE: usize = 20;
 /// Between two exchanges with one agent, at least.
 const EXCHANGE_PERIOD: Duration = Duration::from_millis(20);
@@ -303,7 +305,8 @@ impl Session {
         }
     }
 
-    /// Listens until this time is over, however much there is to hear: a look at all agents after it is not one for each message.
+    /// Listens until this time is over, however much there is to hear: a look at all agents after it is not
+    /// one for each message.
     pub(super) fn listen_for(&mut self, time: Duration) {
         let until = Instant::now() + time;
         while Instant::now() < until {

@@ -1,5 +1,5 @@
-//! Network namespaces of this machine, one for each agent and one for a server, joined by a bridge: what several machines are to
-//! each other, as far as one machine can show it.
+//! Network namespaces of this machine, one for each agent and one for a server, joined by a bridge: what
+//! several machines are to each other, as far as one machine can show it.
 
 use crate::setup::AgentEntry;
 use std::process::{Command, Output};
@@ -18,7 +18,8 @@ pub(super) struct Namespaces {
 }
 
 impl Namespaces {
-    /// The bridge has the address 10.213.N.1, the server 10.213.N.2, and the agents those from 10.213.N.11 on.
+    /// The bridge has the address 10.213.N.1, the server 10.213.N.2, and the agents those from 10.213.N.11
+    /// on.
     pub(super) fn make(fleet: &str, network: u8, agents: &[AgentEntry]) -> Result<Namespaces, String> {
         if !rustix::process::geteuid().is_root() {
             return Err("network namespaces are made by root only: run this as root".to_string());
@@ -59,7 +60,8 @@ impl Namespaces {
         format!("ts-{}-{member}", self.fleet)
     }
 
-    /// A command in a member's namespace. `nsenter`, since `ip netns exec` would put another /sys in the place of this one.
+    /// A command in a member's namespace. `nsenter`, since `ip netns exec` would put another /sys in the
+    /// place of this one.
     pub(super) fn enter(&self, member: &str, program: &str, words: &[String]) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/var/run/netns/{}", self.name(member))).arg(program).args(words);
@@ -69,7 +71,8 @@ impl Namespaces {
 
 impl Drop for Namespaces {
     fn drop(&mut self) {
-        // The links would go with the namespaces that they lead to, but some time later: the next ones have the same names.
+        // The links would go with the namespaces that they lead to, but some time later: the next ones have
+        // the same names.
         for link in &self.links {
             let _ = ip(&["link", "delete", link]);
         }

@@ -1,6 +1,7 @@
-//! Starting a fleet's agents from the controller: in network namespaces of this machine, over ssh, or under Slurm. Whoever
-//! starts them, the agent is the same: it gets its credentials on standard input, so that they lie on no other machine's disk, and
-//! ends when that closes, so that nothing is left behind when the controller dies.
+//! Starting a fleet's agents from the controller: in network namespaces of this machine, over ssh, or under
+//! Slurm. Whoever starts them, the agent is the same: it gets its credentials on standard input, so that they
+//! lie on no other machine's disk, and ends when that closes, so that nothing is left behind when the
+//! controller dies.
 
 mod local;
 mod ssh;
@@ -29,10 +30,12 @@ pub struct Launch {
     pub by: Launcher,
     /// Where the agents may send load, as with `--allow`.
     pub allow: Vec<String>,
-    /// The program on the load machines; absent: `touchstone` on their search path, on this machine the running program.
+    /// The program on the load machines; absent: `touchstone` on their search path, on this machine the
+    /// running program.
     #[serde(default)]
     pub program: Option<String>,
-    /// The user on the load machines: with `ssh` only, as are the next three; what is absent is for ssh to know.
+    /// The user on the load machines: with `ssh` only, as are the next three; what is absent is for ssh to
+    /// know.
     #[serde(default)]
     pub ssh_user: Option<String>,
     /// The port of their sshd.
@@ -180,7 +183,8 @@ impl Launched {
         Some(format!("agent {name} {}, and what it said last is: {}", agent.started, agent.last_words()))
     }
 
-    /// Ends the agents, each of which may take its time; which of them have results that the broker does not have, and where.
+    /// Ends the agents, each of which may take its time; which of them have results that the broker does not
+    /// have, and where.
     pub fn end(&mut self) -> Vec<String> {
         // The end of standard input is the word to end.
         self.agents.iter_mut().for_each(|agent| drop(agent.child.stdin.take()));

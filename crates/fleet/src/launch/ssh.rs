@@ -1,5 +1,5 @@
-//! Agents on machines that are reached over ssh. Whoever answers there is handed an agent's credentials, so nobody is whose host
-//! key is not known.
+//! Agents on machines that are reached over ssh. Whoever answers there is handed an agent's credentials, so
+//! nobody is whose host key is not known.
 
 use super::Launch;
 use crate::setup::AgentEntry;
@@ -7,8 +7,8 @@ use std::process::Command;
 use touchstone_lab::shell;
 use touchstone_lab_run::remote::{Host, ssh_command};
 
-/// How long a machine may take to answer at all, seconds. One that is there takes some milliseconds; of one that is not, nobody
-/// wants to hear only when all agents should have come.
+/// How long a machine may take to answer at all, seconds. One that is there takes some milliseconds; of one
+/// that is not, nobody wants to hear only when all agents should have come.
 const CONNECT_TIME_S: u32 = 5;
 
 /// The command that runs an agent on its machine, with the words behind the program's name.

@@ -1,6 +1,6 @@
-//! A fleet's agents as Kubernetes runs them: an Indexed Job with a pod for each agent that makes load, the Secret with their
-//! credentials, and the Service by which they find the broker where that runs in the cluster, too. Manifests are all that is made
-//! here; whoever has a cluster applies them.
+//! A fleet's agents as Kubernetes runs them: an Indexed Job with a pod for each agent that makes load, the
+//! Secret with their credentials, and the Service by which they find the broker where that runs in the
+//! cluster, too. Manifests are all that is made here; whoever has a cluster applies them.
 
 mod yaml;
 
@@ -14,7 +14,8 @@ use std::path::Path;
 /// Where a pod finds its credentials and keeps its results.
 const CREDENTIALS_PLACE: &str = "/credentials";
 const SPOOL_PLACE: &str = "/spool";
-/// The longest name of an object that pods are named after (RFC 1123, section 2.1), less what the Job's name adds.
+/// The longest name of an object that pods are named after (RFC 1123, section 2.1), less what the Job's name
+/// adds.
 const MAXIMUM_NAME_BYTES: usize = 40;
 /// What a Secret holds at most.
 const MAXIMUM_SECRET_BYTES: usize = 1024 * 1024;
@@ -142,7 +143,8 @@ impl Objects<'_> {
             ] } },
             "containers": [self.container()],
             "volumes": [
-                // The agent refuses credentials that others than their owner, who is root here, could read: mode 400.
+                // The agent refuses credentials that others than their owner, who is root here, could read:
+                // mode 400.
                 { "name": "credentials", "secret": { "secretName": self.name, "defaultMode": 0o400 } },
                 { "name": "spool", "emptyDir": {} },
             ],
@@ -179,7 +181,8 @@ impl Objects<'_> {
             ],
         });
         if let Some(processors) = self.options.processors {
-            // Whole processors, as much requested as allowed: the kubelet's static policy gives such a pod its own.
+            // Whole processors, as much requested as allowed: the kubelet's static policy gives such a pod
+            // its own.
             let resources = json!({ "cpu": processors.to_string(), "memory": MEMORY });
             container["resources"] = json!({ "requests": resources, "limits": resources });
         }

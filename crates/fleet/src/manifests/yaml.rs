@@ -1,8 +1,10 @@
-//! YAML in its plainest form: maps and lists in block style, every text in double quotes, whose escapes are those of JSON.
+//! YAML in its plainest form: maps and lists in block style, every text in double quotes, whose escapes are
+//! those of JSON.
 
 use serde_json::Value;
 
-/// Words that mean something else than a text where they stand without quotes, in one version of YAML or another.
+/// Words that mean something else than a text where they stand without quotes, in one version of YAML or
+/// another.
 const WORDS: [&str; 9] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n"];
 
 /// A document.

@@ -1,8 +1,8 @@
-//! Any bytes as what a client sends: no panic, output that is whole frames, and the same events however the bytes are
-//! split.
+//! Any bytes as what a client sends: no panic, output that is whole frames, and the same events however the
+//! bytes are split.
 //!
-//! The first byte of the input says how the rest is split, the second what the server does with requests, and whether the
-//! client begins properly.
+//! The first byte of the input says how the rest is split, the second what the server does with requests, and
+//! whether the client begins properly.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Any bytes as HPACK header blocks: no panic; the same fields as the decoder of the h2 crate finds; and what was decoded
-//! can be encoded and decoded again.
+//! Any bytes as HPACK header blocks: no panic; the same fields as the decoder of the h2 crate finds; and what
+//! was decoded can be encoded and decoded again.
 //!
 //! The input is cut into the blocks of one connection: a byte says how long the next one is.
 #![no_main]
@@ -27,7 +27,8 @@ fn by_name(mut fields: Fields) -> Fields {
     fields
 }
 
-/// What the h2 crate makes of the blocks, each as a `HEADERS` frame; `None` from the first on that it refuses.
+/// What the h2 crate makes of the blocks, each as a `HEADERS` frame; `None` from the first on that it
+/// refuses.
 fn decode_with_h2(blocks: &[&[u8]]) -> Vec<Option<Fields>> {
     let mut frames = Vec::new();
     for (number, block) in blocks.iter().enumerate() {
@@ -83,7 +84,8 @@ fuzz_target!(|bytes: &[u8]| {
             assert_eq!(small.map(|small| small.changes_table), Ok(decoded.changes_table));
         }
 
-        // The other side judges messages as well, so it may refuse more; but nothing that is made of valid fields.
+        // The other side judges messages as well, so it may refuse more; but nothing that is made of valid
+        // fields.
         let fields = owned(&list);
         let is_plain = list.fields().iter().all(|field| {
             field.is_valid

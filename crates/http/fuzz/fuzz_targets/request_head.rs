@@ -1,4 +1,5 @@
-//! Any bytes as a request head: no panic, offsets within the input, and a verdict that more input does not change.
+//! Any bytes as a request head: no panic, offsets within the input, and a verdict that more input does not
+//! change.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

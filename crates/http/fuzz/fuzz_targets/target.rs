@@ -1,5 +1,5 @@
-//! Any bytes as a request target: no panic, no path that leaves the root, and plain paths that are their own normal
-//! form.
+//! Any bytes as a request target: no panic, no path that leaves the root, and plain paths that are their own
+//! normal form.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Error codes, and the two sizes of error: those that end a stream and those that end the connection (RFC 9113
-//! sections 5.4 and 7).
+//! Error codes, and the two sizes of error: those that end a stream and those that end the connection (RFC
+//! 9113 sections 5.4 and 7).
 
 use std::fmt;
 
@@ -64,8 +64,8 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// Why a connection ends. `GOAWAY` with the code is in the output when this is returned; it is to be sent, and the
-/// connection closed.
+/// Why a connection ends. `GOAWAY` with the code is in the output when this is returned; it is to be sent,
+/// and the connection closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionError {
     /// The code that the peer is told.

@@ -1,7 +1,7 @@
 //! What [`ServerConnection::receive`](super::ServerConnection::receive) found in its input.
 //!
-//! [`Events`] holds them and all the fields of all the requests in a few buffers, which are filled again by the next
-//! call. One `Events` serves all connections of a core.
+//! [`Events`] holds them and all the fields of all the requests in a few buffers, which are filled again by
+//! the next call. One `Events` serves all connections of a core.
 
 use std::fmt;
 use std::ops::{Deref, Range};
@@ -34,8 +34,8 @@ pub enum Event<'a> {
         /// The fields.
         fields: Fields<'a>,
     },
-    /// A stream of which there was a [`Event::Request`] ended before its time: nothing more comes from it, and nothing
-    /// more can be sent on it.
+    /// A stream of which there was a [`Event::Request`] ended before its time: nothing more comes from it,
+    /// and nothing more can be sent on it.
     Reset {
         /// The stream, which is closed already.
         stream: StreamKey,
@@ -44,7 +44,8 @@ pub enum Event<'a> {
         /// What the client did wrong, for the error log; absent when it was the client who reset the stream.
         reason: Option<&'static str>,
     },
-    /// A request was refused, and its stream reset, before it became an [`Event::Request`]. This is for the log.
+    /// A request was refused, and its stream reset, before it became an [`Event::Request`]. This is for the
+    /// log.
     Refused {
         /// The stream identifier.
         stream_id: u32,

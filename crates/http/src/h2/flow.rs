@@ -50,8 +50,8 @@ impl SendWindow {
     }
 }
 
-/// How much the peer may send, on a stream or on the connection, and how much of what it sent it has not been given
-/// back.
+/// How much the peer may send, on a stream or on the connection, and how much of what it sent it has not been
+/// given back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ReceiveWindow {
     /// What the peer may still send.
@@ -86,8 +86,9 @@ impl ReceiveWindow {
         self.unconsumed
     }
 
-    /// Takes account of `bytes` that are not needed any more, and no more than were received. Gives what the peer is to
-    /// be told by a `WINDOW_UPDATE`, once that is at least half of `target`, the window as it was meant to be.
+    /// Takes account of `bytes` that are not needed any more, and no more than were received. Gives what the
+    /// peer is to be told by a `WINDOW_UPDATE`, once that is at least half of `target`, the window as it was
+    /// meant to be.
     #[inline]
     pub(crate) fn consume(&mut self, bytes: u32, target: u32) -> Option<u32> {
         let bytes = bytes.min(self.unconsumed);

@@ -1,8 +1,9 @@
 //! Frames: reading and writing all that RFC 9113 section 6 and RFC 9218 section 7 define.
 //!
-//! [`FrameHeader::parse`] reads the nine bytes that begin every frame; [`Frame::parse`] reads a whole frame and checks
-//! what can be said about it alone: its size, its padding, and whether it belongs to a stream. What a frame means in
-//! the state that a connection is in, is for the connection to say. The `append_` functions write frames.
+//! [`FrameHeader::parse`] reads the nine bytes that begin every frame; [`Frame::parse`] reads a whole frame
+//! and checks what can be said about it alone: its size, its padding, and whether it belongs to a stream.
+//! What a frame means in the state that a connection is in, is for the connection to say. The `append_`
+//! functions write frames.
 //!
 //! ```text
 //! +-----------------------------------------------+

@@ -1,11 +1,12 @@
 //! What one connection may cost (RFC 9113 section 10.5).
 //!
 //! [`Limits`] are the figures, each of them announced to the client where the protocol has a setting for it.
-//! `FloodGuard` counts what costs the server more than the client: streams that are reset as soon as they are opened
-//! (CVE-2023-44487), streams that the client makes the server reset (CVE-2025-8671), settings and pings that must be
-//! answered (CVE-2019-9512, CVE-2019-9515), and frames without content (CVE-2019-9518). The other known attacks meet a
-//! limit of another kind: a header block in endless `CONTINUATION` frames (CVE-2024-27316) that of its size and of its
-//! frames, a header block that unpacks to a large list that of the list.
+//! `FloodGuard` counts what costs the server more than the client: streams that are reset as soon as they are
+//! opened (CVE-2023-44487), streams that the client makes the server reset (CVE-2025-8671), settings and
+//! pings that must be answered (CVE-2019-9512, CVE-2019-9515), and frames without content (CVE-2019-9518).
+//! The other known attacks meet a limit of another kind: a header block in endless `CONTINUATION` frames
+//! (CVE-2024-27316) that of its size and of its frames, a header block that unpacks to a large list that of
+//! the list.
 
 use super::error::ConnectionError;
 use super::hpack::DEFAULT_TABLE_BYTES;
@@ -14,7 +15,8 @@ use super::settings::{
     DEFAULT_FRAME_BYTES, DEFAULT_WINDOW_BYTES, MAX_FRAME_BYTES, MAX_WINDOW_BYTES, SettingId,
 };
 
-/// Room for header blocks that are too large and get an answer: about what the frames of one block may hold by default.
+/// Room for header blocks that are too large and get an answer: about what the frames of one block may hold
+/// by default.
 const TOO_LARGE_BLOCK_BYTES: usize = 256 * 1024;
 
 /// The limits of a connection.
@@ -22,35 +24,37 @@ const TOO_LARGE_BLOCK_BYTES: usize = 256 * 1024;
 pub struct Limits {
     /// Streams that a client may have open at once; more are refused (`SETTINGS_MAX_CONCURRENT_STREAMS`).
     pub concurrent_streams: u32,
-    /// Bytes of a request body that may be under way or unconsumed on one stream (`SETTINGS_INITIAL_WINDOW_SIZE`), at
-    /// most 2^31-1.
+    /// Bytes of a request body that may be under way or unconsumed on one stream
+    /// (`SETTINGS_INITIAL_WINDOW_SIZE`), at most 2^31-1.
     pub stream_window_bytes: u32,
     /// Bytes of request bodies that may be under way or unconsumed on the connection, from 65,535 to 2^31-1.
     pub connection_window_bytes: u32,
-    /// The largest frame that is accepted (`SETTINGS_MAX_FRAME_SIZE`), from 16,384 to 16,777,215. The input buffer must
-    /// have room for one, and nine bytes more.
+    /// The largest frame that is accepted (`SETTINGS_MAX_FRAME_SIZE`), from 16,384 to 16,777,215. The input
+    /// buffer must have room for one, and nine bytes more.
     pub frame_bytes: u32,
-    /// The largest header section, each field counted with 32 bytes more (`SETTINGS_MAX_HEADER_LIST_SIZE`). A request
-    /// with a larger one can still be answered, with 431.
+    /// The largest header section, each field counted with 32 bytes more (`SETTINGS_MAX_HEADER_LIST_SIZE`). A
+    /// request with a larger one can still be answered, with 431.
     pub header_list_bytes: u32,
-    /// The most fields of a header section, pseudo-header fields among them; more are treated like too many bytes.
+    /// The most fields of a header section, pseudo-header fields among them; more are treated like too many
+    /// bytes.
     pub header_fields: u32,
     /// The most `CONTINUATION` frames of one header block.
     pub continuation_frames: u32,
     /// The dynamic table that header blocks of requests may use (`SETTINGS_HEADER_TABLE_SIZE`).
     pub decoder_table_bytes: u32,
-    /// The dynamic table for header blocks of responses that are encoded for the connection, at most; 0 for none.
+    /// The dynamic table for header blocks of responses that are encoded for the connection, at most; 0 for
+    /// none.
     pub encoder_table_bytes: u32,
     /// Whether CONNECT requests may have a `:protocol`, for WebSockets and others
     /// (`SETTINGS_ENABLE_CONNECT_PROTOCOL`, RFC 8441).
     pub extended_connect: bool,
     /// The output buffer is not filled further once it holds so much.
     pub output_bytes: usize,
-    /// Streams reset before their response is complete, in one [period](super::ServerConnection::replenish) and beyond
-    /// one for each response that was completed.
+    /// Streams reset before their response is complete, in one [period](super::ServerConnection::replenish)
+    /// and beyond one for each response that was completed.
     pub resets: u32,
-    /// Frames that are to be answered or only noted (`SETTINGS`, `PING`, `PRIORITY`, `PRIORITY_UPDATE` and unknown
-    /// ones), in one period and beyond one for each response that was completed.
+    /// Frames that are to be answered or only noted (`SETTINGS`, `PING`, `PRIORITY`, `PRIORITY_UPDATE` and
+    /// unknown ones), in one period and beyond one for each response that was completed.
     pub control_frames: u32,
     /// Frames without content that do not end anything, in one period.
     pub empty_frames: u32,
@@ -116,8 +120,9 @@ impl Limits {
         ListLimits { bytes: self.header_list_bytes as usize, fields: self.header_fields as usize }
     }
 
-    /// The largest header block before it is decoded. It is larger than a list may be, so that a list that is too large
-    /// can be answered as such: a block that is not decoded ends the connection (section 4.3), and all its requests.
+    /// The largest header block before it is decoded. It is larger than a list may be, so that a list that is
+    /// too large can be answered as such: a block that is not decoded ends the connection (section 4.3), and
+    /// all its requests.
     #[inline]
     pub(crate) fn header_block_bytes(&self) -> usize {
         2 * self.header_list_bytes as usize + TOO_LARGE_BLOCK_BYTES

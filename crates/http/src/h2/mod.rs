@@ -1,9 +1,9 @@
-//! HTTP/2 (RFC 9113) as data: frames, header compression, streams, flow control and priorities, without a socket, a clock
-//! or a thread.
+//! HTTP/2 (RFC 9113) as data: frames, header compression, streams, flow control and priorities, without a
+//! socket, a clock or a thread.
 //!
-//! [`ServerConnection`] is the state of one connection. Bytes that came from the client go in and become [`Event`]s;
-//! responses go in and become bytes for the client. It serves ALPN `h2` and, where [`detect_preface`] recognises it,
-//! HTTP/2 without TLS ("prior knowledge") alike.
+//! [`ServerConnection`] is the state of one connection. Bytes that came from the client go in and become
+//! [`Event`]s; responses go in and become bytes for the client. It serves ALPN `h2` and, where
+//! [`detect_preface`] recognises it, HTTP/2 without TLS ("prior knowledge") alike.
 //!
 //! | part | what it is |
 //! |---|---|
@@ -15,8 +15,8 @@
 //! | [`priority`] | priorities (RFC 9218) |
 //! | [`settings`], [`error`], [`streams`] | parameters, error codes, the table of open streams |
 //!
-//! Frames, header compression, settings, windows and priorities know nothing of which side they are on; a client is a
-//! second connection type on the same parts.
+//! Frames, header compression, settings, windows and priorities know nothing of which side they are on; a
+//! client is a second connection type on the same parts.
 //!
 //! # How a server drives it
 //!
@@ -90,31 +90,33 @@
 //! ```
 //!
 //! ## Receiving
-//! - Bytes that [`receive`](ServerConnection::receive) did not consume are the beginning of a frame. They stay at the
-//!   beginning of the input buffer, which must have room for a whole frame ([`Limits::frame_bytes`] and nine bytes).
-//! - The state of a connection is ahead of its events: a stream that was requested and reset in one input is closed
-//!   when the event of the request is looked at, and [`respond`](ServerConnection::respond) says
+//! - Bytes that [`receive`](ServerConnection::receive) did not consume are the beginning of a frame. They
+//!   stay at the beginning of the input buffer, which must have room for a whole frame
+//!   ([`Limits::frame_bytes`] and nine bytes).
+//! - The state of a connection is ahead of its events: a stream that was requested and reset in one input is
+//!   closed when the event of the request is looked at, and [`respond`](ServerConnection::respond) says
 //!   [`Gone`](Responded::Gone). Before work that costs much, ask [`is_open`](ServerConnection::is_open).
-//! - A [`StreamKey`] stays valid for as long as its stream is open. Its index is small and used again, so that what
-//!   belongs to a stream can lie in a plain vector. A stream's place in it becomes free with [`Responded::Complete`], with
-//!   the [`DataFrame`] that is the last, with [`Event::Reset`], and with [`reset`](ServerConnection::reset); with a tunnel
-//!   (CONNECT), when both directions have ended.
-//! - Do not receive while `out` holds more than [`Limits::output_bytes`]: write first. A client that does not read its
-//!   responses is then not read from either, and costs no more than this.
+//! - A [`StreamKey`] stays valid for as long as its stream is open. Its index is small and used again, so
+//!   that what belongs to a stream can lie in a plain vector. A stream's place in it becomes free with
+//!   [`Responded::Complete`], with the [`DataFrame`] that is the last, with [`Event::Reset`], and with
+//!   [`reset`](ServerConnection::reset); with a tunnel (CONNECT), when both directions have ended.
+//! - Do not receive while `out` holds more than [`Limits::output_bytes`]: write first. A client that does not
+//!   read its responses is then not read from either, and costs no more than this.
 //!
 //! ## Sending
-//! - Header sections go out at once. A small body goes with it if the windows and more urgent responses let it;
-//!   otherwise it is asked for by [`next_data`](ServerConnection::next_data) later on. Bodies are never copied into the
-//!   connection: it knows their lengths, the caller keeps their bytes.
-//! - A body whose length is not known is a [`Body::Stream`]: [`offer`](ServerConnection::offer) what there is,
-//!   [`finish`](ServerConnection::finish) it with or without trailers.
-//!   [`send_capacity`](ServerConnection::send_capacity) says how much more is worth getting. There is no event for a window
-//!   that opens: after each `receive`, look at [`wants_to_send`](ServerConnection::wants_to_send), or call `next_data`.
-//! - What a cached response needs for its header section is a [`hpack::ResponseBlock`], the same on every connection. What
-//!   is made anew for each request can go through
+//! - Header sections go out at once. A small body goes with it if the windows and more urgent responses let
+//!   it; otherwise it is asked for by [`next_data`](ServerConnection::next_data) later on. Bodies are never
+//!   copied into the connection: it knows their lengths, the caller keeps their bytes.
+//! - A body whose length is not known is a [`Body::Stream`]: [`offer`](ServerConnection::offer) what there
+//!   is, [`finish`](ServerConnection::finish) it with or without trailers.
+//!   [`send_capacity`](ServerConnection::send_capacity) says how much more is worth getting. There is no
+//!   event for a window that opens: after each `receive`, look at
+//!   [`wants_to_send`](ServerConnection::wants_to_send), or call `next_data`.
+//! - What a cached response needs for its header section is a [`hpack::ResponseBlock`], the same on every
+//!   connection. What is made anew for each request can go through
 //!   [`respond_with_fields`](ServerConnection::respond_with_fields), which compresses better.
-//! - [`take_output`](ServerConnection::take_output) gives the frames of the connection's own. All calls that take `out`
-//!   begin with it, so that everything is in order.
+//! - [`take_output`](ServerConnection::take_output) gives the frames of the connection's own. All calls that
+//!   take `out` begin with it, so that everything is in order.
 //!
 //! ## Time
 //! The connection has no clock. A server that has one
@@ -122,21 +124,23 @@
 //! - gives a client only some time for its preface and for each header block
 //!   ([`is_within_header_block`](ServerConnection::is_within_header_block)), to acknowledge settings
 //!   ([`settings_are_acknowledged`](ServerConnection::settings_are_acknowledged)), to open its windows
-//!   ([`is_blocked`](ServerConnection::is_blocked)), to send the body that it has begun, and to have no stream open at all
-//!   ([`open_streams`](ServerConnection::open_streams)); then it calls [`close`](ServerConnection::close),
-//!   [`shut_down`](ServerConnection::shut_down) or [`reset`](ServerConnection::reset).
+//!   ([`is_blocked`](ServerConnection::is_blocked)), to send the body that it has begun, and to have no
+//!   stream open at all ([`open_streams`](ServerConnection::open_streams)); then it calls
+//!   [`close`](ServerConnection::close), [`shut_down`](ServerConnection::shut_down) or
+//!   [`reset`](ServerConnection::reset).
 //!
 //! ## Ending
 //! [`shut_down`](ServerConnection::shut_down) begins a graceful end in two steps that loses no request;
-//! [`is_finished`](ServerConnection::is_finished) says when the connection can be closed. After `GOAWAY`, close for writing
-//! first and read until the client closes, as with HTTP/1 (RFC 9112 section 9.6): a connection that is closed with bytes
-//! unread is reset by the system, and what was sent last may be lost.
+//! [`is_finished`](ServerConnection::is_finished) says when the connection can be closed. After `GOAWAY`,
+//! close for writing first and read until the client closes, as with HTTP/1 (RFC 9112 section 9.6): a
+//! connection that is closed with bytes unread is reset by the system, and what was sent last may be lost.
 //!
 //! # What is deliberately different
-//! - Streams without any priority signal take turns, as if they were incremental. RFC 9218 makes the order of requests
-//!   the default, for clients that speak of priorities; others expect to be served alike.
-//! - The priorities of RFC 7540 are ignored, as RFC 9113 section 5.3.2 allows; `SETTINGS_NO_RFC7540_PRIORITIES` says so. A
-//!   stream that depends on itself is a connection error still, as it was a stream error then.
+//! - Streams without any priority signal take turns, as if they were incremental. RFC 9218 makes the order of
+//!   requests the default, for clients that speak of priorities; others expect to be served alike.
+//! - The priorities of RFC 7540 are ignored, as RFC 9113 section 5.3.2 allows;
+//!   `SETTINGS_NO_RFC7540_PRIORITIES` says so. A stream that depends on itself is a connection error still,
+//!   as it was a stream error then.
 //! - There is no server push, which clients have given up, and no upgrade from HTTP/1.1, which RFC 9113 has.
 //! - A frame that is too large is always a connection error.
 

@@ -20,10 +20,11 @@ impl Priority {
     /// The least urgent.
     pub const LOWEST_URGENCY: u8 = 7;
 
-    /// Reads a priority field value: a dictionary of structured fields (RFC 9651) of which only `u` and `i` matter.
+    /// Reads a priority field value: a dictionary of structured fields (RFC 9651) of which only `u` and `i`
+    /// matter.
     ///
-    /// A value that is not a dictionary says nothing, and neither does a member of the wrong type or out of range (RFC
-    /// 9218 section 4).
+    /// A value that is not a dictionary says nothing, and neither does a member of the wrong type or out of
+    /// range (RFC 9218 section 4).
     pub fn parse(value: &[u8]) -> Priority {
         let mut priority = Priority::default();
         let mut members = Members { rest: value };

@@ -1,7 +1,7 @@
 //! From decoded fields to a request, or to the reason why they are none (RFC 9113 section 8.3).
 //!
-//! What two programs could read in two ways is malformed, as in HTTP/1: a server in front of others must not forward
-//! what they would read differently (RFC 9113 section 10.3).
+//! What two programs could read in two ways is malformed, as in HTTP/1: a server in front of others must not
+//! forward what they would read differently (RFC 9113 section 10.3).
 
 use super::error::StreamError;
 use super::hpack::{Field, FieldList, KnownName, Span};
@@ -32,8 +32,8 @@ pub(crate) struct RequestHead {
 }
 
 impl RequestHead {
-    /// Whether it asks for a tunnel, extended CONNECT or not: its directions end independently of each other, and a length
-    /// of content has no meaning.
+    /// Whether it asks for a tunnel, extended CONNECT or not: its directions end independently of each other,
+    /// and a length of content has no meaning.
     pub(crate) fn is_tunnel(&self) -> bool {
         self.method == Method::Connect
     }
@@ -55,8 +55,8 @@ struct Gathered {
     cookies: u32,
 }
 
-/// Reads the request whose fields are those of `list` from `start`. The field `host` is taken out, since the authority
-/// says the same, and cookies are joined to one field (section 8.2.3).
+/// Reads the request whose fields are those of `list` from `start`. The field `host` is taken out, since the
+/// authority says the same, and cookies are joined to one field (section 8.2.3).
 ///
 /// With `is_too_large`, fields may be missing; what is missing with them is not held against the request.
 #[inline]
@@ -234,8 +234,8 @@ fn check_path(head: &RequestHead, list: &FieldList) -> Result<(), StreamError> {
     }
 }
 
-/// Section 8.3.1: `:authority` or `Host` is there, and where both are they agree. Only `http` and `https` need one. That
-/// it is a host, without user information, was checked when it was decoded.
+/// Section 8.3.1: `:authority` or `Host` is there, and where both are they agree. Only `http` and `https`
+/// need one. That it is a host, without user information, was checked when it was decoded.
 #[inline]
 fn check_authority(
     head: &RequestHead,

@@ -1,10 +1,10 @@
 //! Which stream may send next (RFC 9218 section 10).
 //!
-//! The streams that have something to send, and a window to send it in, stand in queues: two for each urgency. In one,
-//! responses that are of use only when complete go one after the other, in the order of their requests. In the other,
-//! responses that are of use in pieces take turns, a frame each; so do those that nothing is known about, because a
-//! client that does not speak of priorities expects its streams to be served alike. The two queues of an urgency take
-//! turns as well.
+//! The streams that have something to send, and a window to send it in, stand in queues: two for each
+//! urgency. In one, responses that are of use only when complete go one after the other, in the order of
+//! their requests. In the other, responses that are of use in pieces take turns, a frame each; so do those
+//! that nothing is known about, because a client that does not speak of priorities expects its streams to be
+//! served alike. The two queues of an urgency take turns as well.
 //!
 //! The queues are linked through the streams themselves: nothing is allocated.
 
@@ -110,7 +110,8 @@ impl Scheduler {
         Some(if takes_turns { level.in_turns.first } else { level.in_order.first })
     }
 
-    /// The stream that was first has sent a frame: the turn passes on. It stays in its queue, whether it has more or not.
+    /// The stream that was first has sent a frame: the turn passes on. It stays in its queue, whether it has
+    /// more or not.
     pub(crate) fn pass_turn(&mut self, streams: &mut Streams, slot: u32) {
         let (urgency, takes_turns) = self.place_of(streams, slot);
         self.levels[urgency].turn_is_in_turns = !takes_turns;

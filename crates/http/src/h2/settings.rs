@@ -1,5 +1,5 @@
-//! `SETTINGS` parameters: their identifiers, their limits, and what the peer has chosen (RFC 9113 section 6.5.2, RFC
-//! 8441 section 3, RFC 9218 section 2.1).
+//! `SETTINGS` parameters: their identifiers, their limits, and what the peer has chosen (RFC 9113 section
+//! 6.5.2, RFC 8441 section 3, RFC 9218 section 2.1).
 
 use super::error::ConnectionError;
 use super::hpack::DEFAULT_TABLE_BYTES;
@@ -27,14 +27,15 @@ impl SettingId {
     pub const NO_RFC7540_PRIORITIES: SettingId = SettingId(0x9);
 }
 
-/// The window of a connection, and that of a stream where nothing else was agreed on (RFC 9113 section 6.9.2).
+/// The window of a connection, and that of a stream where nothing else was agreed on (RFC 9113 section
+/// 6.9.2).
 pub const DEFAULT_WINDOW_BYTES: u32 = 65_535;
 
 /// The largest window (RFC 9113 section 6.9.1).
 pub const MAX_WINDOW_BYTES: u32 = 0x7fff_ffff;
 
-/// The largest frame where nothing else was agreed on, which is also the least that can be agreed on (RFC 9113 section
-/// 4.2).
+/// The largest frame where nothing else was agreed on, which is also the least that can be agreed on (RFC
+/// 9113 section 4.2).
 pub const DEFAULT_FRAME_BYTES: u32 = 16_384;
 
 /// The largest frame that can be agreed on.

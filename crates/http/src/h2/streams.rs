@@ -1,11 +1,13 @@
 //! The open streams of a connection, found by their identifiers without hashing.
 //!
-//! Streams lie in slots that are used again and again, so a connection that has warmed up allocates nothing. A slot keeps
-//! its place for as long as its stream is open: a [`StreamKey`], the place and the identifier, finds a stream by one
-//! comparison, and its [`index`](StreamKey::index) can be used for tables of the caller's own.
+//! Streams lie in slots that are used again and again, so a connection that has warmed up allocates nothing.
+//! A slot keeps its place for as long as its stream is open: a [`StreamKey`], the place and the identifier,
+//! finds a stream by one comparison, and its [`index`](StreamKey::index) can be used for tables of the
+//! caller's own.
 //!
-//! What the client sends names streams by identifiers only. A table with open addressing leads from these to the slots;
-//! since clients count their streams up by two, nearly every stream is at the first place where it is looked for.
+//! What the client sends names streams by identifiers only. A table with open addressing leads from these to
+//! the slots; since clients count their streams up by two, nearly every stream is at the first place where it
+//! is looked for.
 
 use super::flow::{ReceiveWindow, SendWindow};
 use super::priority::Priority;
@@ -24,7 +26,8 @@ impl StreamKey {
         self.id
     }
 
-    /// A small number that no other open stream of the connection has. It is used again when the stream is closed.
+    /// A small number that no other open stream of the connection has. It is used again when the stream is
+    /// closed.
     #[inline]
     pub fn index(self) -> usize {
         self.index as usize
@@ -69,8 +72,8 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Whether it takes turns with others of its urgency: what is of use in pieces, and also what nothing is known
-    /// about.
+    /// Whether it takes turns with others of its urgency: what is of use in pieces, and also what nothing is
+    /// known about.
     #[inline]
     pub(crate) fn takes_turns(&self) -> bool {
         self.priority.incremental || self.priority_is_default
@@ -100,7 +103,8 @@ const LEAST_PLACES: usize = 16;
 pub(crate) struct Streams {
     slots: Vec<Stream>,
     free: Vec<u32>,
-    /// For each place the slot, or [`NONE`]. The number of places is a power of two, and at least twice that of slots.
+    /// For each place the slot, or [`NONE`]. The number of places is a power of two, and at least twice that
+    /// of slots.
     places: Vec<u32>,
 }
 
@@ -200,8 +204,9 @@ impl Streams {
         while self.places[hole] != slot {
             hole = self.next(hole);
         }
-        // Whatever stands behind the hole and not where it was looked for first moves up by one, so that looking can stop
-        // at the first empty place. The order of the places makes the first that stays the end of it.
+        // Whatever stands behind the hole and not where it was looked for first moves up by one, so that
+        // looking can stop at the first empty place. The order of the places makes the first that stays the
+        // end of it.
         loop {
             let place = self.next(hole);
             let mover = self.places[place];
@@ -232,8 +237,8 @@ impl Streams {
         (place + 1) & (self.places.len() - 1)
     }
 
-    /// Puts a slot into the table, at its home or behind it. Who is nearer to its home makes way, so that streams stand in
-    /// the order of their homes ("Robin Hood hashing").
+    /// Puts a slot into the table, at its home or behind it. Who is nearer to its home makes way, so that
+    /// streams stand in the order of their homes ("Robin Hood hashing").
     #[inline]
     fn place(&mut self, id: u32, slot: u32) {
         let (mut place, mut slot, mut distance) = (self.home(id), slot, 0);
@@ -272,8 +277,8 @@ pub(crate) enum Closed {
     ByReset,
 }
 
-/// The streams that were closed last, as many as are likely to matter: it tells a frame that was under way from one that
-/// should not have been sent.
+/// The streams that were closed last, as many as are likely to matter: it tells a frame that was under way
+/// from one that should not have been sent.
 #[derive(Debug, Clone)]
 pub(crate) struct ClosedStreams {
     /// Identifiers, shifted by one; the lowest bit says how. Each stream has one place.

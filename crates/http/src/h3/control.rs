@@ -6,7 +6,8 @@ use super::settings::PeerSettings;
 use super::varint;
 use crate::h2::Priority;
 
-/// The longest payload of a frame that means something here; the longest of those that come is a SETTINGS frame.
+/// The longest payload of a frame that means something here; the longest of those that come is a SETTINGS
+/// frame.
 const MOST_PAYLOAD_BYTES: u64 = 4096;
 
 /// What a client says about the connection.
@@ -16,7 +17,8 @@ pub enum ControlEvent {
     Settings(PeerSettings),
     /// It is leaving, and accepts no pushes from this one on.
     GoAway(u64),
-    /// The priority of the response on this stream has changed, whether the request has come or not (RFC 9218).
+    /// The priority of the response on this stream has changed, whether the request has come or not (RFC
+    /// 9218).
     Priority {
         /// The stream.
         stream: u64,
@@ -143,7 +145,8 @@ fn priority_update(payload: &[u8]) -> Result<ControlEvent, ConnectionError> {
     let Some(stream) = varint::take(&mut value) else {
         return Err(ConnectionError::new(ErrorCode::FRAME_ERROR, "a PRIORITY_UPDATE without a stream"));
     };
-    // The two lowest bits of a stream say who opened it and in which directions it goes (RFC 9000 section 2.1).
+    // The two lowest bits of a stream say who opened it and in which directions it goes (RFC 9000 section
+    // 2.1).
     if stream & 0x3 != 0 {
         return Err(ConnectionError::new(ErrorCode::ID_ERROR, "a PRIORITY_UPDATE for no request stream"));
     }

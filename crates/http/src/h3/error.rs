@@ -1,5 +1,5 @@
-//! Error codes, and the two sizes of error: those that end a stream and those that end the connection (RFC 9114 section
-//! 8, RFC 9204 section 6).
+//! Error codes, and the two sizes of error: those that end a stream and those that end the connection (RFC
+//! 9114 section 8, RFC 9204 section 6).
 
 use std::fmt;
 

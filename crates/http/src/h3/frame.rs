@@ -1,7 +1,7 @@
 //! Frames (RFC 9114 section 7): a type and a length, both variable-length integers, and a payload.
 //!
-//! [`FrameReader`] takes a stream's bytes as they come, in pieces of any size, and gives the frames in steps. A payload is
-//! never gathered here, so that a frame of any length costs nothing.
+//! [`FrameReader`] takes a stream's bytes as they come, in pieces of any size, and gives the frames in steps.
+//! A payload is never gathered here, so that a frame of any length costs nothing.
 
 use super::varint;
 
@@ -151,7 +151,8 @@ pub fn append(kind: FrameType, payload: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(payload);
 }
 
-/// Appends GOAWAY (section 5.2). From a server, `id` is the first request stream that is not and will not be processed.
+/// Appends GOAWAY (section 5.2). From a server, `id` is the first request stream that is not and will not be
+/// processed.
 pub fn append_goaway(id: u64, out: &mut Vec<u8>) {
     let mut payload = Vec::with_capacity(8);
     varint::append(id, &mut payload);

@@ -1,8 +1,9 @@
-//! HTTP/3 (RFC 9114) as data: frames, field section compression and the rules of streams, without a socket, a clock or
-//! QUIC itself.
+//! HTTP/3 (RFC 9114) as data: frames, field section compression and the rules of streams, without a socket, a
+//! clock or QUIC itself.
 //!
-//! QUIC (RFC 9000) gives a connection many streams, each a sequence of bytes in order. What arrives on a stream goes into
-//! the reader of its kind and becomes events, or an error that says which code ends the stream or the connection:
+//! QUIC (RFC 9000) gives a connection many streams, each a sequence of bytes in order. What arrives on a
+//! stream goes into the reader of its kind and becomes events, or an error that says which code ends the
+//! stream or the connection:
 //!
 //! | stream | reader |
 //! |---|---|
@@ -20,11 +21,13 @@
 //! | [`request_stream`], [`unidirectional`], [`control`] | the streams |
 //! | [`error`] | error codes, and the two sizes of error |
 //!
-//! The rules for the fields of a request are HTTP/2's ([`crate::h2::stream_request`]): RFC 9114 section 4.3 has the same ones.
+//! The rules for the fields of a request are HTTP/2's ([`crate::h2::stream_request`]): RFC 9114 section 4.3
+//! has the same ones.
 //!
 //! # What is deliberately so
-//! - No dynamic table in either direction. It would save a client some bytes of each request, and cost that requests wait
-//!   for each other, which is what HTTP/3 is there to avoid; ours would have to be kept for each connection.
+//! - No dynamic table in either direction. It would save a client some bytes of each request, and cost that
+//!   requests wait for each other, which is what HTTP/3 is there to avoid; ours would have to be kept for
+//!   each connection.
 //! - No push: clients have given it up.
 
 pub mod control;

@@ -92,8 +92,8 @@ impl RequestStream {
         }
     }
 
-    /// Takes from `input` up to the first thing that is found; gives how many bytes that were. When it found nothing, all
-    /// were taken. Fields go to `list`, which is cleared for them.
+    /// Takes from `input` up to the first thing that is found; gives how many bytes that were. When it found
+    /// nothing, all were taken. Fields go to `list`, which is cleared for them.
     pub fn receive(&mut self, input: &[u8], list: &mut FieldList) -> Result<(usize, Received), Error> {
         let mut rest = input;
         while let Some(step) = self.frames.next(&mut rest) {

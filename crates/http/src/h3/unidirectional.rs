@@ -1,4 +1,5 @@
-//! Streams that a client opens in one direction (RFC 9114 section 6.2): the first integer says what a stream is for.
+//! Streams that a client opens in one direction (RFC 9114 section 6.2): the first integer says what a stream
+//! is for.
 
 use super::control::{ControlEvent, ControlStream};
 use super::error::{ConnectionError, ErrorCode};
@@ -81,7 +82,8 @@ impl UnidirectionalStream {
         }
     }
 
-    /// Whether nothing that comes on it means anything: it can be stopped with `H3_STREAM_CREATION_ERROR` (section 6.2).
+    /// Whether nothing that comes on it means anything: it can be stopped with `H3_STREAM_CREATION_ERROR`
+    /// (section 6.2).
     pub fn is_ignored(&self) -> bool {
         matches!(self.kind, Kind::Ignored)
     }

@@ -1,5 +1,5 @@
-//! Any bytes from a servlet container: no panic, no more given out than came in, fields that are lines of fields, and the
-//! same packets however the bytes were cut.
+//! Any bytes from a servlet container: no panic, no more given out than came in, fields that are lines of
+//! fields, and the same packets however the bytes were cut.
 #![no_main]
 
 use bytes::BytesMut;

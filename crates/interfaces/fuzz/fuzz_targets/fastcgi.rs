@@ -1,5 +1,5 @@
-//! Any bytes from a FastCGI program: no panic, no more bytes given out than came in, and the same events however the bytes
-//! were cut.
+//! Any bytes from a FastCGI program: no panic, no more bytes given out than came in, and the same events
+//! however the bytes were cut.
 #![no_main]
 
 use bytes::BytesMut;

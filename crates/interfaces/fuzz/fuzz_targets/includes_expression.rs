@@ -1,4 +1,5 @@
-//! Any bytes as a condition, in either grammar: no panic, no endless work, and no value longer than its limit.
+//! Any bytes as a condition, in either grammar: no panic, no endless work, and no value longer than its
+//! limit.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,8 +1,9 @@
 //! AJP13: requests to servlet containers such as Tomcat (Apache JServ Protocol 1.3).
 //!
-//! The codec is without input and output; [`Ajp`] puts the server's side of it under the [`backend`](crate::backend)
-//! machinery. One request at a time goes over a connection, and the container asks for the request's body piece by piece;
-//! only the first piece of a body whose length was said is sent unasked.
+//! The codec is without input and output; [`Ajp`] puts the server's side of it under the
+//! [`backend`](crate::backend) machinery. One request at a time goes over a connection, and the container
+//! asks for the request's body piece by piece; only the first piece of a body whose length was said is sent
+//! unasked.
 //!
 //! | module | |
 //! |---|---|
@@ -57,7 +58,8 @@ pub struct State {
 }
 
 impl State {
-    /// Before a request. Where the body's length is said and not 0, the container waits for a piece without asking.
+    /// Before a request. Where the body's length is said and not 0, the container waits for a piece without
+    /// asking.
     pub fn new(limits: PacketLimits, has_body: bool) -> State {
         let wanted_bytes = if has_body { most_data_bytes(limits) } else { 0 };
         State { limits, has_head: false, wanted_bytes }

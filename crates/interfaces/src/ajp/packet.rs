@@ -1,8 +1,8 @@
 //! Reads the packets of a container as they come, without input and output.
 //!
-//! A packet is given out when all of it is there; the bytes of a body are slices of what was received. Fields are checked
-//! as strictly as a client's, because they go to one: nothing that a container says can become a second field or a second
-//! answer.
+//! A packet is given out when all of it is there; the bytes of a body are slices of what was received. Fields
+//! are checked as strictly as a client's, because they go to one: nothing that a container says can become a
+//! second field or a second answer.
 
 use std::fmt;
 

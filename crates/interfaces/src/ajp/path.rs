@@ -1,9 +1,10 @@
 //! The path of a request as a servlet container sees it.
 //!
-//! A container cuts off what follows a semicolon in each segment (path parameters, Servlet specification section 3.5)
-//! before it looks at `..`, which no other server does: `/shop/..;/manager/` is below `/shop/` for a server, and means
-//! `/manager/` for a container. So routes and access rules must have been asked about the path without parameters, and
-//! what is sent is written anew from it: no escape, no dot segment and no doubled slash that could be read in two ways.
+//! A container cuts off what follows a semicolon in each segment (path parameters, Servlet specification
+//! section 3.5) before it looks at `..`, which no other server does: `/shop/..;/manager/` is below `/shop/`
+//! for a server, and means `/manager/` for a container. So routes and access rules must have been asked about
+//! the path without parameters, and what is sent is written anew from it: no escape, no dot segment and no
+//! doubled slash that could be read in two ways.
 
 use touchstone_http::target::normalise_path;
 
@@ -16,8 +17,8 @@ pub struct ServletPath {
     pub uri: Vec<u8>,
 }
 
-/// The path cannot be sent: it is none, leads above the root, or holds a backslash or an escaped slash, which containers
-/// read in different ways.
+/// The path cannot be sent: it is none, leads above the root, or holds a backslash or an escaped slash, which
+/// containers read in different ways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ambiguous;
 
@@ -58,7 +59,8 @@ pub fn parameter<'p>(path_as_sent: &'p [u8], name: &str) -> Option<&'p [u8]> {
     parameters.filter_map(value).next()
 }
 
-/// Name and parameters, which begin with a semicolon if there are any. An escaped semicolon is part of the name.
+/// Name and parameters, which begin with a semicolon if there are any. An escaped semicolon is part of the
+/// name.
 fn split_parameters(segment: &[u8]) -> (&[u8], &[u8]) {
     segment.split_at(memchr::memchr(b';', segment).unwrap_or(segment.len()))
 }

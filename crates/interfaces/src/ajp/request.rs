@@ -1,8 +1,9 @@
 //! Makes the packet of a request: what a client has said, and what the server knows of it.
 //!
-//! Fields stay fields: no name that a client has chosen becomes an attribute, because containers believe what attributes
-//! say. What belongs to the client's connection ends here (RFC 9110 section 7.6.1), and the length of the body is said once
-//! or, where it is not known before, not at all: then the container asks for pieces until there are no more.
+//! Fields stay fields: no name that a client has chosen becomes an attribute, because containers believe what
+//! attributes say. What belongs to the client's connection ends here (RFC 9110 section 7.6.1), and the length
+//! of the body is said once or, where it is not known before, not at all: then the container asks for pieces
+//! until there are no more.
 
 use std::net::IpAddr;
 

@@ -1,7 +1,7 @@
 //! Which container keeps the session that a request belongs to.
 //!
-//! Containers write the name of their route behind the identifier of a session: `1A2B3C.worker1`. It comes back in a
-//! cookie, or, where there are none, as a parameter of the path.
+//! Containers write the name of their route behind the identifier of a session: `1A2B3C.worker1`. It comes
+//! back in a cookie, or, where there are none, as a parameter of the path.
 
 use super::path;
 use crate::request::ReceivedHead;
@@ -18,7 +18,8 @@ pub struct SessionRules {
 }
 
 impl SessionRules {
-    /// The position of the route that a request's session names. Cookies come before the path, as with containers.
+    /// The position of the route that a request's session names. Cookies come before the path, as with
+    /// containers.
     pub fn owner(&self, head: &ReceivedHead, path_as_sent: &[u8], routes: &[&str]) -> Option<usize> {
         let parameter = path::parameter(path_as_sent, &self.parameter);
         let named = cookies(head, &self.cookie).chain(parameter).filter_map(route);

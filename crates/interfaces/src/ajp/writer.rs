@@ -1,8 +1,8 @@
 //! Writes the packet that a request begins with, without input and output.
 //!
-//! Strings are a length of two bytes, the bytes and a zero. No text from outside may hold what could be taken for the end
-//! of another: zero bytes and line ends are refused, and what does not fit into one packet is refused as a whole, because
-//! a request that was cut short is another request.
+//! Strings are a length of two bytes, the bytes and a zero. No text from outside may hold what could be taken
+//! for the end of another: zero bytes and line ends are refused, and what does not fit into one packet is
+//! refused as a whole, because a request that was cut short is another request.
 
 use super::code::{self, NO_STRING, PACKET_HEADER_BYTES, attribute};
 
@@ -59,7 +59,8 @@ impl RequestWriter {
         let mut writer = RequestWriter { bytes, count_at: 0, fields: 0, problem: None, stored_method };
         writer.text(line.protocol.as_bytes());
         writer.text(line.uri);
-        // The client's name is its address where nobody looked for it, which would cost a query of the DNS each.
+        // The client's name is its address where nobody looked for it, which would cost a query of the DNS
+        // each.
         for text in [line.client, line.client] {
             match text {
                 Some(text) => writer.text(text.as_bytes()),

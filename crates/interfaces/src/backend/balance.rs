@@ -17,7 +17,8 @@ pub struct Share {
     weight: u32,
     /// Requests under way.
     outstanding: Cell<u32>,
-    /// Raised by the weight each time, lowered by the sum of the weights when chosen: nobody is chosen in bursts.
+    /// Raised by the weight each time, lowered by the sum of the weights when chosen: nobody is chosen in
+    /// bursts.
     credit: Cell<i64>,
 }
 

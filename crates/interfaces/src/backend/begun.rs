@@ -1,10 +1,11 @@
-//! A plain GET that is sent to a program from where it lies in its connection's buffer, over a kept connection that takes
-//! all of it at once.
+//! A plain GET that is sent to a program from where it lies in its connection's buffer, over a kept
+//! connection that takes all of it at once.
 //!
-//! Mostly the whole answer is there when the program is next heard of. It is then made from where it was received, and
-//! neither request nor answer is ever in more places than the sockets and the answer itself; that is half of what a call
-//! through a program costs otherwise. Whatever comes differently (a long answer, one in pieces, a message, an error, a
-//! connection that has ended) goes on as the [`Caller`](super::caller::Caller)'s, as if that had sent the request.
+//! Mostly the whole answer is there when the program is next heard of. It is then made from where it was
+//! received, and neither request nor answer is ever in more places than the sockets and the answer itself;
+//! that is half of what a call through a program costs otherwise. Whatever comes differently (a long answer,
+//! one in pieces, a message, an error, a connection that has ended) goes on as the
+//! [`Caller`](super::caller::Caller)'s, as if that had sent the request.
 
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -27,8 +28,8 @@ use crate::request::{PlainGet, Request};
 /// Answers up to this, with what the protocol adds, are looked for in one piece.
 const RECEIVE_BYTES: usize = 64 * 1024;
 
-/// A core's memory for requests that are being sent and answers that are being received: between two polls there is
-/// nothing in it.
+/// A core's memory for requests that are being sent and answers that are being received: between two polls
+/// there is nothing in it.
 #[derive(Default)]
 pub struct Scratch {
     request: Vec<u8>,
@@ -45,8 +46,8 @@ pub struct BegunCall<P> {
 }
 
 impl<P: ProgramProtocol> BegunCall<P> {
-    /// Chooses a backend, and sends it the request over a kept connection if there is one. `None`: it is for no script,
-    /// or no program can have it.
+    /// Chooses a backend, and sends it the request over a kept connection if there is one. `None`: it is for
+    /// no script, or no program can have it.
     pub fn begin(gateway: Rc<Gateway<P>>, get: &PlainGet<'_>) -> Option<BegunCall<P>> {
         let settings = gateway.settings.clone();
         if settings.pool.as_ref().is_some_and(|pool| pool.problem().is_some()) {
@@ -74,7 +75,8 @@ impl<P: ProgramProtocol> BegunCall<P> {
         (self.busy, self.connection.map(|connection| Box::new(exchange(connection))))
     }
 
-    /// Gives the answer, where all of it is among what was received, and nothing in it is for the server; says whether.
+    /// Gives the answer, where all of it is among what was received, and nothing in it is for the server;
+    /// says whether.
     fn give_whole(&self, received: &[u8], give: &mut dyn FnMut(Answer, &[u8])) -> bool {
         let Some(WholeAnswer { first, more }) = P::whole_answer(received) else { return false };
         let settings = &self.gateway.settings;

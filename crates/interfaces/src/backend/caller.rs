@@ -1,9 +1,10 @@
-//! Calls a program that listens, of whatever protocol: one backend after the other, a kept connection or a new one, and
-//! makes the server's answer of what comes back.
+//! Calls a program that listens, of whatever protocol: one backend after the other, a kept connection or a
+//! new one, and makes the server's answer of what comes back.
 //!
-//! What a program does wrong becomes 502, what it does too slowly 504, and 503 where there is no room for a request; the
-//! error log says why. A request is tried again only where that cannot do anything twice: where nothing of it was taken,
-//! or its method is idempotent (RFC 9110 section 9.2.2), and its body can be sent again.
+//! What a program does wrong becomes 502, what it does too slowly 504, and 503 where there is no room for a
+//! request; the error log says why. A request is tried again only where that cannot do anything twice: where
+//! nothing of it was taken, or its method is idempotent (RFC 9110 section 9.2.2), and its body can be sent
+//! again.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -32,8 +33,8 @@ use crate::request::{ReceivedHead, Request};
 /// What comes at once up to this is one answer; of a longer one this much waits for the client.
 const GATHERED_BYTES: usize = 64 * 1024;
 
-/// A request on a new connection hears of its answer within this, or kept connections may be in its way. The next time is
-/// twice as long.
+/// A request on a new connection hears of its answer within this, or kept connections may be in its way. The
+/// next time is twice as long.
 const UNHEARD_PAUSE: Duration = Duration::from_millis(20);
 
 /// What holds for every call.
@@ -112,8 +113,8 @@ impl<P: Protocol> Caller<P> {
         self.call_after(call, None, upload).await
     }
 
-    /// Goes on with a request that has no body, for which a backend was chosen, and which was perhaps sent to it over a
-    /// kept connection; and tries the others where that comes to nothing.
+    /// Goes on with a request that has no body, for which a backend was chosen, and which was perhaps sent to
+    /// it over a kept connection; and tries the others where that comes to nothing.
     pub async fn go_on(&self, call: Call<P>, busy: Busy, sent: Option<Box<Exchange<P>>>) -> Handled {
         self.call_after(call, Some((busy, sent)), Upload::none()).await
     }
@@ -320,8 +321,8 @@ impl<P: Protocol> Caller<P> {
         }
     }
 
-    /// The first output on a new connection. Where it takes long, kept connections are closed one by one when they are
-    /// idle: they may hold all the program's processes.
+    /// The first output on a new connection. Where it takes long, kept connections are closed one by one when
+    /// they are idle: they may hold all the program's processes.
     async fn first_output(&self, index: usize, exchange: &mut Exchange<P>) -> Result<Output, Failure> {
         let connections = self.group.connections(index);
         if !connections.keeps() {

@@ -1,11 +1,12 @@
 //! The connections of a core to one backend: kept ones, new ones up to a limit, and who waits for one.
 //!
-//! Most programs serve one connection at a time in each of their processes, so a kept connection holds a process. Where
-//! connections are limited the limit is therefore one for all cores, and a core that waits makes the others give up
-//! idle ones. Where more are open than there are processes, a new connection waits in the program's queue although the
-//! program has taken it, as far as can be seen: a request on a new connection that hears nothing for a moment therefore
-//! has a kept one closed as well, see [`Connections::demand`]. Nothing is shared on the usual way: a kept connection is
-//! taken and given back on its core alone.
+//! Most programs serve one connection at a time in each of their processes, so a kept connection holds a
+//! process. Where connections are limited the limit is therefore one for all cores, and a core that waits
+//! makes the others give up idle ones. Where more are open than there are processes, a new connection waits
+//! in the program's queue although the program has taken it, as far as can be seen: a request on a new
+//! connection that hears nothing for a moment therefore has a kept one closed as well, see
+//! [`Connections::demand`]. Nothing is shared on the usual way: a kept connection is taken and given back on
+//! its core alone.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -24,7 +25,8 @@ use tokio::time::Sleep;
 use super::address::Address;
 use crate::stream::{SURPLUS_STAYS, Stream};
 
-/// While others wait, so many connections in a row go from one request of this core to the next before one is given up.
+/// While others wait, so many connections in a row go from one request of this core to the next before one is
+/// given up.
 const TURNS: u32 = 16;
 
 /// How often idle connections are looked at.
@@ -187,7 +189,8 @@ impl Connections {
         }
     }
 
-    /// A new connection; waits for its turn where all are in use. The flag says whether it is a kept one after all.
+    /// A new connection; waits for its turn where all are in use. The flag says whether it is a kept one
+    /// after all.
     pub async fn open(&self) -> Result<(Connection, bool), NoConnection> {
         let permit = match &self.shared.permits {
             None => None,
@@ -226,8 +229,9 @@ impl Connections {
         self.rules.keep
     }
 
-    /// A request on a new connection has waited for its answer. The program may be slow, or all its processes are held by
-    /// kept connections: the next of these that is idle is closed, unless the answer begins before.
+    /// A request on a new connection has waited for its answer. The program may be slow, or all its processes
+    /// are held by kept connections: the next of these that is idle is closed, unless the answer begins
+    /// before.
     pub fn demand(&self) -> Demand {
         let ticket = self.shared.demanded.fetch_add(1, Relaxed) + 1;
         self.shared.wake_holders();

@@ -1,8 +1,9 @@
-//! One request on one connection: sends the body and receives the answer at the same time, each at its own pace.
+//! One request on one connection: sends the body and receives the answer at the same time, each at its own
+//! pace.
 //!
-//! Whoever drives it takes one [`Output`] after the other. Between two of them nothing is received, so a client that is
-//! slow to take the answer slows the program down. Dropping an exchange closes its connection, which tells the program
-//! that nobody waits any more.
+//! Whoever drives it takes one [`Output`] after the other. Between two of them nothing is received, so a
+//! client that is slow to take the answer slows the program down. Dropping an exchange closes its connection,
+//! which tells the program that nobody waits any more.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -227,8 +228,8 @@ impl<P: Protocol> Exchange<P> {
         self.connection
     }
 
-    /// Sends what there is of the request. A program that takes no more is listened to nevertheless. After an error
-    /// nothing more may be asked of the exchange.
+    /// Sends what there is of the request. A program that takes no more is listened to nevertheless. After an
+    /// error nothing more may be asked of the exchange.
     pub fn poll_upload(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
         while self.refuses_more.is_none() {
             self.fill(context)?;
@@ -310,7 +311,8 @@ impl<P: Protocol> Exchange<P> {
             let due = self.moved + limit;
             let due = total.map_or(due, |total| due.min(total));
             let waits_for_client = self.waits_for_client();
-            // It may be that of an earlier request on this connection: then it goes off too early, and is set again.
+            // It may be that of an earlier request on this connection: then it goes off too early, and is set
+            // again.
             let timer = self.connection.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
             if timer.deadline() > due {
                 timer.as_mut().reset(due);

@@ -4,8 +4,8 @@
 //! path -> script -> variables and body -> a backend, a connection -> exchange -> head -> body, as it comes
 //! ```
 //!
-//! Here is the way up to the call; what follows is the [`Caller`]'s. A plain GET takes a shorter way where it can: see
-//! [`begun`](super::begun).
+//! Here is the way up to the call; what follows is the [`Caller`]'s. A plain GET takes a shorter way where it
+//! can: see [`begun`](super::begun).
 
 use std::cell::RefCell;
 use std::marker::PhantomData;

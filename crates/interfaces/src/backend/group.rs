@@ -167,7 +167,8 @@ impl Group {
         }
     }
 
-    /// Writes that a request came to nothing. `is_of_backend`: the backend could not be reached, or did not answer.
+    /// Writes that a request came to nothing. `is_of_backend`: the backend could not be reached, or did not
+    /// answer.
     pub fn log_failure(&self, index: usize, reason: &str, is_of_backend: bool) {
         let name = self.name_in_log(index);
         if is_of_backend && self.shared.backends[index].outage.failed() {

@@ -1,7 +1,7 @@
 //! Whether a backend is up, as all cores have found together.
 //!
-//! After so many failures within a span of time it is left alone for as long. Then one request is let through to see
-//! whether it is up again; the others go elsewhere until that has come back.
+//! After so many failures within a span of time it is left alone for as long. Then one request is let through
+//! to see whether it is up again; the others go elsewhere until that has come back.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Programs that listen: the way from a request to one of several backends and back, the same for FastCGI, SCGI and AJP.
+//! Programs that listen: the way from a request to one of several backends and back, the same for FastCGI,
+//! SCGI and AJP.
 //!
 //! | module | |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! Asking a program whether it is there, on a connection without a request.
 //!
-//! A program that has hung, or a machine that has gone without a word, still has a connection that looks well. Some
-//! protocols have a question for that, which is answered at once (CPing of AJP).
+//! A program that has hung, or a machine that has gone without a word, still has a connection that looks
+//! well. Some protocols have a question for that, which is answered at once (CPing of AJP).
 
 use std::time::Duration;
 
@@ -32,7 +32,8 @@ pub struct Ping {
 }
 
 impl Ping {
-    /// Asks, and says whether the right answer came in time, and nothing else. `received` is empty before, and after.
+    /// Asks, and says whether the right answer came in time, and nothing else. `received` is empty before,
+    /// and after.
     pub async fn is_answered(&self, stream: &Stream, received: &mut BytesMut) -> bool {
         let asking = async {
             stream.send(self.question, &[]).await.ok()?;

@@ -36,8 +36,9 @@ pub trait Protocol: 'static {
     /// Why the bytes are not of this protocol.
     fn next(decoder: &mut Self::Decoder, received: &mut BytesMut) -> Result<Option<Output>, String>;
 
-    /// A whole answer, where what was received is one, to the byte, from a program that keeps its connection and has
-    /// nothing else to say: the pieces of a CGI response. For who wants to spare itself [`Protocol::next`].
+    /// A whole answer, where what was received is one, to the byte, from a program that keeps its connection
+    /// and has nothing else to say: the pieces of a CGI response. For who wants to spare itself
+    /// [`Protocol::next`].
     fn whole_answer(_received: &[u8]) -> Option<WholeAnswer<'_>> {
         None
     }
@@ -54,7 +55,8 @@ pub trait ProgramProtocol: Protocol<Decoder: Default> {
     /// [`Protocol::whole_answer`] finds answers.
     const ANSWERS_IN_ONE_PIECE: bool = false;
 
-    /// A request up to its body; all of it, where it has none. It is written into `buffer`, for the sake of its memory.
+    /// A request up to its body; all of it, where it has none. It is written into `buffer`, for the sake of
+    /// its memory.
     ///
     /// # Errors
     /// A variable cannot be passed on.

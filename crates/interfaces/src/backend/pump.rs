@@ -33,8 +33,8 @@ pub struct Pump<P: Protocol> {
     pub body: BodySender,
 }
 
-/// The way of a body to its client, which ends where the program has said that it ends: a program may go on with other
-/// work then, and what it sends further is discarded.
+/// The way of a body to its client, which ends where the program has said that it ends: a program may go on
+/// with other work then, and what it sends further is discarded.
 pub struct BodySender {
     /// None: the end is reached.
     sender: Option<Sender>,
@@ -108,7 +108,8 @@ impl<P: Protocol> Pump<P> {
         // The request counts as under way up to here.
         let _busy = self.group.begin(self.index);
         loop {
-            // The client sets the pace: nothing is received while it has enough to take. It may send meanwhile.
+            // The client sets the pace: nothing is received while it has enough to take. It may send
+            // meanwhile.
             let room = poll_fn(|context| match self.exchange.poll_upload(context) {
                 Ok(()) => self.body.poll_ready(context).map_err(|_| None),
                 Err(failure) => Poll::Ready(Err(Some(failure))),

@@ -1,7 +1,8 @@
 //! Which file a request for a script is for: PHP and whatever else runs files by their name.
 //!
-//! A path is split behind the first of its segments that ends like a script **and is a file**. So `/image.jpg/x.php`
-//! does not run an image: a script that is not there is never asked for, whatever the program would make of its path.
+//! A path is split behind the first of its segments that ends like a script **and is a file**. So
+//! `/image.jpg/x.php` does not run an image: a script that is not there is never asked for, whatever the
+//! program would make of its path.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;

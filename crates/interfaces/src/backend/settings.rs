@@ -31,7 +31,8 @@ pub struct Settings {
     pub parameters: Vec<(String, String)>,
     /// Let the program see `Authorization`.
     pub pass_authorization: bool,
-    /// Where files are that the program may name in `X-Sendfile` and `X-Accel-Redirect`; `None`: they mean nothing.
+    /// Where files are that the program may name in `X-Sendfile` and `X-Accel-Redirect`; `None`: they mean
+    /// nothing.
     pub send_files_from: Option<Arc<touchstone_files::root::Root>>,
     /// The processes, where the server has started them.
     pub pool: Option<Arc<Pool>>,

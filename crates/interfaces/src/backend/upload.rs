@@ -1,8 +1,8 @@
 //! A request's body on its way to a program, so that it can be sent again while little of it was sent.
 //!
-//! A small body is read as a whole before a program is asked at all, so that a slow client keeps no program waiting. A
-//! body of unknown length (chunked) is read as a whole too, into a file if it is long, because programs must be told
-//! the length before. A long body of known length is passed on as it comes.
+//! A small body is read as a whole before a program is asked at all, so that a slow client keeps no program
+//! waiting. A body of unknown length (chunked) is read as a whole too, into a file if it is long, because
+//! programs must be told the length before. A long body of known length is passed on as it comes.
 
 use std::fs::File;
 use std::io::{self, Write};

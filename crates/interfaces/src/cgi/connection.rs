@@ -1,7 +1,7 @@
 //! A core's connection to its spawner: programs are started through it, and it knows how they ended.
 //!
-//! [`connection`] gives the one of this core, and makes it where there is none or the last one was lost. A program that
-//! was started is a [`Ticket`]; dropping that ends the program, if it still runs.
+//! [`connection`] gives the one of this core, and makes it where there is none or the last one was lost. A
+//! program that was started is a [`Ticket`]; dropping that ends the program, if it still runs.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! A program's error output, line by line into the server's log.
 //!
-//! Lines carry the program's name and the request's id. The log limits how many it takes a second; what a program prints is
-//! taken from it in any case, so that it never waits for somebody to read.
+//! Lines carry the program's name and the request's id. The log limits how many it takes a second; what a
+//! program prints is taken from it in any case, so that it never waits for somebody to read.
 
 use std::io;
 use std::os::fd::OwnedFd;

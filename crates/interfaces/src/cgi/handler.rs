@@ -4,9 +4,10 @@
 //! path -> program -> body (kept first, if its length is unknown) -> place in the queue -> start -> header -> answer
 //! ```
 //!
-//! A program's output is sent as it comes, and its standard input is fed as the client's body comes; whoever is slower sets
-//! the pace. Where all of the output is there at once, as it is from most programs, the answer leaves in one write. When
-//! the client leaves, what is here is dropped, and with it the ticket that keeps the program alive.
+//! A program's output is sent as it comes, and its standard input is fed as the client's body comes; whoever
+//! is slower sets the pace. Where all of the output is there at once, as it is from most programs, the answer
+//! leaves in one write. When the client leaves, what is here is dropped, and with it the ticket that keeps
+//! the program alive.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -49,7 +50,8 @@ const WHOLE_BYTES: usize = 256 * 1024;
 /// How long it is waited for the rest of a short answer, so that it leaves as a whole.
 const GATHER: Duration = Duration::from_millis(2);
 
-/// How long a program that has closed its output without a header may take to end, so that the log can say how it did.
+/// How long a program that has closed its output without a header may take to end, so that the log can say
+/// how it did.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// CGI programs of one route.

@@ -5,8 +5,8 @@
 //! spawner -> server   NotStarted   Started   Ended
 //! ```
 //!
-//! Numbers are in the machine's own order: both are the same program on the same machine. Still nothing here trusts a
-//! length.
+//! Numbers are in the machine's own order: both are the same program on the same machine. Still nothing here
+//! trusts a length.
 
 use std::ffi::CStr;
 

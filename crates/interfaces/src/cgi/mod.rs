@@ -1,5 +1,5 @@
-//! CGI/1.1 (RFC 3875): a program is started for each request, told about it in its environment, and answers on its
-//! standard output.
+//! CGI/1.1 (RFC 3875): a program is started for each request, told about it in its environment, and answers
+//! on its standard output.
 //!
 //! ```text
 //! server: handler -> resolve, spool, queue -> connection --- socket ---> spawner -> spawn: the program

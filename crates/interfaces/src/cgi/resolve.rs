@@ -1,10 +1,12 @@
 //! From a request's path to a program and what follows it.
 //!
-//! The program is the first part of the path that is a file: of `/cgi-bin/a.cgi/x/y` that is `/cgi-bin/a.cgi`, and `/x/y` is
-//! for it (PATH_INFO). It is looked for with the same care as any file ([`Root`]): nothing outside the directory is found.
-//! Whether it may be executed is for the kernel to say, with the rights of whoever is to execute it.
+//! The program is the first part of the path that is a file: of `/cgi-bin/a.cgi/x/y` that is
+//! `/cgi-bin/a.cgi`, and `/x/y` is for it (PATH_INFO). It is looked for with the same care as any file
+//! ([`Root`]): nothing outside the directory is found. Whether it may be executed is for the kernel to say,
+//! with the rights of whoever is to execute it.
 //!
-//! It is executed by its path a moment later. Who could change what stands there meanwhile can put programs there anyway.
+//! It is executed by its path a moment later. Who could change what stands there meanwhile can put programs
+//! there anyway.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -95,7 +97,8 @@ impl Resolver {
         }
     }
 
-    /// Once a second: a directory that is a link may lead elsewhere now. Where it leads nowhere, the old one stays.
+    /// Once a second: a directory that is a link may lead elsewhere now. Where it leads nowhere, the old one
+    /// stays.
     fn refresh(&self, root: &Root) {
         if let Ok(mut looked) = self.looked.try_lock()
             && looked.elapsed() >= Duration::from_secs(1)

@@ -118,8 +118,8 @@ fn explain(stage: Stage, error: &io::Error) -> (&'static str, &'static str) {
     }
 }
 
-/// A program's output. It is watched only if the program runs for a while: most are done before, and then there is nothing
-/// to wait for.
+/// A program's output. It is watched only if the program runs for a while: most are done before, and then
+/// there is nothing to wait for.
 enum Output {
     Unwatched(OwnedFd),
     Watched(pipe::Receiver),
@@ -201,8 +201,8 @@ impl Running {
         })
     }
 
-    /// Takes some of the program's output, to the end of `buffer`; 0 bytes: it has no more. Meanwhile feeds its input and
-    /// keeps its time.
+    /// Takes some of the program's output, to the end of `buffer`; 0 bytes: it has no more. Meanwhile feeds
+    /// its input and keeps its time.
     pub fn poll_output(
         &mut self,
         context: &mut Context<'_>,
@@ -240,8 +240,8 @@ impl Running {
         tokio::time::timeout(limit, self.ticket.outcome()).await.ok()
     }
 
-    /// After the program's output has ended: waits for its own end and takes the rest of its error output. It may take as
-    /// long as it likes between two bytes, or with `is_patient` forever. Gives what became of it.
+    /// After the program's output has ended: waits for its own end and takes the rest of its error output. It
+    /// may take as long as it likes between two bytes, or with `is_patient` forever. Gives what became of it.
     pub async fn finish(mut self, is_patient: bool) -> Option<Outcome> {
         self.input = None;
         let limit = self.times.idle;

@@ -1,7 +1,7 @@
 //! The server's side of its spawners: starts them, and starts them again when they are gone.
 //!
-//! [`start`] is called once, as early as can be; [`connect`](Service::connect) then gives each core a spawner of its own,
-//! which the first one starts, with the rights that the server had at its beginning.
+//! [`start`] is called once, as early as can be; [`connect`](Service::connect) then gives each core a spawner
+//! of its own, which the first one starts, with the rights that the server had at its beginning.
 
 use std::ffi::{CStr, CString, OsString};
 use std::io::{self, IoSlice};
@@ -56,7 +56,8 @@ impl SpawnerCommand {
     }
 }
 
-/// Starts the first spawner of this process; later calls change nothing. A thread waits for its end, to start another.
+/// Starts the first spawner of this process; later calls change nothing. A thread waits for its end, to start
+/// another.
 ///
 /// # Errors
 /// It cannot be started, for which /proc is needed too.

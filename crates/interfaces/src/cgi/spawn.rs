@@ -1,10 +1,12 @@
 //! Starts a program without copying its parent: the one place with `unsafe` in this crate's CGI.
 //!
-//! The child shares the parent's memory until it executes the program (`CLONE_VM`), and the parent stands still for as
-//! long (`CLONE_VFORK`), so nothing is copied, however large the parent is. Until then the child may do nothing but system
-//! calls: no allocation, no lock, no panic. Everything that it needs is therefore made before.
+//! The child shares the parent's memory until it executes the program (`CLONE_VM`), and the parent stands
+//! still for as long (`CLONE_VFORK`), so nothing is copied, however large the parent is. Until then the child
+//! may do nothing but system calls: no allocation, no lock, no panic. Everything that it needs is therefore
+//! made before.
 //!
-//! The caller must have signals blocked (see [`prepare_signals`]), or a handler of the parent could run in the child.
+//! The caller must have signals blocked (see [`prepare_signals`]), or a handler of the parent could run in
+//! the child.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io;
@@ -144,13 +146,14 @@ impl Launcher {
         };
         let mut pidfd: c_int = -1;
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
-        // A stack grows downwards on every machine that Linux runs Rust on; the processor's interface wants it aligned.
+        // A stack grows downwards on every machine that Linux runs Rust on; the processor's interface wants
+        // it aligned.
         let top = self.stack.as_mut_ptr_range().end.map_addr(|address| address & !0xf);
-        // SAFETY: `top` is the end of a live allocation that nothing else uses while this call lasts, because of
-        // `&mut self`. CLONE_VFORK holds this thread until the child has executed or ended, so `job`, what it points to
-        // and the stack outlive the child's use of them. The child runs `child`, which only makes system calls, and
-        // writes to nothing but its stack, errno of this standing thread, and the two atomics. `pidfd` is written by the
-        // kernel before the call returns.
+        // SAFETY: `top` is the end of a live allocation that nothing else uses while this call lasts, because
+        // of `&mut self`. CLONE_VFORK holds this thread until the child has executed or ended, so `job`, what
+        // it points to and the stack outlive the child's use of them. The child runs `child`, which only
+        // makes system calls, and writes to nothing but its stack, errno of this standing thread, and the two
+        // atomics. `pidfd` is written by the kernel before the call returns.
         let process = unsafe {
             libc::clone(
                 child,
@@ -163,7 +166,8 @@ impl Launcher {
         if process < 0 {
             return Err(NotStarted { stage: Stage::Process, error: io::Error::last_os_error() });
         }
-        // SAFETY: the kernel has just made this descriptor for us, as CLONE_PIDFD asks, and nobody else knows of it.
+        // SAFETY: the kernel has just made this descriptor for us, as CLONE_PIDFD asks, and nobody else knows
+        // of it.
         let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
         let failed = u8::try_from(job.stage.load(Ordering::Relaxed)).ok().and_then(Stage::from_number);
         match failed {
@@ -202,9 +206,9 @@ extern "C" fn child(job: *mut c_void) -> c_int {
 fn become_program(job: &Job<'_>) -> Result<(), Stage> {
     let plan = job.plan;
     let done = |result: c_int, stage: Stage| if result < 0 { Err(stage) } else { Ok(()) };
-    // SAFETY: only system calls, all with numbers or with pointers to memory of `job`, which lives and does not change
-    // until execve has replaced this image. The raw calls are used for the user and groups because the library's own
-    // would also tell the parent's other threads, of which the child has none.
+    // SAFETY: only system calls, all with numbers or with pointers to memory of `job`, which lives and does
+    // not change until execve has replaced this image. The raw calls are used for the user and groups because
+    // the library's own would also tell the parent's other threads, of which the child has none.
     unsafe {
         done(libc::setsid(), Stage::Session)?;
         for (place, descriptor) in plan.standard.iter().enumerate() {
@@ -244,8 +248,8 @@ fn become_program(job: &Job<'_>) -> Result<(), Stage> {
     Err(Stage::Execute)
 }
 
-/// Before Linux 5.9 there is no close_range; the spawner's own descriptors are all closed by execve anyway, so there is
-/// nothing left to do but to find out that this is the reason.
+/// Before Linux 5.9 there is no close_range; the spawner's own descriptors are all closed by execve anyway,
+/// so there is nothing left to do but to find out that this is the reason.
 fn mark_close_on_exec() -> Result<(), ()> {
     // SAFETY: reads this thread's errno.
     match unsafe { *libc::__errno_location() } {
@@ -254,15 +258,16 @@ fn mark_close_on_exec() -> Result<(), ()> {
     }
 }
 
-/// Gives every signal its default action and blocks all of them for this thread: what it starts later begins with the
-/// same actions and blocks none.
+/// Gives every signal its default action and blocks all of them for this thread: what it starts later begins
+/// with the same actions and blocks none.
 pub fn prepare_signals() {
-    // The kernel's structure, of which all fields are zero for the default action (SIG_DFL); it is shorter than this
-    // everywhere. The library would keep its hands off the signals that it uses itself, which may have been inherited as
-    // ignored like any other.
+    // The kernel's structure, of which all fields are zero for the default action (SIG_DFL); it is shorter
+    // than this everywhere. The library would keep its hands off the signals that it uses itself, which may
+    // have been inherited as ignored like any other.
     let default_action = [0u64; 8];
-    // SAFETY: the kernel only reads the structure; a handler is in use by nobody once its action is gone, and where an
-    // action cannot be set the call fails without effect. The set is filled by the library before it is read.
+    // SAFETY: the kernel only reads the structure; a handler is in use by nobody once its action is gone, and
+    // where an action cannot be set the call fails without effect. The set is filled by the library before it
+    // is read.
     unsafe {
         for signal in 1..=64 {
             let none = std::ptr::null_mut::<c_void>();
@@ -274,8 +279,8 @@ pub fn prepare_signals() {
     }
 }
 
-/// Lets this thread run when others have nothing to do or have had their turn, instead of at once when there is something
-/// for it (SCHED_BATCH). What it starts is scheduled as usual.
+/// Lets this thread run when others have nothing to do or have had their turn, instead of at once when there
+/// is something for it (SCHED_BATCH). What it starts is scheduled as usual.
 pub fn be_patient() {
     let parameter = libc::sched_param { sched_priority: 0 };
     // SAFETY: the kernel only reads the parameter. Where it refuses, all goes on as before.
@@ -289,7 +294,8 @@ pub fn be_patient() {
 /// # Errors
 /// No descriptor is free.
 pub fn child_signals() -> io::Result<OwnedFd> {
-    // SAFETY: the set is filled by the library before it is read; the descriptor is new, and nobody else knows of it.
+    // SAFETY: the set is filled by the library before it is read; the descriptor is new, and nobody else
+    // knows of it.
     unsafe {
         let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
         libc::sigemptyset(set.as_mut_ptr());

@@ -2,24 +2,24 @@
 //!
 //! The server executes itself once more for it, before it has threads, keys or a cache. Its reasons to be:
 //!
-//! * A program is started for the same cost however large the server is. Sharing memory until the program is executed
-//!   (as `spawn` does) already does without copying page tables, but the table of descriptors is copied, and of a server
-//!   with 10,000 connections that takes half as long again as everything else: 1,290 us a program instead of 830. From
-//!   the spawner it is 850 in all cases, messages included.
+//! * A program is started for the same cost however large the server is. Sharing memory until the program is
+//!   executed (as `spawn` does) already does without copying page tables, but the table of descriptors is
+//!   copied, and of a server with 10,000 connections that takes half as long again as everything else: 1,290
+//!   us a program instead of 830. From the spawner it is 850 in all cases, messages included.
 //! * An event loop of the server never stands still while a program is being executed (about 0.3 ms).
 //! * A program descends from a process that has never held keys, other clients' data or their descriptors.
 //! * It keeps the rights of the server's start, so programs can have users of their own.
 //!
-//! There is one that starts the others, and one for each core, since it stands still while a program is executed. The first
-//! is also the parent of all whose own parent has ended, so that none of them stays a zombie where the server is process 1,
-//! as in a container, and it kills what another spawner leaves should that be killed. Each is one
-//! thread around one epoll instance: the socket to the server, and a pidfd for each program. When the server is gone, it
-//! kills what it has started and ends.
+//! There is one that starts the others, and one for each core, since it stands still while a program is
+//! executed. The first is also the parent of all whose own parent has ended, so that none of them stays a
+//! zombie where the server is process 1, as in a container, and it kills what another spawner leaves should
+//! that be killed. Each is one thread around one epoll instance: the socket to the server, and a pidfd for
+//! each program. When the server is gone, it kills what it has started and ends.
 //!
-//! Where a core has more to do than it can, each change from one process to another costs more than the work that it is for,
-//! because a program that was just executed has driven everything else out of the caches. So the spawner waits for its turn
-//! (SCHED_BATCH), by which a program mostly runs to its end before the next is started, and its reports go out together: one
-//! wake-up of the server is for many requests.
+//! Where a core has more to do than it can, each change from one process to another costs more than the work
+//! that it is for, because a program that was just executed has driven everything else out of the caches. So
+//! the spawner waits for its turn (SCHED_BATCH), by which a program mostly runs to its end before the next is
+//! started, and its reports go out together: one wake-up of the server is for many requests.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -40,16 +40,16 @@ const ORDERS_A_TURN: usize = 16;
 /// Reports that are gathered at the most while there is other work.
 const MOST_GATHERED: usize = 16;
 
-/// When a program that still runs is reported as started. The server does not look at its output before; most programs are
-/// done by then, and it can take the whole of it at once.
+/// When a program that still runs is reported as started. The server does not look at its output before; most
+/// programs are done by then, and it can take the whole of it at once.
 const REPORT_STARTS_AFTER: Duration = Duration::from_millis(2);
 
 /// What tells these from programs, which are counted from 0.
 const SOCKET: u64 = u64::MAX;
 const CHILD_SIGNALS: u64 = u64::MAX - 1;
 
-/// Works for the server at the other end of standard input, until that is gone. `open_files` is how many files programs
-/// may open; the server raises its own limit.
+/// Works for the server at the other end of standard input, until that is gone. `open_files` is how many
+/// files programs may open; the server raises its own limit.
 ///
 /// # Errors
 /// Standard input is no socket of the server's, or the kernel lacks something (Linux 5.3 is the least).
@@ -66,7 +66,8 @@ pub fn run(open_files: Option<u64>) -> io::Result<()> {
     Spawner::new(socket)?.work()
 }
 
-/// Moves the socket out of the way of what programs get as 0, 1 and 2, and puts something harmless in these places.
+/// Moves the socket out of the way of what programs get as 0, 1 and 2, and puts something harmless in these
+/// places.
 fn take_standard_input() -> io::Result<OwnedFd> {
     let is_ours = rustix::net::sockopt::socket_type(io::stdin())
         .is_ok_and(|kind| kind == rustix::net::SocketType::SEQPACKET);

@@ -1,8 +1,8 @@
-//! Keeps a request's body whose length is not known until it has come: CGI wants to know it (CONTENT_LENGTH) before the
-//! program begins (RFC 3875 section 4.1.2).
+//! Keeps a request's body whose length is not known until it has come: CGI wants to know it (CONTENT_LENGTH)
+//! before the program begins (RFC 3875 section 4.1.2).
 //!
-//! The body goes into a file that has no name and is gone when it is closed, whatever happens to the server. The program
-//! reads the file itself.
+//! The body goes into a file that has no name and is gone when it is closed, whatever happens to the server.
+//! The program reads the file itself.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};

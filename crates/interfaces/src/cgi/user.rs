@@ -1,7 +1,7 @@
 //! Finds a user: by name in /etc/passwd and /etc/group, or by numbers.
 //!
-//! Users from elsewhere (LDAP and the like) are given by their numbers, since asking for them takes the C library's
-//! machinery of loaded modules.
+//! Users from elsewhere (LDAP and the like) are given by their numbers, since asking for them takes the C
+//! library's machinery of loaded modules.
 
 use std::io;
 use std::path::Path;

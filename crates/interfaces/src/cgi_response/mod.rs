@@ -1,14 +1,15 @@
 //! Reads what a program answers: the CGI response of RFC 3875 section 6, without input and output.
 //!
-//! [`ResponseParser::feed`] takes bytes as they come and gives a [`ProgramResponse`] once the header has ended; what
-//! was behind it in the same bytes is the beginning of the body. CGI, FastCGI and SCGI programs answer in this form.
+//! [`ResponseParser::feed`] takes bytes as they come and gives a [`ProgramResponse`] once the header has
+//! ended; what was behind it in the same bytes is the beginning of the body. CGI, FastCGI and SCGI programs
+//! answer in this form.
 //!
 //! Lines end in LF or CRLF. A first line `HTTP/1.1 404 Not Found` is taken for the status too: programs that
-//! answer the client themselves (non-parsed header programs, section 5) begin so, and others by mistake. Such a program
-//! may send interim responses first, and its body in chunks; see [`ResponseParser::take_interim`] and
-//! [`DocumentHead::is_chunked`]. Field names
-//! and values are checked as strictly as a client's, because they go to one: nothing that a program prints can become
-//! a second header field or a second response. Fields that are the server's business are left out.
+//! answer the client themselves (non-parsed header programs, section 5) begin so, and others by mistake. Such
+//! a program may send interim responses first, and its body in chunks; see [`ResponseParser::take_interim`]
+//! and [`DocumentHead::is_chunked`]. Field names and values are checked as strictly as a client's, because
+//! they go to one: nothing that a program prints can become a second header field or a second response.
+//! Fields that are the server's business are left out.
 
 use std::fmt;
 
@@ -41,8 +42,8 @@ impl Default for HeaderLimits {
 pub enum ProgramResponse {
     /// Send this (sections 6.2.1, 6.2.3 and 6.2.4).
     Document(DocumentHead),
-    /// Answer as if this path, perhaps with a query, had been asked for with GET (section 6.2.2). What the program
-    /// prints further is of no use.
+    /// Answer as if this path, perhaps with a query, had been asked for with GET (section 6.2.2). What the
+    /// program prints further is of no use.
     LocalRedirect(Vec<u8>),
 }
 
@@ -57,7 +58,8 @@ pub struct DocumentHead {
     pub fields: Vec<u8>,
     /// The length that the program promises.
     pub content_length: Option<u64>,
-    /// The body is in chunks (RFC 9112 section 7.1): the program has answered with a status line, as a server does.
+    /// The body is in chunks (RFC 9112 section 7.1): the program has answered with a status line, as a server
+    /// does.
     pub is_chunked: bool,
     /// `X-Accel-Redirect`: the path of a file to be sent instead of the body.
     pub accel_redirect: Option<Vec<u8>>,
@@ -176,8 +178,8 @@ impl ResponseParser {
         std::mem::take(&mut self.interim)
     }
 
-    /// Takes what came. Once the header is whole: the response, and how many of *these* bytes belong to the header;
-    /// what follows them is the body.
+    /// Takes what came. Once the header is whole: the response, and how many of *these* bytes belong to the
+    /// header; what follows them is the body.
     ///
     /// # Errors
     /// It can be no response, whatever follows.

@@ -194,7 +194,8 @@ proptest! {
     }
 }
 
-/// What the usual way makes of bytes: the pieces of the answer in one, if that ends with them and nothing else was said.
+/// What the usual way makes of bytes: the pieces of the answer in one, if that ends with them and nothing
+/// else was said.
 fn answer_of_the_decoder(bytes: &[u8]) -> Option<Vec<u8>> {
     let (mut decoder, mut received) = (Decoder::new(), BytesMut::from(bytes));
     let mut answer = Vec::new();

@@ -1,8 +1,8 @@
 //! Reads FastCGI records as they come, without input and output.
 //!
-//! The content of streams is given out as slices of what was received, nothing is copied, and a long record is given out
-//! in pieces before all of it is there. Both sides of the protocol use it: the server reads answers, tests and
-//! programs read requests.
+//! The content of streams is given out as slices of what was received, nothing is copied, and a long record
+//! is given out in pieces before all of it is there. Both sides of the protocol use it: the server reads
+//! answers, tests and programs read requests.
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -63,7 +63,8 @@ pub enum Event {
     Unknown {
         /// The type.
         record_type: u8,
-        /// The request that it belongs to; 0: a management record, which should be answered with `UnknownType`.
+        /// The request that it belongs to; 0: a management record, which should be answered with
+        /// `UnknownType`.
         request_id: u16,
     },
 }

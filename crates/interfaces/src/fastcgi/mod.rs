@@ -1,8 +1,8 @@
 //! FastCGI 1.0: requests to programs that stay (FastCGI Specification, Open Market 1996).
 //!
-//! The codec is without input and output and knows both sides of the protocol; [`FastCgi`] puts the server's side of it
-//! under the [`backend`](crate::backend) machinery. One request at a time goes over a connection: hardly any program
-//! can multiplex, and PHP says that it cannot.
+//! The codec is without input and output and knows both sides of the protocol; [`FastCgi`] puts the server's
+//! side of it under the [`backend`](crate::backend) machinery. One request at a time goes over a connection:
+//! hardly any program can multiplex, and PHP says that it cannot.
 //!
 //! | module | |
 //! |---|---|

@@ -8,7 +8,8 @@ const ONE_BYTE: usize = 127;
 /// The longest length that can be said at all.
 const LONGEST: usize = 0x7fff_ffff;
 
-/// Appends a pair, whose value is these pieces. One that is longer than the protocol can say (2 GiB) is left out.
+/// Appends a pair, whose value is these pieces. One that is longer than the protocol can say (2 GiB) is left
+/// out.
 pub fn append(name: &[u8], value: &[&[u8]], out: &mut Vec<u8>) {
     let value_bytes = value.iter().map(|piece| piece.len()).sum();
     if name.len() > LONGEST || value_bytes > LONGEST {

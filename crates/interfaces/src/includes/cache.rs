@@ -1,8 +1,8 @@
 //! Parsed pages, kept until their file changes, within a budget of bytes.
 //!
-//! A page that was compared with its file in this second is taken without asking the disk again, as the cache of whole
-//! responses does it. Shared by all cores: a page in use is looked up once a request, never parsed twice at a time
-//! for long.
+//! A page that was compared with its file in this second is taken without asking the disk again, as the cache
+//! of whole responses does it. Shared by all cores: a page in use is looked up once a request, never parsed
+//! twice at a time for long.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -143,7 +143,8 @@ impl Store {
         while self.bytes > most_bytes {
             let Some(key) = self.queue.pop_front() else { return };
             let Some(page) = self.pages.get(&key) else { continue };
-            // The newcomer is last in the queue, so this ends at the latest when all others have lost their mark.
+            // The newcomer is last in the queue, so this ends at the latest when all others have lost their
+            // mark.
             if page.used.swap(false, Ordering::Relaxed) {
                 self.queue.push_back(key);
                 continue;

@@ -1,7 +1,7 @@
 //! What `encoding` and `decoding` of `echo` and `set` do to a value, byte for byte as Apache 2.4 does it.
 //!
-//! A value is bytes, not characters: a page may be in any charset. Decoding ends a value at a zero byte, which a C
-//! string could not hold either, so that none reaches the page.
+//! A value is bytes, not characters: a page may be in any charset. Decoding ends a value at a zero byte,
+//! which a C string could not hold either, so that none reaches the page.
 
 use std::borrow::Cow;
 

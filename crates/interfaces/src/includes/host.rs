@@ -62,7 +62,8 @@ pub struct PageSource {
 /// What a target turned out to be.
 #[derive(Debug)]
 pub enum Resolved {
-    /// A page with directives: it is evaluated as part of the one that includes it. And what it depends on that it is.
+    /// A page with directives: it is evaluated as part of the one that includes it. And what it depends on
+    /// that it is.
     Page(PageSource, DependsOn),
     /// Anything else: it is to be fetched.
     Content,
@@ -137,8 +138,8 @@ pub trait Host: 'static {
     /// Looks a file up, for `fsize` and `flastmod`.
     fn facts(&self, target: &Target) -> Result<TargetFacts, String>;
 
-    /// Whether routes and access rules let a request for the target through, for `-A` and `-U`. Whether there is such
-    /// a file is another question.
+    /// Whether routes and access rules let a request for the target through, for `-A` and `-U`. Whether there
+    /// is such a file is another question.
     fn is_accessible(&self, target: &Target) -> bool;
 
     /// Whether this path of the file system is that of a file which requests can get, for `-F`.
@@ -147,7 +148,8 @@ pub trait Host: 'static {
     /// A variable of the request, such as those of CGI (RFC 3875 section 4.1); `None`: undefined.
     fn variable(&self, name: &str) -> Option<Vec<u8>>;
 
-    /// Whether a variable of this name may be defined for some requests: only then does it matter which one this is.
+    /// Whether a variable of this name may be defined for some requests: only then does it matter which one
+    /// this is.
     fn may_define(&self, name: &str) -> bool;
 
     /// All variables of the request, for `printenv`.

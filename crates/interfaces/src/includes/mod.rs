@@ -1,13 +1,13 @@
 //! Server-parsed HTML (SHTML, server-side includes): pages with directives in them, such as
 //! `<!--#include virtual="/menu.html" -->`.
 //!
-//! The language is that of Apache 2.4 with both grammars of conditions, nginx's `block`, `stub`, `set` and `wait`, and
-//! what the iPlanet server took besides.
+//! The language is that of Apache 2.4 with both grammars of conditions, nginx's `block`, `stub`, `set` and
+//! `wait`, and what the iPlanet server took besides.
 //!
 //! - [`parse()`] makes a [`Page`] of a file's bytes, once; [`PageCache`] keeps it until the file changes.
-//! - [`Rendering`] evaluates it for a request, with a [`Host`] as the server around it. The output comes in pieces;
-//!   static text is never copied. [`DependsOn`] tells what else it depends on than files, so that an output which many
-//!   requests would get alike need be made only once a second.
+//! - [`Rendering`] evaluates it for a request, with a [`Host`] as the server around it. The output comes in
+//!   pieces; static text is never copied. [`DependsOn`] tells what else it depends on than files, so that an
+//!   output which many requests would get alike need be made only once a second.
 //!
 //! Nothing here touches a socket or opens a file.
 //!

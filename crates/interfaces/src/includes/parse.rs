@@ -1,8 +1,8 @@
 //! From the bytes of a page to its static text and directives.
 //!
-//! What counts as a directive, a name and a value is what Apache takes for it, byte for byte, but for one thing: white
-//! space may stand between the start tag and the name, as nginx's pages have it. Reading is one pass; what was read
-//! is never read again.
+//! What counts as a directive, a name and a value is what Apache takes for it, byte for byte, but for one
+//! thing: white space may stand between the start tag and the name, as nginx's pages have it. Reading is one
+//! pass; what was read is never read again.
 
 use bytes::Bytes;
 
@@ -178,7 +178,8 @@ impl Reader<'_> {
         Attribute { name, value: Some(value) }
     }
 
-    /// Up to the closing quote, or to the end of the page. A backslash before a quote makes it part of the value.
+    /// Up to the closing quote, or to the end of the page. A backslash before a quote makes it part of the
+    /// value.
     fn quoted(&mut self, quote: u8) -> Vec<u8> {
         let mut value = Vec::new();
         while let Some(byte) = self.peek() {

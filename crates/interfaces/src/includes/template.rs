@@ -104,8 +104,8 @@ impl Template {
         value
     }
 
-    /// The value as a command for a shell. Variables stay names in its text and are passed beside it, so the shell never
-    /// reads a value as a part of the command.
+    /// The value as a command for a shell. Variables stay names in its text and are passed beside it, so the
+    /// shell never reads a value as a part of the command.
     pub fn command(&self, mut variable: impl FnMut(&[u8]) -> Option<Vec<u8>>) -> ShellCommand {
         let mut command = ShellCommand::default();
         let mut has_group = false;

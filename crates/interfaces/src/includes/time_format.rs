@@ -1,5 +1,5 @@
-//! Times as `config timefmt` asks for them: the conversions of C's `strftime` in the C locale, with the flags, widths
-//! and additional letters of the GNU library, because that is what pages were written against.
+//! Times as `config timefmt` asks for them: the conversions of C's `strftime` in the C locale, with the
+//! flags, widths and additional letters of the GNU library, because that is what pages were written against.
 //!
 //! Local time is that of `TZ` or the system, looked up by the `jiff` crate.
 
@@ -54,7 +54,8 @@ pub fn format_time(unix_seconds: i64, format: &[u8], zone: Zone) -> Vec<u8> {
     text
 }
 
-/// The parts of the present that expressions ask for: year, month, day, hour, minute, second, day of the week.
+/// The parts of the present that expressions ask for: year, month, day, hour, minute, second, day of the
+/// week.
 pub(super) fn local_parts(unix_seconds: i64) -> [i32; 7] {
     let civil = Moment::at(unix_seconds, Zone::Local).civil;
     let weekday = i32::from(civil.weekday().to_sunday_zero_offset());

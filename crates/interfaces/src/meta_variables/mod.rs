@@ -1,16 +1,19 @@
 //! Meta-variables: what a program is told about its request (RFC 3875 section 4.1).
 //!
-//! [`MetaVariables::of`] makes them from [`RequestFacts`]; CGI puts them into a program's environment, FastCGI and SCGI
-//! send them. Beside the RFC's own there are those that programs have come to expect: `REQUEST_URI`, `DOCUMENT_ROOT`,
-//! `SCRIPT_FILENAME`, `REQUEST_SCHEME`, `HTTPS` and what TLS knows of the client.
+//! [`MetaVariables::of`] makes them from [`RequestFacts`]; CGI puts them into a program's environment,
+//! FastCGI and SCGI send them. Beside the RFC's own there are those that programs have come to expect:
+//! `REQUEST_URI`, `DOCUMENT_ROOT`, `SCRIPT_FILENAME`, `REQUEST_SCHEME`, `HTTPS` and what TLS knows of the
+//! client.
 //!
 //! A client chooses the names of header fields, so only those become variables that cannot be mistaken:
 //!
 //! * letters, digits and hyphens alone: `X_Forwarded-For` and `X-Forwarded_For` would be the same variable as
 //!   `X-Forwarded-For`, which a proxy in front may have set or removed;
-//! * never `Proxy`: `HTTP_PROXY` tells many libraries where to send the program's own requests (CVE-2016-5385, httpoxy);
+//! * never `Proxy`: `HTTP_PROXY` tells many libraries where to send the program's own requests
+//!   (CVE-2016-5385, httpoxy);
 //! * no credentials (`Authorization`, `Proxy-Authorization`) unless asked, as RFC 3875 section 4.1.18 has it;
-//! * no field of this connection (RFC 9110 section 7.6.1): the body that the program gets has no chunks any more.
+//! * no field of this connection (RFC 9110 section 7.6.1): the body that the program gets has no chunks any
+//!   more.
 
 mod write;
 
@@ -72,8 +75,8 @@ pub struct RequestFacts<'a> {
 }
 
 impl<'a> RequestFacts<'a> {
-    /// What is known of a request before it is known which program is to answer it: all but `script_name`, `path_info`,
-    /// `document_root`, `script_filename` and `pass_authorization`.
+    /// What is known of a request before it is known which program is to answer it: all but `script_name`,
+    /// `path_info`, `document_root`, `script_filename` and `pass_authorization`.
     pub fn of(request: &'a Request) -> RequestFacts<'a> {
         let (host, host_port) = split_port(request.host.as_deref().unwrap_or_default());
         RequestFacts {
@@ -122,8 +125,8 @@ impl<'a> RequestFacts<'a> {
     }
 }
 
-/// The port that the client asked, where it is not that of the address that the server was reached at: the kernel has
-/// chosen that one, or a proxy that the client spoke HTTPS with has another.
+/// The port that the client asked, where it is not that of the address that the server was reached at: the
+/// kernel has chosen that one, or a proxy that the client spoke HTTPS with has another.
 fn port_of_uri(host_port: Option<u16>, server: SocketAddr, is_https: bool, is_tls: bool) -> Option<u16> {
     match is_https == is_tls {
         true => host_port.filter(|_| server.port() == 0),
@@ -186,7 +189,8 @@ impl std::fmt::Display for ZeroByte {
 
 impl std::error::Error for ZeroByte {}
 
-/// Variables that tell of the request, so that programs trust them, and those that change how a program is executed.
+/// Variables that tell of the request, so that programs trust them, and those that change how a program is
+/// executed.
 fn is_of_request_or_system(name: &str) -> bool {
     const NAMES: [&str; 30] = [
         "AUTH_TYPE",
@@ -264,8 +268,8 @@ impl MetaVariables {
         Ok(variables)
     }
 
-    /// A variable that a page has set, by a name that an environment can have. What the request says stays as it is, and
-    /// what it does not say a page cannot say in its place.
+    /// A variable that a page has set, by a name that an environment can have. What the request says stays as
+    /// it is, and what it does not say a page cannot say in its place.
     fn add_of_page(&mut self, name: &[u8], value: &[u8]) {
         let letter = |(at, byte): (usize, &u8)| match byte {
             b'0'..=b'9' if at == 0 => '_',
@@ -278,8 +282,8 @@ impl MetaVariables {
         }
     }
 
-    /// Sets a variable, in place of another of that name. Neither may hold a zero byte, nor the name an equals sign;
-    /// such a variable is left out.
+    /// Sets a variable, in place of another of that name. Neither may hold a zero byte, nor the name an
+    /// equals sign; such a variable is left out.
     pub fn set(&mut self, name: &str, value: &[u8]) {
         let is_good =
             !name.is_empty() && !name.bytes().any(|byte| matches!(byte, 0 | b'=')) && !value.contains(&0);

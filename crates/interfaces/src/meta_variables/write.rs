@@ -1,5 +1,5 @@
-//! Writes down what a program is told about its request, into whatever takes names with values: an environment, or a
-//! FastCGI request.
+//! Writes down what a program is told about its request, into whatever takes names with values: an
+//! environment, or a FastCGI request.
 
 use std::net::IpAddr;
 
@@ -14,8 +14,8 @@ pub trait VariableSink {
     fn add_pieces(&mut self, name: &[u8], pieces: &[&[u8]]);
 }
 
-/// Writes the variables of a request with these header fields, in the order in which they came; those that a page has set
-/// are not among them.
+/// Writes the variables of a request with these header fields, in the order in which they came; those that a
+/// page has set are not among them.
 pub fn write_variables<'f, S: VariableSink>(
     facts: &RequestFacts<'_>,
     fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
@@ -62,7 +62,8 @@ impl<S: VariableSink> Writer<'_, S> {
     fn add_addresses(&mut self, facts: &RequestFacts<'_>) {
         match facts.server_address {
             Some(address) if facts.server_name.is_empty() => self.add_address("SERVER_NAME", address.ip()),
-            // Names of hosts are the same in any case (RFC 9110 section 4.2.3); programs compare them as they are.
+            // Names of hosts are the same in any case (RFC 9110 section 4.2.3); programs compare them as they
+            // are.
             _ if facts.server_name.iter().any(u8::is_ascii_uppercase) => {
                 self.add("SERVER_NAME", &facts.server_name.to_ascii_lowercase());
             }
@@ -76,7 +77,8 @@ impl<S: VariableSink> Writer<'_, S> {
         if let Some(remote) = facts.remote {
             let address = IpText::of(remote.ip());
             self.add("REMOTE_ADDR", address.as_bytes());
-            // Section 4.1.9: where the name is not known, the address; asking for it would cost a look-up each.
+            // Section 4.1.9: where the name is not known, the address; asking for it would cost a look-up
+            // each.
             self.add("REMOTE_HOST", address.as_bytes());
             self.add_number("REMOTE_PORT", u64::from(remote.port()));
         }

@@ -152,8 +152,8 @@ fn pid_of(process: &StdChild) -> io::Result<Pid> {
         .ok_or_else(|| io::Error::other("a process without a number"))
 }
 
-/// What is done in the new process before the program begins: it ends with the server, whatever happens to that; its
-/// limits; the socket that it inherits stays open.
+/// What is done in the new process before the program begins: it ends with the server, whatever happens to
+/// that; its limits; the socket that it inherits stays open.
 fn prepare(command: &mut Command, limits: ProcessLimits, inherited: Option<RawFd>) {
     leave_no_orphan(command, Signal::TERM);
     let work = move || {

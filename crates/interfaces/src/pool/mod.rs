@@ -1,8 +1,9 @@
 //! Processes that the server starts, watches and starts again: php-fpm, or any FastCGI or SCGI program.
 //!
-//! The server makes the listening socket and hands it down, so that no request is lost while processes come and go:
-//! connections wait in the socket's queue. A pool lives as long as somebody holds it; a reload with the same
-//! [`PoolSpec`] goes on with the same processes. One thread a pool does all the work, off the way of requests.
+//! The server makes the listening socket and hands it down, so that no request is lost while processes come
+//! and go: connections wait in the socket's queue. A pool lives as long as somebody holds it; a reload with
+//! the same [`PoolSpec`] goes on with the same processes. One thread a pool does all the work, off the way of
+//! requests.
 //!
 //! | module | |
 //! |---|---|

@@ -1,8 +1,9 @@
-//! The thread of a pool: starts its processes, logs what they print, starts those again that end, and ends them all.
+//! The thread of a pool: starts its processes, logs what they print, starts those again that end, and ends
+//! them all.
 //!
-//! A process that ends is started again at once if it had run for a while; otherwise after a pause that doubles each time.
-//! When none has run for a while any more, the pool says so to requests, which are refused at once instead of waiting
-//! at a socket where nobody accepts.
+//! A process that ends is started again at once if it had run for a while; otherwise after a pause that
+//! doubles each time. When none has run for a while any more, the pool says so to requests, which are refused
+//! at once instead of waiting at a socket where nobody accepts.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -123,8 +124,9 @@ impl Supervisor {
         }
     }
 
-    /// Closes the connections that wait at the socket while no process can be kept running: whoever waits there gets an
-    /// answer now instead of none for long. No process runs at this moment that could take one in between.
+    /// Closes the connections that wait at the socket while no process can be kept running: whoever waits
+    /// there gets an answer now instead of none for long. No process runs at this moment that could take one
+    /// in between.
     fn refuse_waiting(&self) {
         if !self.state.has_problem() || self.slots.iter().any(|slot| slot.child.is_some()) {
             return;
@@ -306,7 +308,8 @@ fn environment(spec: &PoolSpec) -> Vec<(String, String)> {
     environment
 }
 
-/// Removes what servers have left behind that were killed: directories of ours at whose socket nobody listens.
+/// Removes what servers have left behind that were killed: directories of ours at whose socket nobody
+/// listens.
 fn remove_dead_directories() {
     use std::os::unix::fs::MetadataExt;
     let ours = rustix::process::geteuid().as_raw();
@@ -328,7 +331,8 @@ fn remove_dead_directories() {
     }
 }
 
-/// A socket that somebody left behind is in the way; one where somebody listens, or another file, is left alone.
+/// A socket that somebody left behind is in the way; one where somebody listens, or another file, is left
+/// alone.
 fn remove_dead_socket(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::FileTypeExt;
     match std::fs::symlink_metadata(path) {

@@ -1,4 +1,5 @@
-//! A request and its attempts: one origin after the other, until one answers or none is left that may be asked.
+//! A request and its attempts: one origin after the other, until one answers or none is left that may be
+//! asked.
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,8 +1,9 @@
 //! Which of several origins the next request goes to: pure choices among candidates.
 //!
-//! Least requests looks at two origins drawn by weight and takes the one with less to do (the power of two choices): nearly
-//! as even as looking at all, and cores that choose at the same moment do not all choose the same. Hashing gives every
-//! origin a number for each key and takes the largest (rendezvous hashing): when an origin goes, only its keys move.
+//! Least requests looks at two origins drawn by weight and takes the one with less to do (the power of two
+//! choices): nearly as even as looking at all, and cores that choose at the same moment do not all choose the
+//! same. Hashing gives every origin a number for each key and takes the largest (rendezvous hashing): when an
+//! origin goes, only its keys move.
 
 use std::cell::Cell;
 
@@ -62,7 +63,8 @@ pub struct Candidate {
 pub fn least_requests(candidates: &[Candidate], random: &mut impl FnMut() -> u64) -> Option<usize> {
     let first = draw(candidates, None, random)?;
     let Some(second) = draw(candidates, Some(first.index), random) else { return Some(first.index) };
-    // Requests over weight, as products, so that nothing is rounded. Where both are alike, the draw by weight decides.
+    // Requests over weight, as products, so that nothing is rounded. Where both are alike, the draw by weight
+    // decides.
     let load = |one: Candidate, other: Candidate| u64::from(one.under_way) * other.weight;
     Some(if load(second, first) < load(first, second) { second.index } else { first.index })
 }
@@ -89,7 +91,8 @@ fn draw(
 /// Whose turn it is, on one core.
 #[derive(Debug)]
 pub struct Turns {
-    /// Raised by the weight each time, lowered by the sum of the weights when chosen: nobody is chosen in bursts.
+    /// Raised by the weight each time, lowered by the sum of the weights when chosen: nobody is chosen in
+    /// bursts.
     credits: Vec<Cell<i64>>,
 }
 

@@ -1,4 +1,5 @@
-//! Active checks: a request to each origin from time to time, on a connection of its own. One core makes them for all.
+//! Active checks: a request to each origin from time to time, on a connection of its own. One core makes them
+//! for all.
 
 use std::rc::{Rc, Weak};
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! The connections to one origin: kept ones, new ones up to a limit, and who waits for one.
 //!
-//! Each core keeps what it has used in a shelf of its own, and takes from there first; a core whose shelf is empty takes
-//! from another's, which costs two system calls where a new connection costs three and a way through the network. Limits
-//! are those of all cores together.
+//! Each core keeps what it has used in a shelf of its own, and takes from there first; a core whose shelf is
+//! empty takes from another's, which costs two system calls where a new connection costs three and a way
+//! through the network. Limits are those of all cores together.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -204,7 +204,8 @@ impl SharedConnections {
         if is_surplus { shelf.pop_front() } else { None }
     }
 
-    /// Closes connections of a core that are too old, too many, closed by the origin, or lead to where it no longer is.
+    /// Closes connections of a core that are too old, too many, closed by the origin, or lead to where it no
+    /// longer is.
     pub fn look(&self, core: usize, leads_to_origin: impl Fn(SocketAddr) -> bool) {
         let mut shelf = lock(&self.shelves[core % self.shelves.len()]);
         shelf.retain(|idle| {

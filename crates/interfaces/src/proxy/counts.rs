@@ -42,7 +42,8 @@ impl OriginCounts {
         self.times_sum_us.fetch_add(u64::try_from(after.as_micros()).unwrap_or(u64::MAX), Relaxed);
     }
 
-    /// How many answers took no longer than each of [`TIME_BOUNDS_S`], how many there were, and their sum in seconds.
+    /// How many answers took no longer than each of [`TIME_BOUNDS_S`], how many there were, and their sum in
+    /// seconds.
     pub fn times(&self) -> (Vec<u64>, u64, f64) {
         let mut sum = 0;
         let mut cumulative: Vec<u64> = self

@@ -1,4 +1,5 @@
-//! Why an origin has not answered: what the client is told, whether another attempt may be made, and whose fault it is.
+//! Why an origin has not answered: what the client is told, whether another attempt may be made, and whose
+//! fault it is.
 
 use std::fmt;
 use std::io;

@@ -1,7 +1,7 @@
 //! What of a head goes on: the request's to the origin, the response's to the client.
 //!
-//! Fields that belong to one connection end here (RFC 9110 section 7.6.1). What is said of the client is said anew, see
-//! `forwarded`.
+//! Fields that belong to one connection end here (RFC 9110 section 7.6.1). What is said of the client is said
+//! anew, see `forwarded`.
 
 use std::rc::Rc;
 
@@ -282,7 +282,8 @@ pub fn response_fields(head: &ResponseHead) -> Vec<u8> {
     lines
 }
 
-/// When the origin says that its response was made: who passes it on must not say otherwise (RFC 9110 section 6.6.1).
+/// When the origin says that its response was made: who passes it on must not say otherwise (RFC 9110 section
+/// 6.6.1).
 pub fn response_date(value: Option<&[u8]>) -> Option<[u8; 29]> {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let now = now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(0));

@@ -1,7 +1,8 @@
-//! What an origin is told of the client and of this server: `X-Forwarded-*`, `Forwarded` (RFC 7239) and `Via`.
+//! What an origin is told of the client and of this server: `X-Forwarded-*`, `Forwarded` (RFC 7239) and
+//! `Via`.
 //!
-//! An origin trusts these fields, so what a client writes into them itself never reaches it. What a proxy in front of this
-//! server wrote is kept only where that proxy is trusted and the configuration says so.
+//! An origin trusts these fields, so what a client writes into them itself never reaches it. What a proxy in
+//! front of this server wrote is kept only where that proxy is trusted and the configuration says so.
 
 use std::net::IpAddr;
 

@@ -46,7 +46,8 @@ pub fn groups_of_process() -> Vec<Arc<SharedGroup>> {
 }
 
 impl SharedGroup {
-    /// The group with these settings: the one that there is already, or a new one, all of whose origins are thought well.
+    /// The group with these settings: the one that there is already, or a new one, all of whose origins are
+    /// thought well.
     pub fn of_process(settings: ProxySettings) -> Arc<SharedGroup> {
         let mut groups = GROUPS.lock().unwrap_or_else(PoisonError::into_inner);
         groups.retain(|group| group.strong_count() > 0);
@@ -152,8 +153,8 @@ impl Group {
         self.settings().sessions.owner(&request.received, &request.path_as_sent, &routes)
     }
 
-    /// The origin for a request that these could not answer: the owner of its session, if that can be asked. `None`: all
-    /// have been tried.
+    /// The origin for a request that these could not answer: the owner of its session, if that can be asked.
+    /// `None`: all have been tried.
     pub fn choose(&self, tried: &[usize], owner: Option<usize>, key: Option<u64>) -> Option<usize> {
         let settings = self.settings();
         let origins = &self.shared.origins;

@@ -1,7 +1,8 @@
 //! Which requests are calls of gRPC ("gRPC over HTTP2", the protocol's description).
 //!
-//! The body of a call is a stream of messages that may go on for days. What a route takes of a body at most says nothing of
-//! it: nothing of a call is kept here, windows bound what is on its way, and how long a message may be the origin decides.
+//! The body of a call is a stream of messages that may go on for days. What a route takes of a body at most
+//! says nothing of it: nothing of a call is kept here, windows bound what is on its way, and how long a
+//! message may be the origin decides.
 
 use super::settings::Version;
 use crate::request::Request;

@@ -1,9 +1,9 @@
 //! Whether an origin gets requests, as all cores and the active checks have found together.
 //!
-//! An origin is left alone when it has failed so often within a span of time, or when too large a share of its answers are
-//! server errors while others do better. After a time, which doubles each time, one request is let through to see whether
-//! it is well again; the others go elsewhere until that has come back. Active checks have a say of their own. What comes
-//! back may begin with a small share of the requests.
+//! An origin is left alone when it has failed so often within a span of time, or when too large a share of
+//! its answers are server errors while others do better. After a time, which doubles each time, one request
+//! is let through to see whether it is well again; the others go elsewhere until that has come back. Active
+//! checks have a say of their own. What comes back may begin with a small share of the requests.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -159,7 +159,8 @@ impl Health {
         }
         let mut trouble = self.lock();
         if let Some(ejection) = trouble.ejection {
-            // What was asked before it was left alone says nothing new, and an error is no reason to trust it again.
+            // What was asked before it was left alone says nothing new, and an error is no reason to trust it
+            // again.
             if ejection.probed_until_ms.is_none() || is_server_error {
                 return false;
             }
@@ -205,7 +206,8 @@ impl Health {
         enough.then(|| self.server_errors.load(Relaxed).saturating_mul(100) / answers)
     }
 
-    /// It could not be reached, or gave no answer. True when that is reason to leave it alone, see [`Health::eject`].
+    /// It could not be reached, or gave no answer. True when that is reason to leave it alone, see
+    /// [`Health::eject`].
     pub fn failed(&self, now_ms: u64, rules: &HealthRules) -> bool {
         if rules.most_failures == 0 {
             return false;

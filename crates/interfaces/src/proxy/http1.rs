@@ -1,8 +1,9 @@
 //! One request on an HTTP/1.1 connection to an origin: its head and body there, the response back (RFC 9112).
 //!
-//! Both directions run at once. When the response's head is there the answer is given, and a task brings the rest; it ends
-//! with the bodies, with the first error, or when the client leaves. A connection is given back only when nothing about the
-//! exchange was odd: both messages are complete, and nothing came that was not asked for.
+//! Both directions run at once. When the response's head is there the answer is given, and a task brings the
+//! rest; it ends with the bodies, with the first error, or when the client leaves. A connection is given back
+//! only when nothing about the exchange was odd: both messages are complete, and nothing came that was not
+//! asked for.
 
 use std::future::Future;
 use std::io;
@@ -41,8 +42,8 @@ const MOST_INTERIM: usize = 32;
 /// The request's body on its way; done when all of it is written.
 type Upload = Pin<Box<dyn Future<Output = Result<(), Failure>>>>;
 
-/// Sends the request and gives the answer when the response's head is there. The connection is given back when both bodies
-/// have ended and it can be used again.
+/// Sends the request and gives the answer when the response's head is there. The connection is given back
+/// when both bodies have ended and it can be used again.
 pub async fn exchange(
     lease: Lease,
     mut connection: Connection,
@@ -126,8 +127,8 @@ async fn send(stream: &Stream, first: &[u8], second: &[u8], limit: Duration) -> 
     }
 }
 
-/// Sends head and body. The first piece goes with the head if it is there; else the head goes ahead, because an origin may
-/// refuse the body by it, and a client may wait for that before it sends any.
+/// Sends head and body. The first piece goes with the head if it is there; else the head goes ahead, because
+/// an origin may refuse the body by it, and a client may wait for that before it sends any.
 async fn send_request(
     connection: Rc<Connection>,
     head: Vec<u8>,
@@ -250,7 +251,8 @@ impl Response {
         }
     }
 
-    /// Reads once, and brings on the upload meanwhile. The time runs from its end; `late` is for when there is too much of it.
+    /// Reads once, and brings on the upload meanwhile. The time runs from its end; `late` is for when there
+    /// is too much of it.
     async fn read_beside(
         &mut self,
         upload: &mut Option<Upload>,
@@ -266,7 +268,8 @@ impl Response {
                 read = self.read() => return Ok(read),
                 uploaded = uploading.as_mut() => {
                     *upload = None;
-                    // An origin may answer without having read all of a body; then it is the answer that counts.
+                    // An origin may answer without having read all of a body; then it is the answer that
+                    // counts.
                     match uploaded {
                         Ok(()) | Err(Failure::Closed(_)) => {}
                         Err(failure) => return Err(failure),
@@ -323,7 +326,8 @@ impl Response {
                     }
                     Ok(Taken::End(trailers)) => {
                         sender.finish_with_trailers(if takes_trailers { trailers } else { Vec::new() });
-                        // What the origin does not want to read any more need not be sent; the connection ends with it.
+                        // What the origin does not want to read any more need not be sent; the connection
+                        // ends with it.
                         return Brought::Whole { is_upload_done: upload.is_none() };
                     }
                     Ok(Taken::Nothing) => break,

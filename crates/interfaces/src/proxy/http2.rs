@@ -1,8 +1,8 @@
-//! Requests over HTTP/2 to an origin (RFC 9113): a core's connections to it, each shared by many requests, and one request
-//! on them. Trailers pass, so gRPC does.
+//! Requests over HTTP/2 to an origin (RFC 9113): a core's connections to it, each shared by many requests,
+//! and one request on them. Trailers pass, so gRPC does.
 //!
-//! Frames are the h2 crate's work: the engine of the http crate knows the server's side, and what it saves there (thousands
-//! of cached responses in a few writes) is not what an origin's client does.
+//! Frames are the h2 crate's work: the engine of the http crate knows the server's side, and what it saves
+//! there (thousands of cached responses in a few writes) is not what an origin's client does.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -128,8 +128,8 @@ impl Sessions {
         Ok(SessionUse::new(&session))
     }
 
-    /// Lets go of connections that have long been without a request, or lead to where the origin no longer is; the requests
-    /// on them go on.
+    /// Lets go of connections that have long been without a request, or lead to where the origin no longer
+    /// is; the requests on them go on.
     pub fn look(&self, keep_alive_timeout: Duration, leads_to_origin: impl Fn(SocketAddr) -> bool) {
         self.open.borrow_mut().retain(|session| {
             let is_used = session.streams.get() > 0 || session.used.get().elapsed() < keep_alive_timeout;
@@ -378,8 +378,8 @@ impl Download {
         Ok(trailers.map_err(|error| error.to_string())?.map(|map| lines_of(&map)).unwrap_or_default())
     }
 
-    /// Waits a moment for all of it, whose length is known to be small, and gives the trailers; `None`: it takes its time, and
-    /// `whole` is its beginning.
+    /// Waits a moment for all of it, whose length is known to be small, and gives the trailers; `None`: it
+    /// takes its time, and `whole` is its beginning.
     async fn gather(&mut self, whole: &mut Vec<u8>) -> Result<Option<Vec<u8>>, Failure> {
         let broken = |reason: String| Failure::Response(format!("its response broke off: {reason}"));
         let until = Instant::now() + GATHERING_TIME;

@@ -1,5 +1,5 @@
-//! What an attempt holds of its origin as long as it goes on: its place among the requests under way, and the way to give
-//! a connection back and to say what became of it.
+//! What an attempt holds of its origin as long as it goes on: its place among the requests under way, and the
+//! way to give a connection back and to say what became of it.
 
 use std::rc::Rc;
 use std::sync::Arc;

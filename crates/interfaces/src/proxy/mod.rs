@@ -1,14 +1,15 @@
-//! Requests that other servers answer: one origin or several that do the same, over HTTP/1.1 or HTTP/2, with TLS or
-//! without, over TCP or unix sockets.
+//! Requests that other servers answer: one origin or several that do the same, over HTTP/1.1 or HTTP/2, with
+//! TLS or without, over TCP or unix sockets.
 //!
 //! ```text
 //! request -> which origin -> a connection -> exchange -> head -> body, as it comes
 //!                 ^------ again, elsewhere, where that is safe ------'
 //! ```
 //!
-//! Request and response stream, both at once, so that a long upload, a stream of events, gRPC and a WebSocket all pass. A
-//! request is sent again only where that cannot do anything twice: where nothing of it was taken, or its method is
-//! idempotent (RFC 9110 section 9.2.2), its body can be sent again, and nothing of an answer has been passed on.
+//! Request and response stream, both at once, so that a long upload, a stream of events, gRPC and a WebSocket
+//! all pass. A request is sent again only where that cannot do anything twice: where nothing of it was taken,
+//! or its method is idempotent (RFC 9110 section 9.2.2), its body can be sent again, and nothing of an answer
+//! has been passed on.
 //!
 //! | module | |
 //! |---|---|

@@ -104,8 +104,8 @@ impl SharedOrigin {
         (most == 0 || before < most).then_some(busy)
     }
 
-    /// Opens a connection in its place: looks the host up, connects, says for whom it is, agrees on TLS. `only_http1`: no
-    /// other version will do.
+    /// Opens a connection in its place: looks the host up, connects, says for whom it is, agrees on TLS.
+    /// `only_http1`: no other version will do.
     pub async fn open(
         &self,
         settings: &ProxySettings,

@@ -17,7 +17,8 @@ pub enum ProxyHeader {
 /// What every header of version 2 begins with.
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// The header of a connection from `client`, who reached the server at `server`; `None`: a connection of the server's own.
+/// The header of a connection from `client`, who reached the server at `server`; `None`: a connection of the
+/// server's own.
 pub fn header(version: ProxyHeader, client: Option<(SocketAddr, SocketAddr)>) -> Vec<u8> {
     let client = client.map(|(client, server)| same_family(client, server));
     match (version, client) {

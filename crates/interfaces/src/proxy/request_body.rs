@@ -1,5 +1,5 @@
-//! The request's body on its way to an origin, and again to another where the first has failed: as long as little of it
-//! has been sent, that little is kept.
+//! The request's body on its way to an origin, and again to another where the first has failed: as long as
+//! little of it has been sent, that little is kept.
 
 use std::cell::RefCell;
 use std::future::poll_fn;

@@ -1,8 +1,9 @@
 //! The addresses of an origin's host, looked up again from time to time.
 //!
-//! The system is asked, on a thread beside the cores: so hosts files, search domains and whatever else the machine is set
-//! up with hold for origins too. It does not tell how long an answer is good for, so an interval of the configuration
-//! stands in for that. While a name is looked up again, and where that fails, the addresses known before are used.
+//! The system is asked, on a thread beside the cores: so hosts files, search domains and whatever else the
+//! machine is set up with hold for origins too. It does not tell how long an answer is good for, so an
+//! interval of the configuration stands in for that. While a name is looked up again, and where that fails,
+//! the addresses known before are used.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -41,8 +42,8 @@ impl Addresses {
         }
     }
 
-    /// The addresses to try, in this order: each time another one is the first. They are no older than `interval`, or are
-    /// looked up again meanwhile.
+    /// The addresses to try, in this order: each time another one is the first. They are no older than
+    /// `interval`, or are looked up again meanwhile.
     pub async fn get(self: &Arc<Self>, interval: Duration) -> io::Result<Vec<SocketAddr>> {
         if let Some(address) = self.literal {
             return Ok(vec![address]);

@@ -1,7 +1,8 @@
-//! How often requests are sent again: a budget, so that retries never multiply the load on origins that are in trouble.
+//! How often requests are sent again: a budget, so that retries never multiply the load on origins that are
+//! in trouble.
 //!
-//! Each request puts a share of a retry into the budget, and each retry takes one out. A small allowance a second stands
-//! in for the share where there are few requests.
+//! Each request puts a share of a retry into the budget, and each retry takes one out. A small allowance a
+//! second stands in for the share where there are few requests.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 

@@ -1,4 +1,5 @@
-//! After a switch of protocols (RFC 9110 section 7.8): client and origin speak as they like, until either ends.
+//! After a switch of protocols (RFC 9110 section 7.8): client and origin speak as they like, until either
+//! ends.
 
 use std::cell::Cell;
 use std::rc::Rc;

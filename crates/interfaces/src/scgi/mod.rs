@@ -1,4 +1,5 @@
-//! SCGI: requests to programs that stay, one a connection (Simple Common Gateway Interface, Schemenauer 2006).
+//! SCGI: requests to programs that stay, one a connection (Simple Common Gateway Interface, Schemenauer
+//! 2006).
 
 pub mod request;
 

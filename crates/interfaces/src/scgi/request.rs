@@ -2,8 +2,8 @@
 //!
 //! The answer is a CGI response up to the end of the connection; there is nothing to decode.
 
-/// What goes before the body. `CONTENT_LENGTH` must come first and `SCGI` must be there, so both are written here and
-/// left out where they come again.
+/// What goes before the body. `CONTENT_LENGTH` must come first and `SCGI` must be there, so both are written
+/// here and left out where they come again.
 pub fn request_head<'v>(
     content_length: u64,
     variables: impl Iterator<Item = (&'v [u8], &'v [u8])>,

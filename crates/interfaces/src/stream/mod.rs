@@ -1,5 +1,5 @@
-//! A connection to a program or an origin, over a unix socket or TCP, with TLS or without: it can be sent on and received
-//! from at the same time. FastCGI, SCGI and the proxy share it.
+//! A connection to a program or an origin, over a unix socket or TCP, with TLS or without: it can be sent on
+//! and received from at the same time. FastCGI, SCGI and the proxy share it.
 
 mod tls;
 
@@ -20,8 +20,8 @@ pub use tls::TlsStream;
 /// How many pieces one write takes.
 const PIECES_A_WRITE: usize = 16;
 
-/// How long an idle connection stays beyond the most that are kept: as many requests are soon under way again, and to close
-/// and open a connection for each of them costs several times what a kept one does.
+/// How long an idle connection stays beyond the most that are kept: as many requests are soon under way
+/// again, and to close and open a connection for each of them costs several times what a kept one does.
 pub const SURPLUS_STAYS: Duration = Duration::from_secs(1);
 
 /// Received at once, where nobody says otherwise.
@@ -39,8 +39,8 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Receives what is there behind what was received, about so many bytes at the most; 0: the other side has closed the
-    /// connection.
+    /// Receives what is there behind what was received, about so many bytes at the most; 0: the other side
+    /// has closed the connection.
     pub fn poll_receive(
         &self,
         context: &mut Context<'_>,
@@ -72,7 +72,8 @@ impl Stream {
         }
     }
 
-    /// Sends some of these bytes, and says how many; with TLS they may wait in the session, see [`Stream::poll_flush`].
+    /// Sends some of these bytes, and says how many; with TLS they may wait in the session, see
+    /// [`Stream::poll_flush`].
     pub fn poll_send_some(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         loop {
             match self.try_send_slices(&[io::IoSlice::new(bytes)]) {
@@ -121,8 +122,8 @@ impl Stream {
         rustix::net::recv(self, &mut [0u8; 1], flags).is_err_and(|error| error == rustix::io::Errno::AGAIN)
     }
 
-    /// The same as far as the event loop has heard, mostly without a system call: for who can ask again elsewhere where it
-    /// proves wrong.
+    /// The same as far as the event loop has heard, mostly without a system call: for who can ask again
+    /// elsewhere where it proves wrong.
     pub fn seems_quiet(&self) -> bool {
         let peek = || {
             let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
@@ -146,7 +147,8 @@ impl Stream {
         })
     }
 
-    /// Receives what is there behind what was received, and waits until something is; 0 is the other side's end.
+    /// Receives what is there behind what was received, and waits until something is; 0 is the other side's
+    /// end.
     pub async fn receive(&self, received: &mut BytesMut) -> io::Result<usize> {
         poll_fn(|context| self.poll_receive(context, received, RECEIVE_BYTES)).await
     }
@@ -210,8 +212,9 @@ impl Stream {
         let receive = || {
             let bytes = receive()?;
             count = Some(bytes);
-            // A short read has emptied the socket: "would block" makes the event loop wait for the next event, without
-            // the second system call that would say the same. At the other side's end there is no next event.
+            // A short read has emptied the socket: "would block" makes the event loop wait for the next
+            // event, without the second system call that would say the same. At the other side's end there is
+            // no next event.
             if bytes > 0 && bytes < asked { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         };
         let tried = match self {

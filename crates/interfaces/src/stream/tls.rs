@@ -1,7 +1,7 @@
 //! TLS as a client, on a connection to an origin: a session of rustls, and the socket under it.
 //!
-//! The session stands beside the socket instead of around it, so that sending and receiving can go on at the same time, and
-//! an idle connection can move to another core.
+//! The session stands beside the socket instead of around it, so that sending and receiving can go on at the
+//! same time, and an idle connection can move to another core.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -120,7 +120,8 @@ impl TlsStream {
             }
             receive_records(session, &self.under)?;
             if session.wants_write() {
-                // An answer of the session's own, such as to a change of keys; what does not fit goes with what follows.
+                // An answer of the session's own, such as to a change of keys; what does not fit goes with
+                // what follows.
                 match session.write_tls(&mut Socket(&self.under)) {
                     Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
                     _ => {}

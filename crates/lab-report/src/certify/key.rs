@@ -1,4 +1,5 @@
-//! Keys in minisign's form: `minisign -G` makes them as well as [`generate`], and either program reads the other's.
+//! Keys in minisign's form: `minisign -G` makes them as well as [`generate`], and either program reads the
+//! other's.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,8 +12,8 @@ use std::path::{Path, PathBuf};
 /// The largest key file that is read, bytes.
 const BYTES_MAX: u64 = 4096;
 
-/// Makes a pair: the secret key at `path`, readable by its owner alone and without a password, the public one beside it
-/// with `.pub`. Neither file may be there. Gives the public key's path.
+/// Makes a pair: the secret key at `path`, readable by its owner alone and without a password, the public one
+/// beside it with `.pub`. Neither file may be there. Gives the public key's path.
 pub fn generate(path: &Path) -> Result<PathBuf, String> {
     let pair = KeyPair::generate_unencrypted_keypair().map_err(|error| error.to_string())?;
     let mut public_path = path.as_os_str().to_owned();
@@ -53,8 +54,8 @@ pub fn secret(path: &Path, password: Option<&str>) -> Result<SecretKey, String> 
     })
 }
 
-/// A key as `minisign -G -W` writes it: without a password, and with zeros where the checksum of the others stands, which
-/// the library takes for damage.
+/// A key as `minisign -G -W` writes it: without a password, and with zeros where the checksum of the others
+/// stands, which the library takes for damage.
 fn without_checksum(text: &str) -> Option<SecretKey> {
     /// The key derivation that is none, where it stands, and where the checksum stands.
     const NO_DERIVATION: [u8; 2] = [0, 0];

@@ -95,8 +95,8 @@ pub(super) struct Listing {
     empty: Vec<String>,
 }
 
-/// Lists a directory without reading a file. The text says what a result does not have: a link, a special file, a name that is not
-/// text, too many files or too long ones.
+/// Lists a directory without reading a file. The text says what a result does not have: a link, a special
+/// file, a name that is not text, too many files or too long ones.
 pub(super) fn list(directory: &Path) -> Result<Listing, String> {
     let mut listing = Listing { files: Vec::new(), empty: Vec::new() };
     collect(directory, "", 0, &mut listing)?;

@@ -1,7 +1,7 @@
 //! Every figure of a result, computed again from its raw data.
 //!
-//! The comparison is of the JSON that is written, leaf by leaf, so that a figure that this program does not know is told
-//! and not passed over in silence.
+//! The comparison is of the JSON that is written, leaf by leaf, so that a figure that this program does not
+//! know is told and not passed over in silence.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -99,8 +99,8 @@ impl Comparison {
         }
     }
 
-    /// What follows from the mixes, which were compared before: the SPICE measures, and of a run that came to its end the runs
-    /// taken together, peaks, comparisons and speedups.
+    /// What follows from the mixes, which were compared before: the SPICE measures, and of a run that came to
+    /// its end the runs taken together, peaks, comparisons and speedups.
     fn derived(&mut self, result: &ResultFile) {
         let mut again = result.clone();
         derived::make(&mut again);
@@ -267,8 +267,8 @@ fn errors(raw: &RawMix, stated: &Value) -> Value {
         .collect()
 }
 
-/// The use of the system under test. Where the result says that its processors and not its processes were counted (the
-/// kernel adds the time of some programs to no process), the same is done here.
+/// The use of the system under test. Where the result says that its processors and not its processes were
+/// counted (the kernel adds the time of some programs to no process), the same is done here.
 fn server(raw: &RawMix, machine: Option<&MachineUse>, stated: &Value) -> Value {
     let Some(of_processes) = raw.recording.process_use(raw.requests, raw.cpus.len()) else {
         return Value::Null;

@@ -1,5 +1,5 @@
-//! The run rules: what a result must fulfil to be certified, and what makes it invalid. `docs/run-rules.md` explains
-//! them; each stands here once, with the reason that a reader is given.
+//! The run rules: what a result must fulfil to be certified, and what makes it invalid. `docs/run-rules.md`
+//! explains them; each stands here once, with the reason that a reader is given.
 
 use super::recompute::Recomputed;
 use crate::report::AuditOutcome;
@@ -126,7 +126,8 @@ fn runs_of_mixes(result: &ResultFile) -> usize {
     result.systems.iter().map(|system| system.mixes.len()).sum()
 }
 
-/// A run of a mix by its names: the system, what ran the request where the suite compares interfaces, the mix.
+/// A run of a mix by its names: the system, what ran the request where the suite compares interfaces, the
+/// mix.
 fn named((system, mix): (&str, &MixResult)) -> String {
     match mix.interface.as_str() {
         "" => format!("{system}, {}", mix.name),
@@ -134,7 +135,8 @@ fn named((system, mix): (&str, &MixResult)) -> String {
     }
 }
 
-/// Of what a rule complains of: all by name where they are few, otherwise the first ones. Runs of one mix are named once.
+/// Of what a rule complains of: all by name where they are few, otherwise the first ones. Runs of one mix are
+/// named once.
 fn examples(complaints: &[String]) -> String {
     const SHOWN: usize = 3;
     let mut different: Vec<&str> = Vec::new();

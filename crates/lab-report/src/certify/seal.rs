@@ -1,8 +1,9 @@
 //! Sealing a result directory, and checking the seal.
 //!
-//! The chain: the signature is of the statement's bytes, the statement names the manifest's hash, the manifest the hash of
-//! every other file. Of the signature's own file the one part that minisign does not protect, its untrusted comment, must
-//! be the one that is written here, so that no byte of a sealed directory can be changed unseen.
+//! The chain: the signature is of the statement's bytes, the statement names the manifest's hash, the
+//! manifest the hash of every other file. Of the signature's own file the one part that minisign does not
+//! protect, its untrusted comment, must be the one that is written here, so that no byte of a sealed
+//! directory can be changed unseen.
 
 use super::manifest::{FILE_NAME as MANIFEST_FILE, Manifest};
 use super::rules::{Class, Rule};
@@ -45,8 +46,8 @@ pub struct Signature {
     pub stated: Class,
     /// The key's number.
     pub key: String,
-    /// Whether the reader knew the key; else it is the one that lies in the directory itself, which proves that nothing
-    /// was changed since, and not by whom it was signed.
+    /// Whether the reader knew the key; else it is the one that lies in the directory itself, which proves
+    /// that nothing was changed since, and not by whom it was signed.
     pub key_is_known: bool,
 }
 
@@ -134,7 +135,8 @@ fn check(directory: &Path, known: Option<&PublicKey>) -> Result<Signature, Vec<S
 
 fn check_signature(statement: &str, signature: &str, public: &PublicKey) -> Result<(), String> {
     let parsed = SignatureBox::from_string(signature).map_err(|error| error.to_string())?;
-    // Whatever the reader of signatures passes over (blanks, other line ends, a comment) would be a byte unprotected.
+    // Whatever the reader of signatures passes over (blanks, other line ends, a comment) would be a byte
+    // unprotected.
     if parsed.to_string() != signature || parsed.untrusted_comment().ok().as_deref() != Some(COMMENT) {
         return Err("it was changed since it was written".to_owned());
     }

@@ -1,5 +1,5 @@
-//! Where a result stands by the run rules, in words: its class, what that allows, and what decided it. The report's first screen and
-//! the end of a run say the same.
+//! Where a result stands by the run rules, in words: its class, what that allows, and what decided it. The
+//! report's first screen and the end of a run say the same.
 
 use super::recompute;
 use super::rules::{Class, Evidence, Rule, class, deciding, rules};

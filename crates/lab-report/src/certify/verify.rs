@@ -1,4 +1,5 @@
-//! Verifying a result directory: the seal, the figures from the raw data, the derived files, the audit, the run rules.
+//! Verifying a result directory: the seal, the figures from the raw data, the derived files, the audit, the
+//! run rules.
 
 use super::manifest::{self, FILE_BYTES_MAX, Listing};
 use super::recompute::{self, Recomputed};
@@ -322,8 +323,8 @@ impl Verification {
     }
 }
 
-/// Text of a result, which another person wrote, for a terminal: what would move the cursor, change colours or turn the direction
-/// of writing is shown by its number.
+/// Text of a result, which another person wrote, for a terminal: what would move the cursor, change colours
+/// or turn the direction of writing is shown by its number.
 pub fn shown(text: &str) -> String {
     let is_unseen = |c: char| {
         c.is_control()

@@ -1,8 +1,9 @@
-//! A result as JUnit's XML, so that continuous integration shows it: the run rules as one suite of tests, and each
-//! system's mixes as another.
+//! A result as JUnit's XML, so that continuous integration shows it: the run rules as one suite of tests, and
+//! each system's mixes as another.
 //!
-//! A rule that makes the result invalid is a failure; one that makes it indicative is skipped, as nothing is wrong with
-//! it. A mix fails when it was cut short, gave no answer, or failed more than one request of a thousand.
+//! A rule that makes the result invalid is a failure; one that makes it indicative is skipped, as nothing is
+//! wrong with it. A mix fails when it was cut short, gave no answer, or failed more than one request of a
+//! thousand.
 
 use crate::certify::rules::{self, ERRORS_MAX, Evidence};
 use crate::certify::{Outcome, Rule};
@@ -99,7 +100,8 @@ fn write_suite(text: &mut String, name: &str, timestamp: &str, tests: &[(String,
     text.push_str("  </testsuite>\n");
 }
 
-/// Text for an attribute: what XML gives a meaning to is written as a reference, what it does not allow is replaced.
+/// Text for an attribute: what XML gives a meaning to is written as a reference, what it does not allow is
+/// replaced.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

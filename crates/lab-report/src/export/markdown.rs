@@ -1,5 +1,5 @@
-//! A comparison as a page in Markdown, to be put beside a text: the peaks side by side, how each system was started, the machine,
-//! and how to repeat it.
+//! A comparison as a page in Markdown, to be put beside a text: the peaks side by side, how each system was
+//! started, the machine, and how to repeat it.
 
 use std::fmt::Write as _;
 use touchstone_lab::derived;

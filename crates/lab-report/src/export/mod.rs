@@ -1,6 +1,8 @@
-//! A result in other forms: WebBench's workbook, WebStone's text, CSV, Markdown, and JUnit for continuous integration.
+//! A result in other forms: WebBench's workbook, WebStone's text, CSV, Markdown, and JUnit for continuous
+//! integration.
 //!
-//! Each is made from the result alone, like the report, so it can be made at any time (`touchstone report --format`).
+//! Each is made from the result alone, like the report, so it can be made at any time (`touchstone report
+//! --format`).
 
 mod csv;
 mod junit;

@@ -1,7 +1,7 @@
 //! The run report of WebStone 2.0: its lines, its formulas, its units.
 //!
-//! With T the test time, C the connections, E the errors, B the bytes with their heads and R the sum of the response
-//! times (WebStone 2.0.1, `webmaster.c` and `bench.c`):
+//! With T the test time, C the connections, E the errors, B the bytes with their heads and R the sum of the
+//! response times (WebStone 2.0.1, `webmaster.c` and `bench.c`):
 //!
 //! | line | formula |
 //! |---|---|
@@ -13,8 +13,9 @@
 //! | Error Level | 100 E / C |
 //! | Average client thruput | 8 (B / R) / 2^20 |
 //!
-//! WebStone makes a connection for each file; where connections were kept, C is the number of answers, and the report
-//! says so. Before the results of a mix stand the blocks of its pages, as with `-v`: a class of the suite is a page.
+//! WebStone makes a connection for each file; where connections were kept, C is the number of answers, and
+//! the report says so. Before the results of a mix stand the blocks of its pages, as with `-v`: a class of
+//! the suite is a page.
 
 use std::fmt::Write as _;
 use touchstone_lab::result::{
@@ -267,8 +268,8 @@ mod tests {
 
     #[test]
     fn the_tables_of_1996_follow_from_the_formulas() {
-        // Each row of the report is a WebStone run of 15 minutes: from its rate, its latency and the mean size that its
-        // throughput implies, rate, load factor and throughput come out again.
+        // Each row of the report is a WebStone run of 15 minutes: from its rate, its latency and the mean
+        // size that its throughput implies, rate, load factor and throughput come out again.
         for table in reference::report("fasttrack-1996")
             .unwrap()
             .tables
@@ -316,7 +317,8 @@ mod tests {
 
     #[test]
     fn published_throughputs_are_in_units_of_two_to_the_twentieth() {
-        // Mindcraft, November 1996, filelist.standard (mean body 19,773 bytes): 904 connections/s at 132.88 Mbit/s.
+        // Mindcraft, November 1996, filelist.standard (mean body 19,773 bytes): 904 connections/s at 132.88
+        // Mbit/s.
         let run = WebStone { test_time_s: 1.0, connections: 904, bytes: 132.88 * 1_048_576.0 / 8.0, ..RUN };
         let each = run.bytes / 904.0;
         assert!((19_200.0..19_900.0).contains(&each), "{each}");

@@ -1,7 +1,7 @@
 //! WebBench's workbook: a Summary Report with its charts, a Client Data Report, and what was run.
 //!
-//! The sheets have WebBench's names and words. Figures are numbers and not text, so that a reader can compute with them;
-//! what was not measured is an empty cell.
+//! The sheets have WebBench's names and words. Figures are numbers and not text, so that a reader can compute
+//! with them; what was not measured is an empty cell.
 
 use rust_xlsxwriter::{
     Chart, ChartMarker, ChartMarkerType, ChartType, DocProperties, ExcelDateTime, Format, FormatAlign,
@@ -305,7 +305,8 @@ fn on_paper(sheet: &mut Worksheet) {
     sheet.set_landscape().set_paper_size(A4).set_print_fit_to_pages(1, 0);
 }
 
-/// Into how many lines a text is broken in its column. Its rows have their heights stated: not every program finds them out.
+/// Into how many lines a text is broken in its column. Its rows have their heights stated: not every program
+/// finds them out.
 fn lines(text: &str) -> f64 {
     // A line holds a little less than its width says, as it is broken between words.
     (text.chars().count() as f64 / (TEXT_WIDTH * 0.9)).ceil().max(1.0)

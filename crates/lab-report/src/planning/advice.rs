@@ -1,7 +1,8 @@
-//! What to change first, and what it would give: the bottleneck's own remedy, a faster machine, and the accelerator.
+//! What to change first, and what it would give: the bottleneck's own remedy, a faster machine, and the
+//! accelerator.
 //!
-//! Every gain is a bound or a model's figure and says which. What cannot be computed from the result is told as a thing
-//! to try, without a number.
+//! Every gain is a bound or a model's figure and says which. What cannot be computed from the result is told
+//! as a thing to try, without a number.
 
 use super::Assumptions;
 use super::mva::{self, Outcome};

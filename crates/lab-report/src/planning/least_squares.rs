@@ -1,12 +1,13 @@
-//! Nonlinear least squares for three parameters that are not negative: Levenberg's and Marquardt's method, written out
-//! here because it is short, and because a planner's sums must be easy to check.
+//! Nonlinear least squares for three parameters that are not negative: Levenberg's and Marquardt's method,
+//! written out here because it is short, and because a planner's sums must be easy to check.
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Fit {
     /// The parameters.
     pub(super) parameters: [f64; 3],
-    /// Their standard errors, from the curvature at the minimum. With as many points as parameters they are not known.
+    /// Their standard errors, from the curvature at the minimum. With as many points as parameters they are
+    /// not known.
     pub(super) standard_errors: [f64; 3],
     /// The share of the variance that the curve explains (R squared).
     pub(super) explained: f64,
@@ -40,7 +41,8 @@ pub(super) fn fit(
         let next = step.map(|step| [0, 1, 2].map(|index| (parameters[index] + step[index]).max(0.0)));
         match next.map(|next| (next, sum_of_squares(&next))) {
             Some((next, next_sum)) if next_sum.is_finite() && next_sum <= sum => {
-                // A few steps that change nothing, and not one: a parameter at its border may have to come loose first.
+                // A few steps that change nothing, and not one: a parameter at its border may have to come
+                // loose first.
                 quiet = if sum - next_sum <= ARRIVED * sum { quiet + 1 } else { 0 };
                 (parameters, sum) = (next, next_sum);
                 damping = (damping * 0.3).max(1e-12);

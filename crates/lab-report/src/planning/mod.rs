@@ -1,8 +1,8 @@
 //! Planning: from what was measured to what to expect and what to change.
 //!
-//! [`plan()`] looks at every system of a result: what held it back ([`touchstone_lab::bottleneck`]), whether a law describes its curve
-//! ([`usl`], [`mva`]), how many people its rate would serve ([`users`]), and what to change first ([`advice`]). Where the
-//! data does not tell, it says so instead of giving a number.
+//! [`plan()`] looks at every system of a result: what held it back ([`touchstone_lab::bottleneck`]), whether
+//! a law describes its curve ([`usl`], [`mva`]), how many people its rate would serve ([`users`]), and what
+//! to change first ([`advice`]). Where the data does not tell, it says so instead of giving a number.
 
 pub mod advice;
 mod least_squares;
@@ -33,7 +33,8 @@ pub struct Assumptions {
     pub first_party_share: f64,
     /// The time within which 95 % of the answers must come, microseconds.
     pub p95_max_us: Option<f64>,
-    /// What the accelerator spends on an answer from its cache, microseconds; absent: what the result shows of it.
+    /// What the accelerator spends on an answer from its cache, microseconds; absent: what the result shows
+    /// of it.
     pub accelerator_us: Option<f64>,
 }
 

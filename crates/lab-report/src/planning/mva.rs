@@ -1,8 +1,9 @@
-//! Mean value analysis: what a closed system of queues does with any number of clients, from what a request needs of each.
+//! Mean value analysis: what a closed system of queues does with any number of clients, from what a request
+//! needs of each.
 //!
-//! The exact recursion of Reiser and Lavenberg (1980) for one class of requests; a resource with several servers (a
-//! processor with cores) is taken as one fast server and a delay (Seidmann, 1987). It answers "what if the processor were
-//! twice as fast", which a curve cannot.
+//! The exact recursion of Reiser and Lavenberg (1980) for one class of requests; a resource with several
+//! servers (a processor with cores) is taken as one fast server and a delay (Seidmann, 1987). It answers
+//! "what if the processor were twice as fast", which a curve cannot.
 
 use serde::Serialize;
 
@@ -33,8 +34,8 @@ pub struct Point {
 /// The most clients that are looked at.
 pub const CLIENTS_MAX: u32 = 100_000;
 
-/// The curve from 1 client to `clients`. `delay_s` is time that a request spends where it waits for nobody (the network,
-/// the client itself), `think_s` the wait of the client between requests.
+/// The curve from 1 client to `clients`. `delay_s` is time that a request spends where it waits for nobody
+/// (the network, the client itself), `think_s` the wait of the client between requests.
 pub fn curve(stations: &[Station], delay_s: f64, think_s: f64, clients: u32) -> Vec<Point> {
     // Seidmann: with m servers, a queue with the demand D / m and a delay of D (m - 1) / m.
     let servers = |station: &Station| f64::from(station.servers.max(1));
@@ -105,8 +106,8 @@ impl Model {
 /// A measured load: clients, requests a second, mean response time in seconds.
 pub type Measured = (u32, f64, f64);
 
-/// The model of what was measured: the stations' demands come from the monitor (utilisation / rate), the delay from the
-/// lightest load, where hardly anything queues.
+/// The model of what was measured: the stations' demands come from the monitor (utilisation / rate), the
+/// delay from the lightest load, where hardly anything queues.
 pub fn of(stations: &[Station], think_s: f64, measured: &[Measured]) -> Outcome {
     let mut reasons = Vec::new();
     let demand: f64 = stations.iter().map(|station| station.demand_s).sum();

@@ -1,5 +1,5 @@
-//! From requests to people. A virtual client is no user: it never reads. How many users a rate carries depends on what
-//! they do, so it is a table over assumptions and not one number.
+//! From requests to people. A virtual client is no user: it never reads. How many users a rate carries
+//! depends on what they do, so it is a table over assumptions and not one number.
 
 use serde::Serialize;
 
@@ -26,8 +26,8 @@ pub const CACHE_HIT_SHARES: [f64; 4] = [0.0, 0.5, 0.8, 0.95];
 const REQUESTS_PER_MINUTE_1997: f64 = 5.0;
 const MINUTES_1997: f64 = 10.0;
 
-/// Users = rate / (pages a second x requests of a page x share that misses the cache x share of this server). Absent
-/// where the assumptions ask for nothing.
+/// Users = rate / (pages a second x requests of a page x share that misses the cache x share of this server).
+/// Absent where the assumptions ask for nothing.
 pub fn users(requests_per_second: f64, assumed: &Assumptions) -> Option<f64> {
     let a_second = assumed.pages_per_minute / 60.0
         * assumed.requests_per_page

@@ -1,8 +1,9 @@
 //! Gunther's Universal Scalability Law: X(N) = gamma N / (1 + alpha (N - 1) + beta N (N - 1)).
 //!
-//! gamma is the rate of one client alone, alpha what is lost by waiting for each other (contention), beta what is lost by
-//! agreeing with each other (crosstalk). Three parameters fit nearly anything, so a fit is only believed where the data
-//! can tell the parameters apart: enough loads, light ones among them, and errors of the parameters that are small.
+//! gamma is the rate of one client alone, alpha what is lost by waiting for each other (contention), beta
+//! what is lost by agreeing with each other (crosstalk). Three parameters fit nearly anything, so a fit is
+//! only believed where the data can tell the parameters apart: enough loads, light ones among them, and
+//! errors of the parameters that are small.
 
 use super::least_squares::{Fit, fit};
 use serde::Serialize;
@@ -68,14 +69,15 @@ impl Usl {
         curve(load, &[self.gamma.estimate, self.alpha.estimate, self.beta.estimate])
     }
 
-    /// The load of the highest rate: sqrt((1 - alpha) / beta). Absent where the crosstalk cannot be told from none, as
-    /// then no peak is known.
+    /// The load of the highest rate: sqrt((1 - alpha) / beta). Absent where the crosstalk cannot be told from
+    /// none, as then no peak is known.
     pub fn peak_load(&self) -> Option<f64> {
         let (alpha, beta) = (self.alpha.estimate, self.beta.estimate);
         (self.beta.differs_from_zero() && alpha < 1.0).then(|| ((1.0 - alpha) / beta).sqrt())
     }
 
-    /// What the rate cannot exceed whatever the load, by contention alone: gamma / alpha. Absent where there is none.
+    /// What the rate cannot exceed whatever the load, by contention alone: gamma / alpha. Absent where there
+    /// is none.
     pub fn ceiling(&self) -> Option<f64> {
         self.alpha.differs_from_zero().then(|| self.gamma.estimate / self.alpha.estimate)
     }
@@ -134,7 +136,8 @@ fn doubts(usl: &Usl) -> Vec<String> {
     let mut doubts = Vec::new();
     let share = usl.gamma.standard_error / usl.gamma.estimate;
     if !share.is_finite() {
-        // As many loads as parameters: the curve passes through all of them, and nothing is left to judge it by.
+        // As many loads as parameters: the curve passes through all of them, and nothing is left to judge it
+        // by.
         doubts.push("gamma is not identified: too few loads for a standard error".to_owned());
     } else if share > ERROR_MAX {
         doubts.push(format!(

@@ -1,5 +1,5 @@
-//! Acceleration, in the style of report 004: the factors beside those of its Table 5, what the origin still does, and how much
-//! of each class the accelerator has. Nothing where no system accelerates another.
+//! Acceleration, in the style of report 004: the factors beside those of its Table 5, what the origin still
+//! does, and how much of each class the accelerator has. Nothing where no system accelerates another.
 
 use maud::{Markup, html};
 
@@ -66,8 +66,8 @@ fn factors(view: &View, all: &[Acceleration<'_>]) -> Markup {
 fn origin(view: &View, all: &[Acceleration<'_>]) -> Markup {
     let mut rows = Vec::new();
     for acceleration in all {
-        // What is left for the origin stands in the order of the accelerated mixes; of several runs that one is told which
-        // stands for the mix.
+        // What is left for the origin stands in the order of the accelerated mixes; of several runs that one
+        // is told which stands for the mix.
         let accelerated = acceleration.accelerated;
         let told = |mix: &MixResult| {
             let own = view.systems.iter().filter(|system| std::ptr::eq(system.system, accelerated));

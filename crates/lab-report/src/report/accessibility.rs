@@ -1,8 +1,10 @@
-//! Accessibility of the pages, checked by axe-core in a real browser: the reports of every fixture, the page of the reports of
-//! 1996 to 2000, and the live page; in light and dark colours, on a wide screen and on a telephone.
+//! Accessibility of the pages, checked by axe-core in a real browser: the reports of every fixture, the page
+//! of the reports of 1996 to 2000, and the live page; in light and dark colours, on a wide screen and on a
+//! telephone.
 //!
-//! The pages forbid every script but their own, so a copy without that policy, with the checker in it, is what the browser
-//! opens; it leaves what it found in the document. axe-core comes from `scripts/setup-axe.sh`.
+//! The pages forbid every script but their own, so a copy without that policy, with the checker in it, is
+//! what the browser opens; it leaves what it found in the document. axe-core comes from
+//! `scripts/setup-axe.sh`.
 
 use super::{fixture, html, reference_html};
 use serde_json::Value;
@@ -109,7 +111,8 @@ fn percent_decoded(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// The live page, as it stands in the middle of a run: its own script is given a state in the place of events.
+/// The live page, as it stands in the middle of a run: its own script is given a state in the place of
+/// events.
 fn live_page() -> String {
     let state = serde_json::to_string(&live::sample::state()).expect("a state is JSON");
     let page = include_str!("../../../lab-run/src/live/page.html");

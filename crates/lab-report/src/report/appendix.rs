@@ -1,5 +1,5 @@
-//! The end of the report, for whoever repeats the run: the workload, the systems with their commands and configuration
-//! files, the machine, the command line, and what the words mean.
+//! The end of the report, for whoever repeats the run: the workload, the systems with their commands and
+//! configuration files, the machine, the command line, and what the words mean.
 
 use maud::{Markup, html};
 

@@ -1,5 +1,5 @@
-//! The audit: every report is checked against arithmetic that must hold whatever was measured, and prints what came
-//! of it. A reader can do the same sums from the tables.
+//! The audit: every report is checked against arithmetic that must hold whatever was measured, and prints
+//! what came of it. A reader can do the same sums from the tables.
 
 use maud::{Markup, html};
 
@@ -9,7 +9,8 @@ use super::view::{SystemView, View};
 use super::words;
 use touchstone_lab::result::{ClassRecord, LatencyRecord, MixResult, ResultFile, SuiteRecord};
 
-/// How far a figure may be from the same figure computed another way; roundings and the window's edges explain as much.
+/// How far a figure may be from the same figure computed another way; roundings and the window's edges
+/// explain as much.
 const SAME: f64 = 0.005;
 /// The longest head of an answer that explains the bytes beyond its body.
 const HEAD_BYTES_MAX: f64 = 4096.0;
@@ -312,8 +313,9 @@ fn mean_body(suite: &SuiteRecord, mix: &MixResult) -> Finding {
     }
 }
 
-/// How far the window's edges may move the mean body: at each of the two every client is somewhere in a session, so that of half a
-/// session the larger answers may be in the window and the smaller ones not. Nothing where nobody thinks.
+/// How far the window's edges may move the mean body: at each of the two every client is somewhere in a
+/// session, so that of half a session the larger answers may be in the window and the smaller ones not.
+/// Nothing where nobody thinks.
 fn unfinished_sessions(suite: &SuiteRecord, mix: &MixResult) -> f64 {
     let of_class = |class: &ClassRecord| {
         let stddev = class.sizes.as_ref().map_or(0.0, |sizes| sizes.stddev_bytes);

@@ -1,5 +1,6 @@
-//! Capacity: the peak and the useful peak with the reason why they differ, what held each system back with the evidence of
-//! every rule, the law of its curve where the figures tell one, how many people the rate serves, and what to change.
+//! Capacity: the peak and the useful peak with the reason why they differ, what held each system back with
+//! the evidence of every rule, the law of its curve where the figures tell one, how many people the rate
+//! serves, and what to change.
 
 use maud::{Markup, html};
 

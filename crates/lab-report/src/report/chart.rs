@@ -1,5 +1,5 @@
-//! The line chart: one drawing routine for every "something against something" of the report, as SVG made here and
-//! complete without a script. It is drawn for two widths; the style sheet shows the one that fits.
+//! The line chart: one drawing routine for every "something against something" of the report, as SVG made
+//! here and complete without a script. It is drawn for two widths; the style sheet shows the one that fits.
 
 use maud::{Markup, html};
 
@@ -307,7 +307,8 @@ impl LineChart {
         html! {
             @for (&(series, x, y), place) in ends.iter().zip(places) {
                 g class={ "name " (series.style.class) } aria-hidden="true" {
-                    // A curve that ends before the right edge, or a name that had to move, is joined to its name.
+                    // A curve that ends before the right edge, or a name that had to move, is joined to its
+                    // name.
                     @if x < frame.right - 12.0 || (place - y).abs() > 5.0 {
                         path class="leader" d={ "M" (pixel(x + 7.0)) " " (pixel(y)) "L" (pixel(margin - 4.0)) " " (pixel(place)) } {}
                     }

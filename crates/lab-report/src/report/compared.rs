@@ -1,6 +1,6 @@
-//! The systems beside one another: how many times faster one is than another over the mixes that both completed, with the
-//! interval of the ratio, and whether a difference is shown at all. Several results stand here as well, each system with the
-//! others.
+//! The systems beside one another: how many times faster one is than another over the mixes that both
+//! completed, with the interval of the ratio, and whether a difference is shown at all. Several results stand
+//! here as well, each system with the others.
 
 use maud::{Markup, html};
 

@@ -1,5 +1,5 @@
-//! What a reader must know before trusting a figure: whether the run came to its end, what was run, when, where and
-//! how, and the warnings.
+//! What a reader must know before trusting a figure: whether the run came to its end, what was run, when,
+//! where and how, and the warnings.
 
 use maud::{Markup, html};
 use time::OffsetDateTime;

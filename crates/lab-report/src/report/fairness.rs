@@ -1,6 +1,6 @@
-//! The fairness strip: at each system's peak, one dot a virtual client, by the requests that it was answered and by
-//! its mean latency. Dots in one heap mean that every client was served alike; dots far apart, that some waited for
-//! others.
+//! The fairness strip: at each system's peak, one dot a virtual client, by the requests that it was answered
+//! and by its mean latency. Dots in one heap mean that every client was served alike; dots far apart, that
+//! some waited for others.
 
 use maud::{Markup, html};
 
@@ -226,9 +226,9 @@ fn told(measure: &Measure, rows: &[(f64, &ClientRow)]) -> String {
     }
 }
 
-/// Heaps dots that stand at rising places: the radius at which the highest heap fits the strip, and how many dots lie
-/// under each. Dots do not shrink below what can be seen: then the heap begins again at its foot, and dots lie on
-/// each other.
+/// Heaps dots that stand at rising places: the radius at which the highest heap fits the strip, and how many
+/// dots lie under each. Dots do not shrink below what can be seen: then the heap begins again at its foot,
+/// and dots lie on each other.
 fn heap(places: &[f64]) -> (f64, Vec<usize>) {
     let mut radius = 5.0;
     loop {

@@ -1,5 +1,6 @@
-//! The figure: a heading, a caption that says in words what is shown, the drawing, and the same numbers as a table.
-//! Here too is the figure that the report has most of: one measure against the number of clients, a curve a system.
+//! The figure: a heading, a caption that says in words what is shown, the drawing, and the same numbers as a
+//! table. Here too is the figure that the report has most of: one measure against the number of clients, a
+//! curve a system.
 
 use maud::{Markup, html};
 

@@ -1,5 +1,5 @@
-//! Results to test the report with: one as the demo leaves it, one that ended early, one of a single mix, and one whose
-//! every string is hostile. The figures are made up, and agree with each other as measured ones do.
+//! Results to test the report with: one as the demo leaves it, one that ended early, one of a single mix, and
+//! one whose every string is hostile. The figures are made up, and agree with each other as measured ones do.
 
 use touchstone_lab::result::{
     ClassRecord, ClientRow, ConfigurationFile, CpuShares, ErrorRecord, InterfaceRecord, LatencyRecord,

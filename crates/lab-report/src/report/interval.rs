@@ -1,5 +1,5 @@
-//! What a drawn figure may be in truth: of several runs of a mix the interval of their median, of a lone run what its own
-//! seconds tell of its rate, and nothing where neither can be said.
+//! What a drawn figure may be in truth: of several runs of a mix the interval of their median, of a lone run
+//! what its own seconds tell of its rate, and nothing where neither can be said.
 
 use super::view::{View, drawable};
 use touchstone_lab::result::MixResult;
@@ -7,7 +7,8 @@ use touchstone_lab::statistics::bootstrap;
 
 /// The seed of the bootstrap: the same result always gives the same page.
 const SEED: u64 = 1;
-/// With fewer runs the interval of a median is the range of the runs (`bootstrap::of_median`), which needs no drawing.
+/// With fewer runs the interval of a median is the range of the runs (`bootstrap::of_median`), which needs no
+/// drawing.
 const RUNS_FOR_BOOTSTRAP: usize = 6;
 /// The fewest samples of a window that tell anything of its mean.
 const SAMPLES_MIN: usize = 4;
@@ -21,8 +22,8 @@ pub(super) struct Ends {
     pub(super) high: f64,
 }
 
-/// The interval of a figure over the runs of a mix. Of a lone run only a rate has one: `follows_rate` says that the figure is
-/// in proportion to it.
+/// The interval of a figure over the runs of a mix. Of a lone run only a rate has one: `follows_rate` says
+/// that the figure is in proportion to it.
 pub(super) fn of_runs(
     runs: &[&MixResult],
     figure: &dyn Fn(&MixResult) -> Option<f64>,

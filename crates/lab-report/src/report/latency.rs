@@ -1,5 +1,5 @@
-//! Latency: its percentiles against the number of clients, a drawing for each system, and the whole distribution at
-//! the peak, drawn by nines.
+//! Latency: its percentiles against the number of clients, a drawing for each system, and the whole
+//! distribution at the peak, drawn by nines.
 
 use maud::{Markup, html};
 
@@ -13,7 +13,8 @@ use super::view::{SystemView, View, drawable, is_lower_bound};
 use super::words;
 use touchstone_lab::result::{LatencyRecord, MixResult};
 
-/// A largest figure so many times the quickest median takes a scale by powers of ten: on one from zero the quick would lie flat.
+/// A largest figure so many times the quickest median takes a scale by powers of ten: on one from zero the
+/// quick would lie flat.
 const SPREAD_FOR_LOGARITHM: f64 = 25.0;
 
 /// A figure of a latency record.
@@ -297,8 +298,8 @@ struct Axis {
 }
 
 impl Axis {
-    /// One that holds all the figures, microseconds, with about as many ticks; the quickest median decides with the largest of them
-    /// how they are spaced.
+    /// One that holds all the figures, microseconds, with about as many ticks; the quickest median decides
+    /// with the largest of them how they are spaced.
     fn of_figures(figures: impl Iterator<Item = f64>, quickest_us: f64, ticks: usize) -> Axis {
         let (mut smallest, mut largest) = (f64::INFINITY, 0.0);
         for figure in figures.filter(|figure| *figure > 0.0) {

@@ -1,11 +1,11 @@
-//! The report: one self-contained HTML file made from a [`ResultFile`], and from the raw data beside it where that is there:
-//! it tells what held a system back, and whether every figure follows from what was measured.
+//! The report: one self-contained HTML file made from a [`ResultFile`], and from the raw data beside it where
+//! that is there: it tells what held a system back, and whether every figure follows from what was measured.
 //!
-//! It needs no network and no script: the charts are SVG drawn here, with their numbers as a table under each. Whatever
-//! comes from outside (what a system printed, names, URLs, configuration files) is escaped by the templates and has
-//! its control characters made visible. A small script adds tooltips; the page's policy allows that script and no
-//! other. The order of the sections is the order in which a reader asks: what came out, may I trust it, what does it
-//! look like, what are the numbers, how do I repeat it.
+//! It needs no network and no script: the charts are SVG drawn here, with their numbers as a table under
+//! each. Whatever comes from outside (what a system printed, names, URLs, configuration files) is escaped by
+//! the templates and has its control characters made visible. A small script adds tooltips; the page's policy
+//! allows that script and no other. The order of the sections is the order in which a reader asks: what came
+//! out, may I trust it, what does it look like, what are the numbers, how do I repeat it.
 
 mod acceleration;
 #[cfg(test)]
@@ -64,15 +64,16 @@ pub fn html(result: &ResultFile, raw: Option<&[RawMix]>) -> String {
     page::page(result, &[Source::of("", result, raw)], &plans)
 }
 
-/// Writes the report of the result of a directory as `report.html` into it, all of it or nothing. Gives its path.
+/// Writes the report of the result of a directory as `report.html` into it, all of it or nothing. Gives its
+/// path.
 pub fn write_html(result: &ResultFile, directory: &Path) -> io::Result<PathBuf> {
     let path = directory.join(FILE_NAME);
     write_file(&path, &html(result, raw::read(directory).ok().as_deref()))?;
     Ok(path)
 }
 
-/// Writes a file so that a reader sees the old one or the whole new one, never a part: to a new file beside it, then by
-/// renaming.
+/// Writes a file so that a reader sees the old one or the whole new one, never a part: to a new file beside
+/// it, then by renaming.
 pub fn write_file(path: &Path, text: &str) -> io::Result<()> {
     let name = path.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     let mut temporary_name = std::ffi::OsString::from(".");

@@ -1,5 +1,5 @@
-//! How figures are written in the report: thousands grouped by commas, a fixed number of decimals in a column,
-//! units beside them. What was not measured is said in words and never filled in.
+//! How figures are written in the report: thousands grouped by commas, a fixed number of decimals in a
+//! column, units beside them. What was not measured is said in words and never filled in.
 
 /// Printed in the place of a figure that is absent or not finite.
 pub(super) const NOT_MEASURED: &str = "not measured";

@@ -1,5 +1,5 @@
-//! The first screen: the five questions that a report is read for, each with its answer and what that rests on, and how far
-//! the result can be trusted.
+//! The first screen: the five questions that a report is read for, each with its answer and what that rests
+//! on, and how far the result can be trusted.
 
 use maud::{Markup, html};
 

@@ -1,8 +1,9 @@
-//! A run beside the reports of 1996 to 2000: its peaks against theirs, its curve against those of WebStone, their derived
-//! figures computed again, where they disagree with themselves, and every table as it was printed.
+//! A run beside the reports of 1996 to 2000: its peaks against theirs, its curve against those of WebStone,
+//! their derived figures computed again, where they disagree with themselves, and every table as it was
+//! printed.
 //!
-//! It is a page of its own, because none of it is needed to read a run. Nobody should take the factors for progress of
-//! software alone: the machines differ by thirty years, and the page says so.
+//! It is a page of its own, because none of it is needed to read a run. Nobody should take the factors for
+//! progress of software alone: the machines differ by thirty years, and the page says so.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -126,7 +127,8 @@ fn beside(series: &Series<'_>, suite: &str, all: &[Peak]) -> Option<Part> {
         .then(|| Part { heading: Some(kind.title().to_owned()), rows: [vec![own_row], rows].concat() })
 }
 
-/// The rates at the numbers of clients that WebStone ran with, and the run's at the same or the nearest number.
+/// The rates at the numbers of clients that WebStone ran with, and the run's at the same or the nearest
+/// number.
 fn curves(result: &ResultFile) -> Markup {
     let Some(report) = reference::report("fasttrack-1996") else { return html! {} };
     let all = series::of(result);

@@ -1,4 +1,5 @@
-//! The run rules: whether the result is certified, indicative or invalid, which rule decides, and what was found for each.
+//! The run rules: whether the result is certified, indicative or invalid, which rule decides, and what was
+//! found for each.
 
 use maud::{Markup, html};
 

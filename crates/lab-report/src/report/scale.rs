@@ -1,4 +1,5 @@
-//! Scales of the charts: from values to places between 0 and 1, with ticks on numbers that a person would choose.
+//! Scales of the charts: from values to places between 0 and 1, with ticks on numbers that a person would
+//! choose.
 
 /// The vertical scale of a chart.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,15 +21,16 @@ pub(super) enum ValueScale {
 }
 
 impl ValueScale {
-    /// A scale from zero that holds every value up to `largest`, with about `wanted` ticks: of the nice steps that give
-    /// between half and one more of that, the one that leaves the least room empty.
+    /// A scale from zero that holds every value up to `largest`, with about `wanted` ticks: of the nice steps
+    /// that give between half and one more of that, the one that leaves the least room empty.
     pub(super) fn from_zero(largest: f64, wanted: usize) -> ValueScale {
         let largest = if largest.is_finite() && largest > 0.0 { largest.clamp(1e-300, 1e300) } else { 1.0 };
         let (fewest, most) = ((wanted as f64 / 2.0).ceil(), wanted as f64 + 1.0);
         let mut best: Option<(f64, f64)> = None;
         let mut step = nice_step(largest, wanted + 1);
         loop {
-            // A value on the highest tick keeps its place there; the tolerance forgives the division's rounding.
+            // A value on the highest tick keeps its place there; the tolerance forgives the division's
+            // rounding.
             let steps = (largest / step - 1e-9).ceil().max(1.0);
             if steps <= most && best.is_none_or(|(top, _)| steps * step < top * (1.0 - 1e-9)) {
                 best = Some((steps * step, step));
@@ -115,8 +117,8 @@ pub(super) enum Spacing {
 }
 
 impl ClientScale {
-    /// The scale for these numbers of clients. Powers of two, and numbers that spread by more than 16, are spaced by
-    /// their logarithm.
+    /// The scale for these numbers of clients. Powers of two, and numbers that spread by more than 16, are
+    /// spaced by their logarithm.
     pub(super) fn new(counts: impl IntoIterator<Item = u64>) -> ClientScale {
         let mut counts: Vec<u64> = counts.into_iter().collect();
         counts.sort_unstable();
@@ -158,8 +160,8 @@ impl ClientScale {
     }
 }
 
-/// The scale of percentiles by the number of nines: 90 %, 99 % and 99.9 % are equally far apart, so that the tail,
-/// where the slow answers are, takes most of the room.
+/// The scale of percentiles by the number of nines: 90 %, 99 % and 99.9 % are equally far apart, so that the
+/// tail, where the slow answers are, takes most of the room.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct NinesScale {
     nines: f64,
@@ -205,7 +207,8 @@ impl NinesScale {
     }
 }
 
-/// The distance of ticks: the least of 1, 2, 2.5, 5 times a power of ten that needs no more than `wanted` of them.
+/// The distance of ticks: the least of 1, 2, 2.5, 5 times a power of ten that needs no more than `wanted` of
+/// them.
 pub(super) fn nice_step(largest: f64, wanted: usize) -> f64 {
     let least = largest / wanted.max(1) as f64;
     let power = 10f64.powf(least.log10().floor());
@@ -213,14 +216,15 @@ pub(super) fn nice_step(largest: f64, wanted: usize) -> f64 {
     factor.unwrap_or(10.0) * power
 }
 
-/// Moves wished places apart until each two differ by `gap`, within `low` and `high`, and moves them as little as can
-/// be (the least squares; pool adjacent violators). The answer is in the order of the wishes.
+/// Moves wished places apart until each two differ by `gap`, within `low` and `high`, and moves them as
+/// little as can be (the least squares; pool adjacent violators). The answer is in the order of the wishes.
 pub(super) fn spread(wishes: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
     let Some(last) = wishes.len().checked_sub(1) else { return Vec::new() };
     let gap = if last == 0 { gap } else { gap.min((high - low) / last as f64) };
     let mut order: Vec<usize> = (0..wishes.len()).collect();
     order.sort_by(|&a, &b| wishes[a].total_cmp(&wishes[b]));
-    // With the gaps taken out, the places must only not fall: blocks of (sum, members) are pooled until they do not.
+    // With the gaps taken out, the places must only not fall: blocks of (sum, members) are pooled until they
+    // do not.
     let mut blocks: Vec<(f64, usize)> = Vec::new();
     for (rank, &index) in order.iter().enumerate() {
         let mut block = (wishes[index] - rank as f64 * gap, 1);

@@ -1,5 +1,5 @@
-//! SPICE: what each interface of each system costs beyond a static file, in three forms, and beside it what the reports of 1996 to
-//! 2000 measured. It stands on the first screen, in the verdict.
+//! SPICE: what each interface of each system costs beyond a static file, in three forms, and beside it what
+//! the reports of 1996 to 2000 measured. It stands on the first screen, in the verdict.
 
 use maud::{Markup, html};
 
@@ -114,7 +114,8 @@ fn cells(view: &View, row: &SpiceRow) -> [String; 8] {
     ]
 }
 
-/// The processor time of a request: beside the static file's with as many clients, or at the peak of the static file.
+/// The processor time of a request: beside the static file's with as many clients, or at the peak of the
+/// static file.
 fn cost_of(view: &View, row: &SpiceRow) -> String {
     if let Some(cost) = &row.processor_cost {
         return number::grouped(cost.cpu_us_per_request, 1);

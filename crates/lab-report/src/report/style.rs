@@ -1,5 +1,6 @@
-//! How a curve is told from the others: by colour, by the dashes of its line and by the shape of its markers, each
-//! of which is enough alone. Colours are classes of the style sheet, which knows the light, the dark and the print form.
+//! How a curve is told from the others: by colour, by the dashes of its line and by the shape of its markers,
+//! each of which is enough alone. Colours are classes of the style sheet, which knows the light, the dark and
+//! the print form.
 
 use maud::{Markup, html};
 
@@ -39,8 +40,8 @@ const SHAPES: [Shape; 6] =
     [Shape::Circle, Shape::Square, Shape::Triangle, Shape::Diamond, Shape::Pointer, Shape::Cross];
 
 impl Style {
-    /// The looks of the `index`-th system. The numbers of colours, dashes and shapes differ, so that a pair of looks
-    /// comes again only after many systems.
+    /// The looks of the `index`-th system. The numbers of colours, dashes and shapes differ, so that a pair
+    /// of looks comes again only after many systems.
     pub(super) fn of_system(index: usize) -> Style {
         Style {
             class: CLASSES[index % CLASSES.len()],

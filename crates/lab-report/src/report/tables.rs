@@ -1,5 +1,5 @@
-//! The tables of a WebBench workbook: the Summary Report, the Client Data Report and the mixes as they were defined,
-//! and the errors by kind.
+//! The tables of a WebBench workbook: the Summary Report, the Client Data Report and the mixes as they were
+//! defined, and the errors by kind.
 
 use maud::{Markup, html};
 

@@ -1,5 +1,5 @@
-//! The time line: second by second, the rate of every mix with the server's processor use beneath it. One panel a
-//! mix, side by side on one scale; the ramps, which do not count, are shaded.
+//! The time line: second by second, the rate of every mix with the server's processor use beneath it. One
+//! panel a mix, side by side on one scale; the ramps, which do not count, are shaded.
 //!
 //! A long mix has more samples than a panel has room for: they are averaged over equal steps of time, and the
 //! figure says so. `timeline.csv` in the result directory keeps every sample.
@@ -160,7 +160,8 @@ fn sample_length(mix: &MixResult) -> f64 {
     if steps > 0 && span > 0.0 { span / steps as f64 } else { 1.0 }
 }
 
-/// The shortest step that is no shorter than the samples' distance and leaves no more than [`STEPS_MAX`] of them.
+/// The shortest step that is no shorter than the samples' distance and leaves no more than [`STEPS_MAX`] of
+/// them.
 fn step_length(system: &SystemView) -> f64 {
     let needed = system
         .mixes
@@ -218,7 +219,8 @@ impl Scales {
         let steps = || strips.iter().flat_map(|strip| &strip.steps);
         Scales {
             rate: ValueScale::from_zero(steps().map(|step| step.requests_per_second).fold(0.0, f64::max), 4),
-            // A processor that seems busy for a little more than all of the time is a rounding of its clock ticks.
+            // A processor that seems busy for a little more than all of the time is a rounding of its clock
+            // ticks.
             cpus: ValueScale::from_zero(
                 0.97 * steps().filter_map(|step| step.server_cpus).fold(0.0, f64::max),
                 2,

@@ -1,5 +1,6 @@
-//! The first thing that a reader sees: the answers to the five questions, then the verdict in words, with each system's peak
-//! rate as a large figure over a bar, or what each interface costs where several were measured.
+//! The first thing that a reader sees: the answers to the five questions, then the verdict in words, with
+//! each system's peak rate as a large figure over a bar, or what each interface costs where several were
+//! measured.
 
 use maud::{Markup, html};
 

@@ -1,5 +1,6 @@
-//! The result as the report looks at it: every system, and each of its interfaces where several were measured, with a name
-//! that no other has and looks of its own, its mixes in the order of their clients, and its peak.
+//! The result as the report looks at it: every system, and each of its interfaces where several were
+//! measured, with a name that no other has and looks of its own, its mixes in the order of their clients, and
+//! its peak.
 
 use super::scale::ClientScale;
 use super::style::Style;
@@ -43,8 +44,8 @@ pub(super) struct SystemView<'a> {
     pub(super) label: String,
     /// Its looks in every chart.
     pub(super) style: Style,
-    /// Its mixes by rising numbers of clients; of a mix that was run several times the run of the median rate, so that all
-    /// its figures are of one run.
+    /// Its mixes by rising numbers of clients; of a mix that was run several times the run of the median
+    /// rate, so that all its figures are of one run.
     pub(super) mixes: Vec<&'a MixResult>,
     /// Every run of each of them, in the order of `mixes`.
     pub(super) runs: Vec<Vec<&'a MixResult>>,
@@ -176,7 +177,8 @@ fn runs_of<'a>(mixes: impl Iterator<Item = &'a MixResult>) -> Vec<Vec<&'a MixRes
     runs
 }
 
-/// The run of the median rate, of an even number the lower of the two; one that was cut short only where no other is there.
+/// The run of the median rate, of an even number the lower of the two; one that was cut short only where no
+/// other is there.
 fn median_run<'a>(runs: &[&'a MixResult]) -> Option<&'a MixResult> {
     let of = |complete: bool| {
         let mut runs: Vec<&MixResult> = runs.iter().copied().filter(|mix| mix.complete == complete).collect();

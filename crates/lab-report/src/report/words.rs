@@ -6,8 +6,9 @@ use std::fmt::Write;
 /// The most characters of a sentence that came with the result: a reason, a warning.
 pub(super) const SENTENCE_LIMIT: usize = 1000;
 
-/// An outside string as it may be shown: control characters become their pictures (ESC is `␛`), and characters that
-/// turn the direction of the text, or are invisible, become their code points. Newlines and tabs stay.
+/// An outside string as it may be shown: control characters become their pictures (ESC is `␛`), and
+/// characters that turn the direction of the text, or are invisible, become their code points. Newlines and
+/// tabs stay.
 pub(super) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
@@ -31,8 +32,8 @@ pub(super) fn visible(text: &str) -> String {
     shown
 }
 
-/// One line of at most `limit` characters; what is cut off is shown by an ellipsis. No line of the page ends between a number and its
-/// percent sign.
+/// One line of at most `limit` characters; what is cut off is shown by an ellipsis. No line of the page ends
+/// between a number and its percent sign.
 pub(super) fn line(text: &str, limit: usize) -> String {
     let one = visible(text).split_whitespace().collect::<Vec<_>>().join(" ").replace(" %", "\u{a0}%");
     if one.chars().count() <= limit {
@@ -58,8 +59,8 @@ pub(super) fn clients(number: u64) -> String {
     format!("{}\u{a0}{}", super::number::count(number), if number == 1 { "client" } else { "clients" })
 }
 
-/// How wide a label will be at most, in pixels, in the widest of the common sans-serif faces (DejaVu Sans, Verdana). It
-/// must not be too small, as room is kept by it; in most faces it is a little too large.
+/// How wide a label will be at most, in pixels, in the widest of the common sans-serif faces (DejaVu Sans,
+/// Verdana). It must not be too small, as room is kept by it; in most faces it is a little too large.
 pub(super) fn width(text: &str, font_size: f64) -> f64 {
     let em: f64 = text
         .chars()

@@ -1,7 +1,9 @@
-//! One request of a workload, made before anything is measured: is the system ready, and does it answer rightly?
+//! One request of a workload, made before anything is measured: is the system ready, and does it answer
+//! rightly?
 //!
-//! What is a plain GET is asked for by the laboratory itself, which looks at every byte of the answer. What goes over TLS, in
-//! HTTP/2, or has a method, fields or a body of its own is sent by the load engine, once, as it will be in the mix.
+//! What is a plain GET is asked for by the laboratory itself, which looks at every byte of the answer. What
+//! goes over TLS, in HTTP/2, or has a method, fields or a body of its own is sent by the load engine, once,
+//! as it will be in the mix.
 
 use super::Prepared;
 use crate::probe;

@@ -1,6 +1,6 @@
-//! The certificate that systems show which are started here and asked over TLS: made for one run, for 127.0.0.1, and trusted by its
-//! load engine alone. It lies in the directory of the run's sockets, which goes when the run does, so that no key is left in a
-//! result.
+//! The certificate that systems show which are started here and asked over TLS: made for one run, for
+//! 127.0.0.1, and trusted by its load engine alone. It lies in the directory of the run's sockets, which goes
+//! when the run does, so that no key is left in a result.
 
 use std::fs;
 use std::io;

@@ -20,8 +20,8 @@ use touchstone_lab::result::{ConfigurationFile, OriginResult, SystemResult};
 use touchstone_lab::suite::{Drive, Lengths, Mix, Suite};
 use touchstone_load::Target;
 
-/// How long a system may take until it answers, with more than that it is not ready (503): on a busy machine Java and what it
-/// compiles take their time.
+/// How long a system may take until it answers, with more than that it is not ready (503): on a busy machine
+/// Java and what it compiles take their time.
 const START_TIME_LIMIT: Duration = Duration::from_secs(120);
 /// How long a system that answers may go on answering something else than the file that was asked for.
 const WRONG_ANSWER_TIME_LIMIT: Duration = Duration::from_secs(3);
@@ -56,8 +56,8 @@ enum Runs {
 }
 
 impl Contender {
-    /// Starts the system unless it runs already, waits until it answers, and asks once for everything. A part of the suite,
-    /// other than the first, that it does not answer rightly is skipped.
+    /// Starts the system unless it runs already, waits until it answers, and asks once for everything. A part
+    /// of the suite, other than the first, that it does not answer rightly is skipped.
     pub(super) fn start(
         entrant: Entrant,
         place: usize,
@@ -222,8 +222,8 @@ impl Contender {
         self.own_origin().into_iter().for_each(Origin::begin);
     }
 
-    /// A mix has ended: where there is an origin, its processor time is kept, and everything is asked for once to see how much
-    /// of each class is stored.
+    /// A mix has ended: where there is an origin, its processor time is kept, and everything is asked for
+    /// once to see how much of each class is stored.
     pub(super) fn end_mix(
         &mut self,
         prepared: &Prepared,

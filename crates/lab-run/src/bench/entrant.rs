@@ -1,4 +1,5 @@
-//! The systems of a run: found by their names, told which parts of the suite they can do, and given their ports.
+//! The systems of a run: found by their names, told which parts of the suite they can do, and given their
+//! ports.
 
 use super::port::HeldPort;
 use super::{Options, origin};
@@ -186,8 +187,8 @@ fn entrants(options: &Options, placement: &Placement) -> Result<Vec<Entrant>, St
     Ok(entrants)
 }
 
-/// Gives the entrants their processors: all that systems get or, where numbers of them are named, each entrant once with the first
-/// so many.
+/// Gives the entrants their processors: all that systems get or, where numbers of them are named, each
+/// entrant once with the first so many.
 fn on_processors(
     entrants: Vec<Entrant>,
     numbers: &[usize],
@@ -259,7 +260,8 @@ fn remote(word: &str, options: &Options, placement: &Placement) -> Result<Entran
     let (host, name) = Host::parse(word)?;
     let definition = Definition::find(&name)?;
     let session = Session::open(&options.ssh, &host)?;
-    // Where the other machine is this one, its processors are shared out like those of systems that are started here.
+    // Where the other machine is this one, its processors are shared out like those of systems that are
+    // started here.
     let cpus = host.is_this_machine().then(|| placement.system.clone());
     let found = session.find(&name, &Definition::text_of(&name)?, cpus)?;
     Ok(Entrant {
@@ -319,7 +321,8 @@ fn part_states(suite: &Suite, entrant: &Entrant, programs: &Programs) -> Vec<Par
         return vec![PartState::Skipped(reason); suite.parts.len()];
     }
     if definition.is_limit {
-        // It answers anything with the same bytes, so it is only held against what the others are held against.
+        // It answers anything with the same bytes, so it is only held against what the others are held
+        // against.
         let state = |index| if index == 0 { PartState::Runs } else { PartState::NotAsked };
         return (0..suite.parts.len()).map(state).collect();
     }
@@ -375,7 +378,8 @@ fn refuse_if_nothing_runs(entrants: &[Entrant]) -> Result<(), String> {
     Err(format!("nothing can be measured: {}", reasons.join("; ")))
 }
 
-/// Finds a free port for every system that is started, and a second one for TLS where the suite asks for that.
+/// Finds a free port for every system that is started, and a second one for TLS where the suite asks for
+/// that.
 fn give_ports(entrants: &mut [Entrant], first: Option<u16>, secure: bool) -> Result<Vec<HeldPort>, String> {
     let mut held = Vec::new();
     let mut next = first;

@@ -1,5 +1,5 @@
-//! Who makes the load of a mix: the load engine on this machine, or many load machines under one controller. A bench does not
-//! know which; it prepares, lets the load run, and takes an outcome.
+//! Who makes the load of a mix: the load engine on this machine, or many load machines under one controller.
+//! A bench does not know which; it prepares, lets the load run, and takes an outcome.
 
 use std::sync::atomic::AtomicBool;
 use touchstone_lab::recording::Recording;
@@ -8,15 +8,16 @@ use touchstone_load::{Outcome, Plan, PlanError, Progress};
 
 /// Makes the load of one mix after the other.
 pub trait LoadGenerator: Sync {
-    /// Makes everything ready, and returns when the mix begins: what follows is to be run at once. Preparing ends with an error
-    /// when `interrupt` becomes true.
+    /// Makes everything ready, and returns when the mix begins: what follows is to be run at once. Preparing
+    /// ends with an error when `interrupt` becomes true.
     fn prepare<'a>(
         &'a self,
         plan: &'a Plan,
         interrupt: &AtomicBool,
     ) -> Result<Box<dyn PreparedLoad + 'a>, PlanError>;
 
-    /// How the machines are that make the load, to be shown while a mix goes on; none where it is this machine alone.
+    /// How the machines are that make the load, to be shown while a mix goes on; none where it is this
+    /// machine alone.
     fn machines(&self) -> Vec<LoadMachine>;
 }
 

@@ -1,12 +1,13 @@
-//! Ctrl-C and the like: a run that is interrupted ends in order, keeps what it measured and stops what it started.
+//! Ctrl-C and the like: a run that is interrupted ends in order, keeps what it measured and stops what it
+//! started.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// A flag that becomes true when the process is asked to end (SIGINT, SIGTERM, SIGHUP). From the first call on, those
-/// signals no longer end the process by themselves.
+/// A flag that becomes true when the process is asked to end (SIGINT, SIGTERM, SIGHUP). From the first call
+/// on, those signals no longer end the process by themselves.
 pub fn interrupt_on_signals() -> io::Result<Arc<AtomicBool>> {
     let interrupt = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {

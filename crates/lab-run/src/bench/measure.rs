@@ -1,5 +1,5 @@
-//! One mix on one system: the load engine on its threads, the monitor on its own, and this thread that watches over
-//! both, over the system's life and over an interrupt.
+//! One mix on one system: the load engine on its threads, the monitor on its own, and this thread that
+//! watches over both, over the system's life and over an interrupt.
 
 use super::contender::Contender;
 use super::event::{Event, Observer, Tick, Turn};
@@ -113,8 +113,8 @@ struct Lookout<'a> {
 }
 
 impl Lookout<'_> {
-    /// Until the engine has ended, looks whether the system lives and whether there was an interrupt, and tells of the
-    /// progress.
+    /// Until the engine has ended, looks whether the system lives and whether there was an interrupt, and
+    /// tells of the progress.
     fn until(
         &self,
         engine_has_ended: &dyn Fn() -> bool,

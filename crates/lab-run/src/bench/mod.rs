@@ -1,10 +1,10 @@
 //! A bench run: a suite on one or more systems under test, on one machine.
 //!
 //! Everything that can be refused is refused before anything starts ([`prepare`]): names, packages, ports,
-//! descriptors, the place for the result. Then all systems are started, checked and warmed, and the mixes run in blocks, one for
-//! each run of the suite; within a block, for each mix, the systems take turns, with each interface of the suite, in an order
-//! that rotates, so that noise falls on all alike. A system that dies,
-//! or an interrupt, ends the run; what was measured until then is kept and marked.
+//! descriptors, the place for the result. Then all systems are started, checked and warmed, and the mixes run
+//! in blocks, one for each run of the suite; within a block, for each mix, the systems take turns, with each
+//! interface of the suite, in an order that rotates, so that noise falls on all alike. A system that dies, or
+//! an interrupt, ends the run; what was measured until then is kept and marked.
 
 mod ask;
 mod certificate;
@@ -124,7 +124,8 @@ pub struct Finished {
     pub report: Option<PathBuf>,
 }
 
-/// Runs a suite from its options to its report, with the load of this machine. `interrupt` ends it early when it becomes true.
+/// Runs a suite from its options to its report, with the load of this machine. `interrupt` ends it early when
+/// it becomes true.
 pub fn run(
     options: Options,
     observer: &mut dyn Observer,
@@ -142,7 +143,8 @@ pub fn run_with(
 ) -> Result<Finished, BenchError> {
     let prepared = prepare(options).map_err(BenchError::Refused)?;
     let directory = prepared.directory.clone();
-    // From here on this thread, and whatever it starts that is not the server, keeps to the load engine's processors.
+    // From here on this thread, and whatever it starts that is not the server, keeps to the load engine's
+    // processors.
     let pin = PinnedThread::to(&prepared.placement.load);
     let finished = Run::start(prepared, generator, observer, interrupt).and_then(|run| run.carry_out());
     drop(pin);
@@ -224,8 +226,8 @@ impl<'a> Run<'a> {
         Ok(Finished { result, directory: directory.path().to_path_buf(), report })
     }
 
-    /// One load on a part of a system that is none of the mixes; its `place` is its number and of how many it is one. An error is
-    /// the reason why the run ends here.
+    /// One load on a part of a system that is none of the mixes; its `place` is its number and of how many it
+    /// is one. An error is the reason why the run ends here.
     fn load_apart(
         &mut self,
         (contender, part): (usize, usize),
@@ -280,8 +282,8 @@ impl<'a> Run<'a> {
         RunStatus::Complete
     }
 
-    /// What is measured when. Each run is a block. In it, within a mix each part has its turn, and within a part each system; the
-    /// order rotates, so that each is first, second and last equally often.
+    /// What is measured when. Each run is a block. In it, within a mix each part has its turn, and within a
+    /// part each system; the order rotates, so that each is first, second and last equally often.
     fn turns(&self) -> Vec<PlannedTurn> {
         let (parts, count) = (self.prepared.suite.parts.len(), self.contenders.len());
         let mut turns = Vec::new();
@@ -474,7 +476,8 @@ struct PinnedThread {
 impl PinnedThread {
     fn to(cpus: &[usize]) -> PinnedThread {
         let before = placement::allowed().ok();
-        // Where it cannot be pinned the run goes on: the engine's threads pin themselves, or say why they cannot.
+        // Where it cannot be pinned the run goes on: the engine's threads pin themselves, or say why they
+        // cannot.
         let _ = placement::pin_this_thread(cpus);
         PinnedThread { before }
     }

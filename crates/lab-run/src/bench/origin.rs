@@ -1,5 +1,5 @@
-//! The origin behind an accelerator: started before it from its own definition, on a port of its own and on the same
-//! processors, watched with it, and its processor time kept by itself.
+//! The origin behind an accelerator: started before it from its own definition, on a port of its own and on
+//! the same processors, watched with it, and its processor time kept by itself.
 
 use super::port::HeldPort;
 use super::prepare::Prepared;

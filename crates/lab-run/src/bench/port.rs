@@ -1,5 +1,5 @@
-//! Ports of 127.0.0.1 for the systems of a run: each is held until its system is started, so that nobody else of this machine is
-//! given it meanwhile.
+//! Ports of 127.0.0.1 for the systems of a run: each is held until its system is started, so that nobody else
+//! of this machine is given it meanwhile.
 
 use rustix::io::{self, Errno};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with, sockopt};
@@ -13,9 +13,10 @@ const FIRST: u16 = 10_000;
 
 /// A port that is held as long as this lives.
 ///
-/// Nothing listens on it, and it may be listened on by whoever says that it reuses addresses, as servers do: a program that is
-/// being started meanwhile has a copy of the socket between its fork and its exec, also after this is gone. A copy that listened
-/// would keep the system from its port, and would accept the connection that asks whether the system is there yet.
+/// Nothing listens on it, and it may be listened on by whoever says that it reuses addresses, as servers do:
+/// a program that is being started meanwhile has a copy of the socket between its fork and its exec, also
+/// after this is gone. A copy that listened would keep the system from its port, and would accept the
+/// connection that asks whether the system is there yet.
 #[derive(Debug)]
 pub(super) struct HeldPort {
     number: u16,
@@ -30,8 +31,8 @@ impl HeldPort {
         HeldPort::of(socket, number)
     }
 
-    /// Holds a port that is free: one that the kernel gives to no connection by itself, because until its system listens on it
-    /// any could have it.
+    /// Holds a port that is free: one that the kernel gives to no connection by itself, because until its
+    /// system listens on it any could have it.
     pub(super) fn any() -> io::Result<HeldPort> {
         let range = FIRST..first_of_connections();
         // Runs beside each other begin at different places.
@@ -68,8 +69,8 @@ fn socket() -> io::Result<OwnedFd> {
     socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)
 }
 
-/// The first port that the kernel gives to connections; where that cannot be read, the one that it begins with unless it is told
-/// otherwise.
+/// The first port that the kernel gives to connections; where that cannot be read, the one that it begins
+/// with unless it is told otherwise.
 fn first_of_connections() -> u16 {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     range.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(32_768)

@@ -1,5 +1,6 @@
-//! Before anything starts: every word of the command line is understood, every system is there, ports, descriptors
-//! and the place for the result are had. Whatever is wrong is refused here, with what to do about it.
+//! Before anything starts: every word of the command line is understood, every system is there, ports,
+//! descriptors and the place for the result are had. Whatever is wrong is refused here, with what to do about
+//! it.
 
 use super::Options;
 use super::entrant::{self, Entered, Entrant, EntrantKind};
@@ -19,7 +20,8 @@ use touchstone_lab::result::{MachineFacts, MethodRecord, ToolFacts};
 use touchstone_lab::statistics::useful_peak::Criteria;
 use touchstone_lab::suite::{Drive, Lengths, Mix, Suite, tree};
 
-/// Descriptors that a bench needs beside those of the load engine: the output files of the systems, the monitor.
+/// Descriptors that a bench needs beside those of the load engine: the output files of the systems, the
+/// monitor.
 const OTHER_OPEN_FILES: u64 = 64;
 /// Runs of each mix in the suite's whole form: the fewest of which a result can be certified.
 const RUNS: u64 = 3;
@@ -78,7 +80,8 @@ impl Prepared {
     }
 }
 
-/// Understands the options and takes what the run needs; the text of a refusal says what is wrong and what to do.
+/// Understands the options and takes what the run needs; the text of a refusal says what is wrong and what to
+/// do.
 pub fn prepare(options: Options) -> Result<Prepared, String> {
     let suite = Suite::find(&options.suite).map_err(|error| error.to_string())?;
     let mixes = mixes(&suite, &options)?;
@@ -119,7 +122,8 @@ pub fn prepare(options: Options) -> Result<Prepared, String> {
     })
 }
 
-/// The suite's mixes, or those of its short form, with the numbers of clients and the times of the command line.
+/// The suite's mixes, or those of its short form, with the numbers of clients and the times of the command
+/// line.
 fn mixes(suite: &Suite, options: &Options) -> Result<Vec<Mix>, String> {
     let chosen = if options.quick { &suite.quick_mixes } else { &suite.mixes };
     let Some(first) = chosen.first() else {
@@ -149,7 +153,8 @@ fn mixes(suite: &Suite, options: &Options) -> Result<Vec<Mix>, String> {
     Ok(mixes)
 }
 
-/// How often each mix is run, and what makes a load useful: where a mix is run less than three times, as many runs as there are.
+/// How often each mix is run, and what makes a load useful: where a mix is run less than three times, as many
+/// runs as there are.
 fn method(options: &Options, suite: &Suite) -> Result<MethodRecord, String> {
     let runs = options.runs.unwrap_or(if options.quick { 1 } else { RUNS });
     if !(1..=RUNS_MAX).contains(&runs) {
@@ -191,8 +196,8 @@ fn exporter(url: Option<&str>, entrants: &[Entrant]) -> Result<Option<Exporter>,
     Ok(Some(exporter))
 }
 
-/// Raises the limit of open files as far as it may be, for this process and the servers that it starts; a server needs
-/// as many as there are clients, too.
+/// Raises the limit of open files as far as it may be, for this process and the servers that it starts; a
+/// server needs as many as there are clients, too.
 fn provide_open_files(clients: usize) -> Result<(), String> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let most = clients as u64;
@@ -212,7 +217,8 @@ fn provide_open_files(clients: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Lets the load engine check its largest plan against this system, and adds what is odd about the system itself.
+/// Lets the load engine check its largest plan against this system, and adds what is odd about the system
+/// itself.
 fn entrant_warnings(
     entrant: &Entrant,
     suite: &Suite,

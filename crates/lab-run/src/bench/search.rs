@@ -1,9 +1,9 @@
-//! The search for the loads that are worth measuring: short trials with twice as many clients each time until the rate rises no
-//! more, then between the best and its neighbours. What it finds is measured afterwards like the mixes of a suite: found by
-//! search, confirmed by runs.
+//! The search for the loads that are worth measuring: short trials with twice as many clients each time until
+//! the rate rises no more, then between the best and its neighbours. What it finds is measured afterwards
+//! like the mixes of a suite: found by search, confirmed by runs.
 //!
-//! The structure is that of Nighthawk's adaptive load controller (exponential, then bisection, then a stage that tests what was
-//! found) and of MLRsearch: short trials early, full length for what is told.
+//! The structure is that of Nighthawk's adaptive load controller (exponential, then bisection, then a stage
+//! that tests what was found) and of MLRsearch: short trials early, full length for what is told.
 
 use super::Run;
 use super::prepare::mixes_with;
@@ -20,7 +20,8 @@ const RISES: f64 = 0.03;
 const TRIAL_S: f64 = 3.0;
 const TRIAL_RAMP_S: f64 = 0.5;
 
-/// What to try next, by the trials so far (clients and rate, in the order of the trials); `None`: enough is known.
+/// What to try next, by the trials so far (clients and rate, in the order of the trials); `None`: enough is
+/// known.
 fn next_trial(trials: &[(usize, f64)]) -> Option<usize> {
     if trials.is_empty() {
         return Some(1);
@@ -46,8 +47,8 @@ fn next_trial(trials: &[(usize, f64)]) -> Option<usize> {
         .find(|clients| trials.iter().all(|trial| trial.0 != *clients))
 }
 
-/// The loads to measure, by what was found on one system: one client, the load of the best rate, half and twice as many, and the
-/// heaviest that met the criterion of time.
+/// The loads to measure, by what was found on one system: one client, the load of the best rate, half and
+/// twice as many, and the heaviest that met the criterion of time.
 fn loads(trials: &[SearchTrial], criteria: &Criteria) -> Vec<usize> {
     let best =
         trials.iter().reduce(
@@ -68,8 +69,8 @@ fn loads(trials: &[SearchTrial], criteria: &Criteria) -> Vec<usize> {
 }
 
 impl Run<'_> {
-    /// Searches on every system, and puts what is found in the place of the suite's mixes. An error is the reason why the run
-    /// ends here.
+    /// Searches on every system, and puts what is found in the place of the suite's mixes. An error is the
+    /// reason why the run ends here.
     pub(super) fn search(&mut self) -> Result<(), String> {
         let mut clients = Vec::new();
         for contender in 0..self.contenders.len() {

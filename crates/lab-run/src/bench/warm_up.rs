@@ -1,6 +1,7 @@
-//! What comes before the first mix: each system is loaded for a while with everything that will be asked of it, and nothing of
-//! that counts. A program whose machine compiles it while it runs, as Java's does, is measured as it is from then on; without
-//! this the first mixes of a short run would tell how fast it compiles.
+//! What comes before the first mix: each system is loaded for a while with everything that will be asked of
+//! it, and nothing of that counts. A program whose machine compiles it while it runs, as Java's does, is
+//! measured as it is from then on; without this the first mixes of a short run would tell how fast it
+//! compiles.
 //!
 //! All systems get the same, whether they need it or not. TechEmpower's rounds begin so, too.
 
@@ -9,8 +10,8 @@ use std::time::Duration;
 use touchstone_lab::suite::Mix;
 
 impl Run<'_> {
-    /// Loads each part of every system, with as many clients as the heaviest mix has. An error is the reason why the run ends
-    /// here.
+    /// Loads each part of every system, with as many clients as the heaviest mix has. An error is the reason
+    /// why the run ends here.
     pub(super) fn warm_up(&mut self) -> Result<(), String> {
         let length_s = self.prepared.method.warm_up_s;
         let heaviest = self.prepared.mixes.iter().max_by_key(|mix| mix.clients);

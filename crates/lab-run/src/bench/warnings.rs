@@ -58,7 +58,8 @@ fn saturation(series: &Series<'_>) -> Option<String> {
     ))
 }
 
-/// In a closed loop, clients = rate x (latency + think time); where that is not so, something was not counted.
+/// In a closed loop, clients = rate x (latency + think time); where that is not so, something was not
+/// counted.
 fn littles_law(title: &str, suite: &SuiteRecord, mix: &MixResult) -> Option<String> {
     if !mix.complete || mix.requests == 0 {
         return None;
@@ -112,7 +113,8 @@ fn of_processors(series: &Series<'_>) -> Option<String> {
 
 /// Said once a system, with the worst mix.
 fn other_work(system: &SystemResult) -> Option<String> {
-    // Where programs are counted by the processors that they kept busy, whatever else ran there is in it already.
+    // Where programs are counted by the processors that they kept busy, whatever else ran there is in it
+    // already.
     let counted = |mix: &&MixResult| mix.server.as_ref().is_none_or(|server| !server.of_processors);
     let used = |mix: &MixResult| peaks::other_work_cpus(mix).unwrap_or(0.0);
     let mixes = system.mixes.iter().filter(counted);

@@ -1,8 +1,10 @@
-//! The limit: what this machine's kernel can do at best, so that every report can say how far from it a server is.
+//! The limit: what this machine's kernel can do at best, so that every report can say how far from it a
+//! server is.
 //!
-//! [`requests`] holds a server that does the least that a server can, and [`spawn`] the least that a CGI handler can.
-//! [`measure`] runs both and says what they cost. The requests come from the load engine on a processor of its own;
-//! the server is this program again, in a process of its own, so that its processor time is its own.
+//! [`requests`] holds a server that does the least that a server can, and [`spawn`] the least that a CGI
+//! handler can. [`measure`] runs both and says what they cost. The requests come from the load engine on a
+//! processor of its own; the server is this program again, in a process of its own, so that its processor
+//! time is its own.
 
 mod process;
 pub mod requests;

@@ -8,7 +8,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 /// What the server prints before its address once it listens.
 pub const READY: &str = "listening on ";
 
-/// A limit server that runs in a child process; it ends when this is dropped, and also when this process dies.
+/// A limit server that runs in a child process; it ends when this is dropped, and also when this process
+/// dies.
 #[derive(Debug)]
 pub(super) struct ServerProcess {
     child: Child,

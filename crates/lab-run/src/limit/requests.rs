@@ -1,8 +1,8 @@
 //! The limit of requests: the least that a server can do for each on this kernel.
 //!
-//! One thread, epoll, and one fixed answer for whatever arrives: no parsing, no files, no log. A request on a kept
-//! connection costs one receive and one send; a new connection costs an accept and a close more, and is registered
-//! for events only if it is kept. What any real server spends beyond this is its own.
+//! One thread, epoll, and one fixed answer for whatever arrives: no parsing, no files, no log. A request on a
+//! kept connection costs one receive and one send; a new connection costs an accept and a close more, and is
+//! registered for events only if it is kept. What any real server spends beyond this is its own.
 
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -22,7 +22,8 @@ const RECEIVE_BUFFER_BYTES: usize = 64 * 1024;
 const EVENTS_AT_ONCE: usize = 256;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
-/// What marks the events of the listener and of the sign to end; connections are marked with their descriptor.
+/// What marks the events of the listener and of the sign to end; connections are marked with their
+/// descriptor.
 const LISTENER: u64 = u64::MAX;
 const END: u64 = u64::MAX - 1;
 
@@ -226,8 +227,8 @@ fn new_listener(address: SocketAddr) -> io::Result<OwnedFd> {
 /// Has the listener give out a connection only when its first bytes have come, for up to a second (tcp(7)).
 fn set_defer_accept(listener: BorrowedFd<'_>) -> io::Result<()> {
     let seconds: libc::c_int = 1;
-    // SAFETY: the descriptor is open, as it is borrowed, and the kernel reads as many bytes from `seconds` as the last
-    // argument says, which is its size.
+    // SAFETY: the descriptor is open, as it is borrowed, and the kernel reads as many bytes from `seconds` as
+    // the last argument says, which is its size.
     let result = unsafe {
         libc::setsockopt(
             listener.as_raw_fd(),

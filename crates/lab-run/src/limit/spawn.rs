@@ -1,7 +1,8 @@
-//! The limit of programs that are started for each request (CGI): start one, read its output to the end, reap it.
+//! The limit of programs that are started for each request (CGI): start one, read its output to the end, reap
+//! it.
 //!
-//! The standard library starts a program with `posix_spawn` as long as nothing is to be done between fork and exec, so
-//! the memory of this process is not copied, however large it is.
+//! The standard library starts a program with `posix_spawn` as long as nothing is to be done between fork and
+//! exec, so the memory of this process is not copied, however large it is.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -21,7 +22,8 @@ pub struct SpawnTime {
     pub us_per_spawn: f64,
 }
 
-/// Starts the program again and again for about this long. Its input is empty; its output is read and dropped.
+/// Starts the program again and again for about this long. Its input is empty; its output is read and
+/// dropped.
 pub fn time_spawns(program: &Path, length: Duration) -> io::Result<SpawnTime> {
     let no_input = File::open("/dev/null")?;
     let mut buffer = vec![0; 64 * 1024];

@@ -1,8 +1,8 @@
-//! A run while it goes on: what is known of it as one [`State`], kept by an [`Observer`] and shown on a terminal ([`screen`])
-//! and as a page of this machine ([`web`]).
+//! A run while it goes on: what is known of it as one [`State`], kept by an [`Observer`] and shown on a
+//! terminal ([`screen`]) and as a page of this machine ([`web`]).
 //!
-//! Whoever shows it runs on the load engine's processors, as the bench thread does, and never on those of the system under
-//! test: a look costs well below a millisecond, four times a second.
+//! Whoever shows it runs on the load engine's processors, as the bench thread does, and never on those of the
+//! system under test: a look costs well below a millisecond, four times a second.
 
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
@@ -366,7 +366,8 @@ pub struct Live {
 }
 
 impl Live {
-    /// Keeps the state of a hub; `page` is served from the first event on, by threads of the processors of the load engine.
+    /// Keeps the state of a hub; `page` is served from the first event on, by threads of the processors of
+    /// the load engine.
     pub fn new(hub: Arc<Hub>, page: Option<web::Bound>) -> Live {
         Live { hub, page, serving: None }
     }

@@ -1,7 +1,8 @@
 //! The live view of a terminal: the state of a run drawn with ratatui, on the whole screen.
 //!
-//! The terminal stays in its line mode but for echo, so that Ctrl-C is still a signal and ends the run in order also while
-//! systems are started. Whatever happens, dropping the [`Screen`] puts the terminal back as it was.
+//! The terminal stays in its line mode but for echo, so that Ctrl-C is still a signal and ends the run in
+//! order also while systems are started. Whatever happens, dropping the [`Screen`] puts the terminal back as
+//! it was.
 
 use super::{Now, State};
 use ratatui::backend::{Backend, CrosstermBackend};

@@ -1,8 +1,8 @@
-//! The live page: a small listener of this machine alone that gives a page and, as server-sent events (WHATWG HTML, section
-//! 9.2), the state of the run at each change.
+//! The live page: a small listener of this machine alone that gives a page and, as server-sent events (WHATWG
+//! HTML, section 9.2), the state of the run at each change.
 //!
-//! It listens on loopback only and answers only to names of this machine, so that no page from elsewhere can read it (DNS
-//! rebinding). One thread a connection, a few at most; the page loads nothing else.
+//! It listens on loopback only and answers only to names of this machine, so that no page from elsewhere can
+//! read it (DNS rebinding). One thread a connection, a few at most; the page loads nothing else.
 
 use super::Hub;
 use std::io::{self, Read, Write};

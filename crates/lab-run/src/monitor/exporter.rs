@@ -1,8 +1,9 @@
-//! Snapshots of another machine: read from the metrics that an exporter on it gives over HTTP (node_exporter, or anything
-//! that speaks Prometheus' text format).
+//! Snapshots of another machine: read from the metrics that an exporter on it gives over HTTP (node_exporter,
+//! or anything that speaks Prometheus' text format).
 //!
-//! What node_exporter names is put in the places of our own readings, so that every figure of [`super::Usage`] is made in
-//! the same way as for this machine. Families that are not there leave their figures absent.
+//! What node_exporter names is put in the places of our own readings, so that every figure of
+//! [`super::Usage`] is made in the same way as for this machine. Families that are not there leave their
+//! figures absent.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,12 +1,14 @@
 //! The monitor: watches the system under test and the machine while a mix runs.
 //!
-//! One thread wakes once a period, and once more at the very start and the very end of the counted window; each time
-//! it takes a [`Snapshot`] of counters that only grow, and keeps it in memory. Figures are differences between two
-//! snapshots, so the processor time of the window is exact to the kernel's clock tick whatever the period.
+//! One thread wakes once a period, and once more at the very start and the very end of the counted window;
+//! each time it takes a [`Snapshot`] of counters that only grow, and keeps it in memory. Figures are
+//! differences between two snapshots, so the processor time of the window is exact to the kernel's clock tick
+//! whatever the period.
 //!
-//! A snapshot costs about a millisecond of processor time (some thirty files of /proc, and a few for each process
-//! watched), and each holds what it cost itself; the monitor runs on the load engine's processors, never on those of the
-//! system under test. [`Usage`] is what the snapshots of a window say about every resource: use, saturation, errors.
+//! A snapshot costs about a millisecond of processor time (some thirty files of /proc, and a few for each
+//! process watched), and each holds what it cost itself; the monitor runs on the load engine's processors,
+//! never on those of the system under test. [`Usage`] is what the snapshots of a window say about every
+//! resource: use, saturation, errors.
 
 pub mod exporter;
 
@@ -37,7 +39,8 @@ pub struct Watch {
     pub cpus: Vec<usize>,
     /// The exporter of the system's own machine, where it is not this one: then that machine is watched.
     pub exporter: Option<Exporter>,
-    /// The way to the probe on the system's own machine, where it was started over ssh: then that machine is watched.
+    /// The way to the probe on the system's own machine, where it was started over ssh: then that machine is
+    /// watched.
     pub session: Option<Session>,
 }
 
@@ -91,7 +94,8 @@ impl Monitor {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the watch now: nothing that comes later is looked at. If the window had begun and not ended, it ends, too.
+    /// Ends the watch now: nothing that comes later is looked at. If the window had begun and not ended, it
+    /// ends, too.
     pub fn end(&self) {
         // A send fails only when the thread is gone, and then the watch has ended.
         let _ = self.stop.send(());

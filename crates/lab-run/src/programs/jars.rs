@@ -1,6 +1,6 @@
-//! The jars of the server's own servlets for whom it becomes: a target directory may lie where only root can look (below /root,
-//! say), and a server that gives up root's rights could not start Java from there. Then they are copied into the cache
-//! directory, which everybody can read.
+//! The jars of the server's own servlets for whom it becomes: a target directory may lie where only root can
+//! look (below /root, say), and a server that gives up root's rights could not start Java from there. Then
+//! they are copied into the cache directory, which everybody can read.
 
 use crate::system::user;
 use std::fs;
@@ -20,8 +20,8 @@ pub(super) fn beside_the_program() -> Option<PathBuf> {
     places.find(|directory| directory.join(OWN_JAR).is_file())
 }
 
-/// A copy of the jars, where the server becomes a user who cannot read those beside this program; otherwise nothing, and the
-/// server finds them by itself. An error is the reason why there is no copy.
+/// A copy of the jars, where the server becomes a user who cannot read those beside this program; otherwise
+/// nothing, and the server finds them by itself. An error is the reason why there is no copy.
 pub(super) fn copy_for_all() -> Result<Option<PathBuf>, String> {
     let own = beside_the_program().filter(|_| user::unprivileged().is_some());
     let Some(own) = own.and_then(|directory| directory.canonicalize().ok()) else { return Ok(None) };

@@ -1,10 +1,10 @@
-//! The SPICE programs: the least program for each interface, found where they are installed, or built from their sources, which
-//! this program carries with it.
+//! The SPICE programs: the least program for each interface, found where they are installed, or built from
+//! their sources, which this program carries with it.
 //!
-//! Looked for, in this order: the directory that `$TOUCHSTONE_PROGRAMS` names; `lib/touchstone/programs` beside the directory of
-//! this executable, where the package puts them; the cache directory. What is in none of them is compiled into the cache
-//! directory with `cc`, or with `javac` for web applications, under a name made of the sources, so that changed sources are
-//! compiled anew.
+//! Looked for, in this order: the directory that `$TOUCHSTONE_PROGRAMS` names; `lib/touchstone/programs`
+//! beside the directory of this executable, where the package puts them; the cache directory. What is in none
+//! of them is compiled into the cache directory with `cc`, or with `javac` for web applications, under a name
+//! made of the sources, so that changed sources are compiled anew.
 
 mod jars;
 mod web_application;
@@ -26,7 +26,8 @@ struct Recipe {
     name: &'static str,
     /// What it needs beside the standard library.
     sources: &'static [Source],
-    /// Each file that is built: its source where it has one of its own, and its place in the directory of programs.
+    /// Each file that is built: its source where it has one of its own, and its place in the directory of
+    /// programs.
     outputs: &'static [(&'static str, &'static str)],
     /// What makes it of them.
     tool: Tool,
@@ -36,7 +37,8 @@ struct Recipe {
 enum Tool {
     /// The compiler of C, with these arguments beside those for every program.
     C(&'static [&'static str]),
-    /// Those of Java, which make a web application of these classes, and of so many pages that are all this one.
+    /// Those of Java, which make a web application of these classes, and of so many pages that are all this
+    /// one.
     Java { classes: &'static [&'static str], page: Option<(&'static str, usize)> },
 }
 
@@ -121,7 +123,8 @@ pub struct Programs {
     pub directory: PathBuf,
     /// Those that are not there, with the reason.
     pub missing: BTreeMap<String, String>,
-    /// A copy of the jars of the server's own servlets, where the user whom it becomes cannot read those beside this program.
+    /// A copy of the jars of the server's own servlets, where the user whom it becomes cannot read those
+    /// beside this program.
     pub jars: Option<PathBuf>,
 }
 
@@ -165,7 +168,8 @@ fn find_or_build(recipes: &[&Recipe]) -> Programs {
     )
 }
 
-/// Builds what is not there yet. An error is one of the directory; what a compiler says belongs to its program.
+/// Builds what is not there yet. An error is one of the directory; what a compiler says belongs to its
+/// program.
 fn build_all(recipes: &[&Recipe], directory: &Path) -> io::Result<Programs> {
     fs::create_dir_all(directory)?;
     let mut missing = BTreeMap::new();
@@ -184,7 +188,8 @@ impl Recipe {
         self.outputs.iter().all(|(_, output)| directory.join(output).is_file())
     }
 
-    /// Compiles every output beside its place and renames it into it, so that another run never finds half of it.
+    /// Compiles every output beside its place and renames it into it, so that another run never finds half of
+    /// it.
     fn build(&self, directory: &Path) -> io::Result<Result<(), String>> {
         let sources = directory.join("sources").join(self.name);
         fs::create_dir_all(&sources)?;

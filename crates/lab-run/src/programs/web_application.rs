@@ -1,5 +1,5 @@
-//! Web applications: their classes are compiled with `javac` against the servlet API of the jars that lie beside this program or
-//! of Tomcat, and packed with `jar` into a WAR.
+//! Web applications: their classes are compiled with `javac` against the servlet API of the jars that lie
+//! beside this program or of Tomcat, and packed with `jar` into a WAR.
 
 use std::fs;
 use std::io;
@@ -56,7 +56,8 @@ fn run(mut command: Command, tool: &str) -> Result<(), String> {
     }
 }
 
-/// A class path with the servlet API: the jars of the server's own servlets, or those of a Tomcat whose script is on the PATH.
+/// A class path with the servlet API: the jars of the server's own servlets, or those of a Tomcat whose
+/// script is on the PATH.
 fn servlet_api() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let of_tomcat = std::env::split_paths(&path).filter_map(|directory| {

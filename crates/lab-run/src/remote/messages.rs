@@ -1,4 +1,5 @@
-//! What is said between this program and its probe: a line of JSON for each question and each answer, one answer a question.
+//! What is said between this program and its probe: a line of JSON for each question and each answer, one
+//! answer a question.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -8,7 +9,8 @@ use std::path::PathBuf;
 use touchstone_lab::recording::Snapshot;
 use touchstone_lab::result::{ConfigurationFile, MachineFacts};
 
-/// The longest line that is read, bytes: the look at a system with thousands of processes has less than a tenth of it.
+/// The longest line that is read, bytes: the look at a system with thousands of processes has less than a
+/// tenth of it.
 const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// A question.

@@ -1,9 +1,9 @@
 //! A system on another machine, started and watched over ssh.
 //!
-//! This program copies itself there and runs as its own *probe* ([`probe`]): it starts the system as it would be started here,
-//! reads that machine's figures when it is asked to, and ends the system when it is told so, or when the connection is lost. What
-//! is said between the two are lines of JSON ([`messages`]) over the standard input and output of ssh, so that nothing but
-//! ssh need be reachable, and nothing is left running.
+//! This program copies itself there and runs as its own *probe* ([`probe`]): it starts the system as it would
+//! be started here, reads that machine's figures when it is asked to, and ends the system when it is told so,
+//! or when the connection is lost. What is said between the two are lines of JSON ([`messages`]) over the
+//! standard input and output of ssh, so that nothing but ssh need be reachable, and nothing is left running.
 
 mod host;
 mod messages;

@@ -1,5 +1,5 @@
-//! The probe: this program on the machine of a system under test. It answers questions until it is told to stop or nobody asks any
-//! more, and leaves nothing running.
+//! The probe: this program on the machine of a system under test. It answers questions until it is told to
+//! stop or nobody asks any more, and leaves nothing running.
 
 use super::messages::{self, Answer, Found, Question};
 use crate::placement;
@@ -160,14 +160,16 @@ impl System {
     }
 }
 
-/// The address by which ssh came (`SSH_CONNECTION`: the client's address and port, and ours): the load comes by the same way.
+/// The address by which ssh came (`SSH_CONNECTION`: the client's address and port, and ours): the load comes
+/// by the same way.
 fn own_address() -> IpAddr {
     let connection = std::env::var("SSH_CONNECTION").unwrap_or_default();
     let address = connection.split_whitespace().nth(2).and_then(|address| address.parse().ok());
     address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
 }
 
-/// A directory below the temporary one that is taken away with all in it. A server that gives up its rights can read in it.
+/// A directory below the temporary one that is taken away with all in it. A server that gives up its rights
+/// can read in it.
 struct ScratchDirectory(PathBuf);
 
 impl ScratchDirectory {

@@ -18,7 +18,8 @@ const STOP_TIME_LIMIT: Duration = Duration::from_secs(15);
 /// Where the copies of this program lie on the other machine, below its user's home.
 const PROBES: &str = ".cache/touchstone/probe";
 
-/// A probe that is asked. Its clones ask the same one; the last that is dropped ends it, and with it the system.
+/// A probe that is asked. Its clones ask the same one; the last that is dropped ends it, and with it the
+/// system.
 #[derive(Debug, Clone)]
 pub struct Session {
     way: Arc<Way>,
@@ -43,8 +44,8 @@ struct Open {
 }
 
 impl Session {
-    /// Brings this program to the other machine, if it is not there yet, and starts it as a probe. `ssh` is the command with its
-    /// options.
+    /// Brings this program to the other machine, if it is not there yet, and starts it as a probe. `ssh` is
+    /// the command with its options.
     pub fn open(ssh: &[String], host: &Host) -> Result<Session, String> {
         let binary = std::env::current_exe().map_err(|error| error.to_string())?;
         let hash = machine::tool().binary_sha256.ok_or("this program cannot read itself to be copied")?;

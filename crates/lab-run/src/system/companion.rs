@@ -1,6 +1,6 @@
-//! Companions: programs that run beside a system under test because it only asks them, and does not start them itself. One
-//! process runs for each of the system's processors; together they accept from one unix socket, which is their descriptor 0, as
-//! spawn-fcgi hands it down.
+//! Companions: programs that run beside a system under test because it only asks them, and does not start
+//! them itself. One process runs for each of the system's processors; together they accept from one unix
+//! socket, which is their descriptor 0, as spawn-fcgi hands it down.
 
 use super::process::{Start, SystemProcess};
 use super::user::User;
@@ -30,8 +30,8 @@ pub struct PreparedCompanion {
     pub command: Vec<String>,
 }
 
-/// A directory with a short path for the unix sockets of one system, which only the user enters that the system runs as.
-/// Dropping it takes it away.
+/// A directory with a short path for the unix sockets of one system, which only the user enters that the
+/// system runs as. Dropping it takes it away.
 #[derive(Debug)]
 pub struct SocketDirectory {
     path: PathBuf,

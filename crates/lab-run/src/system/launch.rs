@@ -1,4 +1,5 @@
-//! Starts a system from its definition: its templates filled and written down, its companions beside it, all on their processors.
+//! Starts a system from its definition: its templates filled and written down, its companions beside it, all
+//! on their processors.
 
 use super::companion::{PreparedCompanion, SocketDirectory};
 use super::process::{OUTPUT_FILE, Start, SystemProcess};

@@ -1,8 +1,8 @@
 //! Systems under test: how each server is found, configured, started and stopped.
 //!
-//! A system is a TOML file. Those in `systems/` at the repository's root are built in; [`Definition::find`] takes
-//! the name of one of them or the path of a file. A server that runs already is named by its URL instead
-//! ([`url::SystemUrl`]) and nothing is started.
+//! A system is a TOML file. Those in `systems/` at the repository's root are built in; [`Definition::find`]
+//! takes the name of one of them or the path of a file. A server that runs already is named by its URL
+//! instead ([`url::SystemUrl`]) and nothing is started.
 
 pub mod companion;
 pub mod launch;
@@ -81,7 +81,8 @@ pub struct Definition {
     pub companions: Vec<Companion>,
     /// The capabilities whose programs' processor time the kernel adds to none of its processes.
     pub uncounted: Vec<String>,
-    /// The system that it stands in front of, by name or path: it is started before this one, on a port of its own.
+    /// The system that it stands in front of, by name or path: it is started before this one, on a port of
+    /// its own.
     pub origin: Option<String>,
     /// True for the kernel's limit: it answers one length to everything.
     pub is_limit: bool,

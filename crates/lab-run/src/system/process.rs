@@ -1,5 +1,5 @@
-//! The processes of a system under test: started on their own processors in a process group of their own, watched,
-//! and stopped with everything that they started.
+//! The processes of a system under test: started on their own processors in a process group of their own,
+//! watched, and stopped with everything that they started.
 
 use super::user::User;
 use crate::placement::pin_this_thread;
@@ -98,7 +98,8 @@ impl SystemProcess {
     /// Asks it to end, without waiting.
     pub fn ask_to_end(&self) {
         if self.ended.is_none() {
-            // The leader is not yet reaped, so the number is still its group's. It may have ended by itself: no harm.
+            // The leader is not yet reaped, so the number is still its group's. It may have ended by itself:
+            // no harm.
             let _ = self.signal(Signal::TERM);
         }
     }
@@ -147,7 +148,8 @@ impl Drop for SystemProcess {
     }
 }
 
-/// Starts the command from a thread that is pinned: a child inherits the processors of the thread that starts it.
+/// Starts the command from a thread that is pinned: a child inherits the processors of the thread that starts
+/// it.
 fn spawn_on(cpus: &[usize], command: &mut Command) -> io::Result<Child> {
     std::thread::scope(|scope| {
         let spawner = scope.spawn(|| {

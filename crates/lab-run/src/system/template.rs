@@ -1,10 +1,10 @@
-//! Templates of commands and configuration files: text with `{placeholders}` and with parts that stand only where they are asked
-//! for, between `{?name}` and `{/name}`.
+//! Templates of commands and configuration files: text with `{placeholders}` and with parts that stand only
+//! where they are asked for, between `{?name}` and `{/name}`.
 //!
-//! Only braces around lower-case letters and underscores are placeholders, so that the braces of configuration
-//! languages stand as they are. The name of a part is a capability that the run needs of the system, `as_root` where this
-//! program runs as root, or `jars` where those of the server's own servlets were copied; of several with `_and_` between them all
-//! must be.
+//! Only braces around lower-case letters and underscores are placeholders, so that the braces of
+//! configuration languages stand as they are. The name of a part is a capability that the run needs of the
+//! system, `as_root` where this program runs as root, or `jars` where those of the server's own servlets were
+//! copied; of several with `_and_` between them all must be.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -69,7 +69,8 @@ pub struct Values<'a> {
     pub jars: Option<&'a Path>,
     /// A directory with a short path, for unix sockets.
     pub sockets: &'a Path,
-    /// The user without rights of its own whom servers become that are started by root; otherwise this program's.
+    /// The user without rights of its own whom servers become that are started by root; otherwise this
+    /// program's.
     pub user: &'a str,
     /// That user's group.
     pub group: &'a str,

@@ -23,7 +23,8 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Whom servers become that are started by root; absent where this program is not root, or there is no such user.
+/// Whom servers become that are started by root; absent where this program is not root, or there is no such
+/// user.
 pub fn unprivileged() -> Option<User> {
     if !is_root() {
         return None;

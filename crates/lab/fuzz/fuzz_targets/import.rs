@@ -29,7 +29,8 @@ fuzz_target!(|input: (u8, &[u8])| {
     let (text, _) = suite_text(&recording, &wishes);
     match Suite::read("fuzz.toml", &text) {
         Ok(_) => {}
-        // A file that was recorded in two sizes, or with more bytes than a file may have, is for whoever reads the message.
+        // A file that was recorded in two sizes, or with more bytes than a file may have, is for whoever
+        // reads the message.
         Err(error) => assert!(error.message.contains("bytes"), "{error}"),
     }
 });

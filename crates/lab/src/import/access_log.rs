@@ -1,8 +1,8 @@
-//! Access logs, one request a line: the Common Log Format, the Combined one, JSON as our own server and others write it, the W3C's
-//! Extended Log File Format, and any other that is described by a [`LogFormat`].
+//! Access logs, one request a line: the Common Log Format, the Combined one, JSON as our own server and
+//! others write it, the W3C's Extended Log File Format, and any other that is described by a [`LogFormat`].
 //!
-//! A log has no bodies, so that requests of methods that send one are left out; and it has no fields, so that all requests are as plain
-//! as a load generator sends them.
+//! A log has no bodies, so that requests of methods that send one are left out; and it has no fields, so that
+//! all requests are as plain as a load generator sends them.
 
 use super::log_format::{Field, LogFormat};
 use super::{ImportError, Kind, LeftOut, REQUESTS_MAX, RecordedRequest, Recording, is_method, origin_form};
@@ -26,7 +26,8 @@ const COMMON_TIME: &[BorrowedFormatItem<'_>] = format_description!(
 const COLUMN_TIME: &[BorrowedFormatItem<'_>] =
     format_description!("[year]-[month]-[day] [hour]:[minute]:[second][optional [.[subsecond]]]");
 
-/// Reads a log; `file` names it in messages. Without a format it is one of those that can be told by their lines.
+/// Reads a log; `file` names it in messages. Without a format it is one of those that can be told by their
+/// lines.
 pub fn read(file: &str, text: &str, format: Option<&LogFormat>) -> Result<Recording, ImportError> {
     let mut format = format.cloned();
     let (mut recording, mut left_out) = (Recording::default(), LeftOut::default());
@@ -206,7 +207,8 @@ fn unescaped(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// An object with the names of our own server's log, or those of others: nginx's variables, Caddy, Traefik, Envoy.
+/// An object with the names of our own server's log, or those of others: nginx's variables, Caddy, Traefik,
+/// Envoy.
 fn json_entry(line: &str) -> Option<Entry> {
     let value: Value = serde_json::from_str(line).ok()?;
     let object = value.as_object()?;
@@ -270,8 +272,9 @@ fn request(method: &str, target: &str, status: u16, bytes: Option<u64>) -> Resul
     })
 }
 
-/// Gives every request its moment, from the first on. Servers write a line when a request ends, so that lines may be out of order;
-/// and most write whole seconds: what is of one second is spread over it evenly, since a burst at its beginning was never there.
+/// Gives every request its moment, from the first on. Servers write a line when a request ends, so that lines
+/// may be out of order; and most write whole seconds: what is of one second is spread over it evenly, since a
+/// burst at its beginning was never there.
 fn set_moments(recording: &mut Recording, times: &[Option<OffsetDateTime>]) {
     let Some(first) = times.iter().flatten().min().copied() else { return };
     if times.iter().any(Option::is_none) {

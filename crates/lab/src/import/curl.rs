@@ -1,5 +1,6 @@
-//! A curl command line, as browsers give it out ("Copy as cURL") and as people keep it: one request, with its method, fields and
-//! body. The options mean what they mean to curl 8; nothing is run, filled in or read from files.
+//! A curl command line, as browsers give it out ("Copy as cURL") and as people keep it: one request, with its
+//! method, fields and body. The options mean what they mean to curl 8; nothing is run, filled in or read from
+//! files.
 
 use super::form::form_encoded;
 use super::har::{is_field_value, is_secret, taken_over};

@@ -1,5 +1,6 @@
-//! HAR 1.2 recordings, as browsers and proxies save them. The requests to one server are taken over, that of the first entry unless
-//! another is named; what belongs to a connection or to a person (cookies, credentials) is left out.
+//! HAR 1.2 recordings, as browsers and proxies save them. The requests to one server are taken over, that of
+//! the first entry unless another is named; what belongs to a connection or to a person (cookies,
+//! credentials) is left out.
 
 use super::form::form_encoded;
 use super::url_list::place_of;
@@ -34,7 +35,8 @@ const FIELDS_LEFT_OUT: [&str; 18] = [
     "cache-control",
     "pragma",
 ];
-/// What stands in the names of fields that say who somebody is: `Authorization`, `X-Api-Key`, `X-CSRF-Token`, `X-Session-Id`.
+/// What stands in the names of fields that say who somebody is: `Authorization`, `X-Api-Key`, `X-CSRF-Token`,
+/// `X-Session-Id`.
 const SECRET_WORDS: [&str; 9] =
     ["cookie", "auth", "token", "csrf", "xsrf", "api-key", "apikey", "secret", "session"];
 
@@ -202,12 +204,14 @@ fn form(entry: &Value) -> Option<String> {
     (!fields.is_empty()).then(|| fields.join("&"))
 }
 
-/// Bytes of the answer's body as they were sent, packed or not; where that is not known, as they were once unpacked.
+/// Bytes of the answer's body as they were sent, packed or not; where that is not known, as they were once
+/// unpacked.
 fn sent_bytes(entry: &Value) -> Option<u64> {
     let number = |pointer: &str| entry.pointer(pointer)?.as_u64().filter(|bytes| *bytes > 0);
     let unpacked = number("/response/content/size");
     let saved = number("/response/content/compression");
-    // Chromium knows of HTTP/2 only what was sent with the head, which is more than an answer that was not packed.
+    // Chromium knows of HTTP/2 only what was sent with the head, which is more than an answer that was not
+    // packed.
     let with_head =
         number("/response/_transferSize").filter(|bytes| unpacked.is_some_and(|all| *bytes < all));
     // Recorders guess their own figures, by a few hundred bytes: what the server said comes first.

@@ -1,6 +1,6 @@
-//! The format of an access log that is none of the usual ones: a string with variables, as servers are told how to write their log
-//! (`$client [$time] "$request" $status`), or the columns that a log of the W3C's Extended Log File Format names itself
-//! (`#Fields: date time cs-method ...`).
+//! The format of an access log that is none of the usual ones: a string with variables, as servers are told
+//! how to write their log (`$client [$time] "$request" $status`), or the columns that a log of the W3C's
+//! Extended Log File Format names itself (`#Fields: date time cs-method ...`).
 
 use regex::{Regex, RegexBuilder};
 use std::fmt::Write;
@@ -60,7 +60,8 @@ const VARIABLES: [(&str, Field); 19] = [
     ("body_bytes_sent", Field::Bytes),
 ];
 
-/// Columns of the Extended Log File Format (W3C working draft of 1996), as IIS and content networks name them.
+/// Columns of the Extended Log File Format (W3C working draft of 1996), as IIS and content networks name
+/// them.
 const COLUMNS: [(&str, Field); 8] = [
     ("date", Field::Date),
     ("time", Field::TimeOfDay),

@@ -1,9 +1,11 @@
-//! Importers: recordings and lists of requests in the forms that other tools write, made into a suite of one's own.
+//! Importers: recordings and lists of requests in the forms that other tools write, made into a suite of
+//! one's own.
 //!
-//! Every reader gives back [`Recording`]: requests as they were, in their order, with what is known of their answers. [`suite_text`]
-//! makes a suite's TOML text of it; what could not be taken over is told in notes, one sentence each. What a system that is
-//! started here can serve as a file is made one of the recorded size, so that the shape of a site's traffic can be measured without
-//! the site; everything else takes a server that is named by its URL.
+//! Every reader gives back [`Recording`]: requests as they were, in their order, with what is known of their
+//! answers. [`suite_text`] makes a suite's TOML text of it; what could not be taken over is told in notes,
+//! one sentence each. What a system that is started here can serve as a file is made one of the recorded
+//! size, so that the shape of a site's traffic can be measured without the site; everything else takes a
+//! server that is named by its URL.
 
 pub mod access_log;
 pub mod curl;
@@ -38,7 +40,8 @@ pub struct Recording {
     pub origin: Option<String>,
     /// Whether they were made in HTTP/2.
     pub is_http2: bool,
-    /// Whether they are asked for as WebStone does: in HTTP/1.0, each over a connection of its own, without ramps.
+    /// Whether they are asked for as WebStone does: in HTTP/1.0, each over a connection of its own, without
+    /// ramps.
     pub is_webstone: bool,
     /// The requests, in their order.
     pub requests: Vec<RecordedRequest>,

@@ -1,7 +1,9 @@
-//! A recording as a session: its requests in their order, with the times for which nothing was under way as think times.
+//! A recording as a session: its requests in their order, with the times for which nothing was under way as
+//! think times.
 //!
-//! A browser asks for several things at once and a virtual client for one after the other; so within a page requests follow at once,
-//! and what a person did is in the gaps. A gap of less than [`THINK_MIN`] is the browser's own: it reads what it got.
+//! A browser asks for several things at once and a virtual client for one after the other; so within a page
+//! requests follow at once, and what a person did is in the gaps. A gap of less than [`THINK_MIN`] is the
+//! browser's own: it reads what it got.
 
 use super::suite_text::{line, own};
 use super::{RecordedRequest, Recording};

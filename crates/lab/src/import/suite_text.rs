@@ -10,7 +10,8 @@ use touchstone_load::MAXIMUM_REQUESTS;
 /// The largest file that a suite can have.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
-/// The longest ramp of an imported suite, seconds; clients that begin within it are spread over a session as far as it goes.
+/// The longest ramp of an imported suite, seconds; clients that begin within it are spread over a session as
+/// far as it goes.
 const RAMP_MAX_S: f64 = 600.0;
 /// The same for the short form.
 const QUICK_RAMP_MAX_S: f64 = 20.0;
@@ -137,8 +138,8 @@ headers = [\"Accept: */* HTTP/1.0\"]
 receive_buffer_bytes = 8192
 ";
 
-/// The run rules of WebStone 2.0: 10 minutes, 20 to 100 clients in steps of 10, no ramps; fewer clients are added for models of
-/// scaling.
+/// The run rules of WebStone 2.0: 10 minutes, 20 to 100 clients in steps of 10, no ramps; fewer clients are
+/// added for models of scaling.
 const WEBSTONE_MIXES: &str = "mixes = [
   { clients = 1 },
   { clients = 2 },
@@ -177,8 +178,8 @@ mixes = [
 
 ";
 
-/// The mixes. Whoever thinks is no great load: of sessions there are more clients, and they begin one by one while a session goes on, so
-/// that each is somewhere else in it when the counting begins.
+/// The mixes. Whoever thinks is no great load: of sessions there are more clients, and they begin one by one
+/// while a session goes on, so that each is somewhere else in it when the counting begins.
 fn mixes(session: Option<&Session<'_>>) -> String {
     let thought_s = session.map_or(0.0, |session| session.thought().as_secs_f64().ceil());
     let thinks = thought_s > 0.0;
@@ -204,7 +205,8 @@ fn mixes(session: Option<&Session<'_>>) -> String {
     )
 }
 
-/// The recording with one size for each file: the largest, which was not cut short. One that is too large to be made has none.
+/// The recording with one size for each file: the largest, which was not cut short. One that is too large to
+/// be made has none.
 fn with_one_size(recording: &Recording) -> Recording {
     let mut recording = recording.clone();
     let mut sizes: HashMap<String, u64> = HashMap::new();
@@ -220,7 +222,8 @@ fn with_one_size(recording: &Recording) -> Recording {
     recording
 }
 
-/// The requests that differ, each with the weight of all that are like it, those that are made most first; and a note on the rest.
+/// The requests that differ, each with the weight of all that are like it, those that are made most first;
+/// and a note on the rest.
 fn distinct(requests: &[RecordedRequest], most: usize) -> (Vec<RecordedRequest>, Option<String>) {
     type Key<'r> = (&'r str, &'r str, &'r [String], Option<&'r str>);
     let mut places: HashMap<Key<'_>, usize> = HashMap::new();

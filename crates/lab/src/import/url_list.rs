@@ -1,6 +1,6 @@
-//! Lists of URLs: one URL or path a line, before it a weight and a method if it has them, `#` begins a comment. The form is that of
-//! `touchstone load --urls`; the target lists of vegeta (`GET http://...`, with header fields below it) and h2load's URI lists are of
-//! it, too.
+//! Lists of URLs: one URL or path a line, before it a weight and a method if it has them, `#` begins a
+//! comment. The form is that of `touchstone load --urls`; the target lists of vegeta (`GET http://...`, with
+//! header fields below it) and h2load's URI lists are of it, too.
 
 use super::har::taken_over;
 use super::{ImportError, LeftOut, REQUESTS_MAX, RecordedRequest, Recording, is_method, origin_form};

@@ -66,8 +66,8 @@ impl MachineReading {
     }
 }
 
-/// The lines `cpuN user nice system idle iowait irq softirq steal guest guest_nice` of /proc/stat. The guest columns
-/// are contained in user and nice (proc_stat(5)) and not counted again.
+/// The lines `cpuN user nice system idle iowait irq softirq steal guest guest_nice` of /proc/stat. The guest
+/// columns are contained in user and nice (proc_stat(5)) and not counted again.
 fn cpu_times(stat: &str) -> Vec<CpuTimes> {
     stat.lines().filter_map(cpu_line).collect()
 }

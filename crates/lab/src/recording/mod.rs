@@ -107,8 +107,8 @@ impl Snapshot {
         snapshot
     }
 
-    /// Takes one of another machine. Where it cannot be had, the last one stands in its place, as of counters that did not
-    /// move.
+    /// Takes one of another machine. Where it cannot be had, the last one stands in its place, as of counters
+    /// that did not move.
     pub fn of_another(
         start: Instant,
         last: Option<&Snapshot>,
@@ -199,8 +199,8 @@ impl Recording {
         self.slope(from_s, to_s, |snapshot| Some(snapshot.own_cpu_s))
     }
 
-    /// The longest time without a look, of those that touch the time between two moments, seconds, if the load engine did as good as
-    /// nothing in it: its machine slept, or somebody had stopped the program.
+    /// The longest time without a look, of those that touch the time between two moments, seconds, if the
+    /// load engine did as good as nothing in it: its machine slept, or somebody had stopped the program.
     pub fn stood_still_s(&self, from_s: f64, to_s: f64) -> Option<f64> {
         let still = |pair: &[Snapshot]| {
             let (start_s, end_s) = (pair[0].at.as_secs_f64(), pair[1].at.as_secs_f64());

@@ -4,7 +4,8 @@ use super::text::{paired_value, worded_value};
 use serde::{Deserialize, Serialize};
 use std::fs;
 
-/// The network at one moment; but for the sockets, counters since boot. What the kernel does not tell is absent.
+/// The network at one moment; but for the sockets, counters since boot. What the kernel does not tell is
+/// absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NetworkReading {
     /// One row a link.
@@ -65,7 +66,8 @@ pub struct LinkReading {
 }
 
 impl NetworkReading {
-    /// Reads the counters of the network namespace of a process; of our own where it has gone or none is given.
+    /// Reads the counters of the network namespace of a process; of our own where it has gone or none is
+    /// given.
     pub fn take(pid: Option<u32>) -> NetworkReading {
         let of_process = pid.map(|pid| format!("/proc/{pid}/net"));
         let place =

@@ -1,4 +1,5 @@
-//! A process tree's use of the machine: the processes that were started and everything that descends from them.
+//! A process tree's use of the machine: the processes that were started and everything that descends from
+//! them.
 
 use super::text::value;
 use serde::{Deserialize, Serialize};
@@ -10,8 +11,8 @@ const PROCESSES_MAX: usize = 64;
 /// Of more threads than this, of all processes together, only the sums are kept.
 const THREADS_MAX: usize = 128;
 
-/// Processes and all their descendants. A process that was once seen in the tree stays in it while it lives, also when
-/// its parent ends and it is given to another.
+/// Processes and all their descendants. A process that was once seen in the tree stays in it while it lives,
+/// also when its parent ends and it is given to another.
 #[derive(Debug)]
 pub struct ProcessTree {
     /// Process numbers with the start times that tell a later process of the same number apart.
@@ -34,7 +35,8 @@ pub struct TreeReading {
     pub threads: u64,
 }
 
-/// One process of the tree at one moment; times and bytes since it began. What the kernel does not tell is absent.
+/// One process of the tree at one moment; times and bytes since it began. What the kernel does not tell is
+/// absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProcessReading {
     /// Its number.
@@ -141,8 +143,8 @@ fn process(stat: &procfs::process::Stat, threads_left: &mut usize) -> Option<Pro
     })
 }
 
-/// How many files a process has open. Since Linux 6.2 the directory's size is their number; before, it is 0 and each
-/// entry has to be counted.
+/// How many files a process has open. Since Linux 6.2 the directory's size is their number; before, it is 0
+/// and each entry has to be counted.
 fn open_files(pid: i32) -> Option<u64> {
     let place = format!("/proc/{pid}/fd");
     match fs::metadata(&place).ok()?.len() {
@@ -167,8 +169,8 @@ fn threads(pid: i32, most: usize) -> Vec<ThreadReading> {
     entries.flatten().take(most).filter_map(thread).collect()
 }
 
-/// The children of every thread of a process. (The files are there where the kernel has CONFIG_PROC_CHILDREN, which
-/// all large distributions set; elsewhere all processes are searched for their parent.)
+/// The children of every thread of a process. (The files are there where the kernel has CONFIG_PROC_CHILDREN,
+/// which all large distributions set; elsewhere all processes are searched for their parent.)
 fn children(pid: i32) -> Vec<i32> {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let mut children = Vec::new();

@@ -1,8 +1,8 @@
-//! Queues of packets that wait to be sent, and what limits them (queueing disciplines, `tc qdisc`): by them a link that
-//! is limited shows, also one that has no speed of its own.
+//! Queues of packets that wait to be sent, and what limits them (queueing disciplines, `tc qdisc`): by them a
+//! link that is limited shows, also one that has no speed of its own.
 //!
-//! The kernel tells over netlink (rtnetlink(7)): one request, and an answer of messages with attributes. The answer is
-//! bytes from outside like any other: a length that does not fit ends the reading.
+//! The kernel tells over netlink (rtnetlink(7)): one request, and an answer of messages with attributes. The
+//! answer is bytes from outside like any other: a length that does not fit ends the reading.
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,8 @@ pub fn read() -> Option<QueueReading> {
 
 fn ask() -> io::Result<QueueReading> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    // No protocol means NETLINK_ROUTE. The kernel has answered when the send returns: the socket need not wait.
+    // No protocol means NETLINK_ROUTE. The kernel has answered when the send returns: the socket need not
+    // wait.
     let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
     rustix::net::send(&socket, &request(), SendFlags::empty())?;
     let mut reading = QueueReading::default();

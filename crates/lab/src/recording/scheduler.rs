@@ -72,7 +72,8 @@ pub fn disks() -> Vec<DiskReading> {
     all.into_iter().filter(|disk| fs::metadata(format!("/sys/block/{}", disk.name)).is_ok()).collect()
 }
 
-/// The lines `major minor name reads merged sectors ms writes merged sectors ms under-way busy-ms queued-ms ...`.
+/// The lines `major minor name reads merged sectors ms writes merged sectors ms under-way busy-ms queued-ms
+/// ...`.
 fn parse_disks(diskstats: &str) -> Vec<DiskReading> {
     /// A sector of /proc/diskstats, whatever the disk's own.
     const SECTOR_BYTES: u64 = 512;
@@ -127,7 +128,8 @@ pub fn own_control_group(other: Option<u32>) -> Option<ControlGroupReading> {
     if is_shared { None } else { control_group(own) }
 }
 
-/// Where the files of a process's groups may lie, from the lines `number:controllers:path` of /proc/PID/cgroup.
+/// Where the files of a process's groups may lie, from the lines `number:controllers:path` of
+/// /proc/PID/cgroup.
 fn places(membership: &str) -> Vec<(String, bool)> {
     let mut places = Vec::new();
     for line in membership.lines() {

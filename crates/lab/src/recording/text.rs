@@ -10,7 +10,8 @@ pub(super) fn value(text: &str, name: &str) -> Option<u64> {
     })
 }
 
-/// The value of a column of the two lines that /proc/net/snmp and netstat have for each group: names, then values.
+/// The value of a column of the two lines that /proc/net/snmp and netstat have for each group: names, then
+/// values.
 pub(super) fn paired_value(text: &str, group: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(group)?.strip_prefix(':'));
     let (names, values) = (lines.next()?, lines.next()?);

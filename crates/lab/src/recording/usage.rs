@@ -1,5 +1,5 @@
-//! Every resource in the counted window: how much of it was used, whether anything waited for it, and what went wrong
-//! (Gregg's USE method). From this the bottleneck is named.
+//! Every resource in the counted window: how much of it was used, whether anything waited for it, and what
+//! went wrong (Gregg's USE method). From this the bottleneck is named.
 
 use super::processes::{ProcessReading, ThreadReading};
 use super::{LinkReading, Recording, Snapshot};

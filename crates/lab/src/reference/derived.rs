@@ -264,8 +264,8 @@ fn iplanet_factors() -> Vec<Derived> {
     all
 }
 
-/// One row of the tables of SPICE efficiency: the table and row that state it, the processors, and where the rate and
-/// the latency of the interface stand.
+/// One row of the tables of SPICE efficiency: the table and row that state it, the processors, and where the
+/// rate and the latency of the interface stand.
 struct Efficiency {
     table: &'static str,
     row: &'static str,
@@ -344,7 +344,8 @@ fn row_named(table: &str, four_processors: bool, name: &str) -> &'static str {
     names.find(|name| **name == wanted).map_or("", String::as_str)
 }
 
-/// SPICE request efficiency = dynamic rate / static rate; latency efficiency = static latency / dynamic latency.
+/// SPICE request efficiency = dynamic rate / static rate; latency efficiency = static latency / dynamic
+/// latency.
 fn iplanet_efficiencies() -> Vec<Derived> {
     let mut all = Vec::new();
     for it in efficiencies() {

@@ -1,7 +1,8 @@
-//! The places where a paper disagrees with itself: two statements that cannot both be right, with the sum that shows it.
+//! The places where a paper disagrees with itself: two statements that cannot both be right, with the sum
+//! that shows it.
 //!
-//! They are not there to embarrass anybody; they show what an audit of a report finds, and keep ours honest: each is
-//! computed from the tables, so a wrong sum here fails as loudly as a wrong table.
+//! They are not there to embarrass anybody; they show what an audit of a report finds, and keep ours honest:
+//! each is computed from the tables, so a wrong sum here fails as loudly as a wrong table.
 
 use super::derive::{Cell, stated};
 use super::{Derived, LittleRow, derived, little, reports, static_classes};
@@ -19,7 +20,8 @@ pub struct Disagreement {
     pub against: String,
 }
 
-/// How far Little's law may be off before a row of 2000 is named: the roundings of small latencies explain less.
+/// How far Little's law may be off before a row of 2000 is named: the roundings of small latencies explain
+/// less.
 const LITTLE_TOLERANCE: f64 = 0.08;
 
 /// All of them, in the order in which they are found.
@@ -43,7 +45,8 @@ fn of_derived(figure: &Derived) -> Disagreement {
     }
 }
 
-/// Rows without a printed number of clients that imply no multiple of four, of the servlet and CGI tests on one processor.
+/// Rows without a printed number of clients that imply no multiple of four, of the servlet and CGI tests on
+/// one processor.
 fn of_uniprocessor(row: &LittleRow) -> bool {
     row.report == "iplanet-2000" && row.place.starts_with("Table 4") && row.off_by() > LITTLE_TOLERANCE
 }

@@ -1,5 +1,5 @@
-//! Little's law on the rows of the reports: clients = rate x latency. Where the number of clients is printed it must be
-//! that; where it is not, a lab that added clients four at a time must show a multiple of four.
+//! Little's law on the rows of the reports: clients = rate x latency. Where the number of clients is printed
+//! it must be that; where it is not, a lab that added clients four at a time must show a multiple of four.
 
 use super::derive::{Cell, stated};
 use super::reports;
@@ -123,7 +123,8 @@ mod tests {
             little().into_iter().filter(|row| row.report == "fasttrack-1996").collect();
         assert_eq!(rows.len(), 12 * 8);
         for row in &rows {
-            // Latencies are printed to a hundredth of a second, rates to a whole: a tenth of the smallest is rounding.
+            // Latencies are printed to a hundredth of a second, rates to a whole: a tenth of the smallest is
+            // rounding.
             let rounding = 0.005 / row.latency_s + 0.5 / row.rate;
             assert!(row.off_by() <= 0.02 + rounding, "{row:?}");
         }

@@ -1,9 +1,10 @@
-//! The five reports of 1996 to 2000 as data: every table with its source, what follows from the tables by arithmetic,
-//! and the places where a paper disagrees with itself.
+//! The five reports of 1996 to 2000 as data: every table with its source, what follows from the tables by
+//! arithmetic, and the places where a paper disagrees with itself.
 //!
 //! The tables lie in `data/*.toml`, every cell as it was printed. [`derived`] computes again each figure that a paper
-//! derived from others, within what the roundings of its inputs allow; [`disagreements`] are the statements that do not
-//! come out. The reports serve as a yardstick (`touchstone report --reference`) and as a test of our own sums.
+//! derived from others, within what the roundings of its inputs allow; [`disagreements`] are the statements
+//! that do not come out. The reports serve as a yardstick (`touchstone report --reference`) and as a test of
+//! our own sums.
 
 mod derive;
 mod derived;

@@ -1,7 +1,7 @@
 //! A figure as it was printed, with what its rounding leaves open, and sums with such figures.
 //!
-//! `8.3` may stand for anything from 8.25 to 8.35. Two printed figures agree when their ranges touch: so a ratio that a
-//! paper took before it rounded is not called wrong for a last digit.
+//! `8.3` may stand for anything from 8.25 to 8.35. Two printed figures agree when their ranges touch: so a
+//! ratio that a paper took before it rounded is not called wrong for a last digit.
 
 use std::ops::{Add, Div, Mul, Sub};
 
@@ -26,7 +26,8 @@ pub struct Range {
 }
 
 impl Printed {
-    /// Reads the number at the beginning of a cell: thousands may be apart, a unit or a per cent sign may follow.
+    /// Reads the number at the beginning of a cell: thousands may be apart, a unit or a per cent sign may
+    /// follow.
     pub fn parse(text: &str) -> Option<Printed> {
         let digits_end = text.find(|c: char| !matches!(c, '0'..='9' | ',' | '.')).unwrap_or(text.len());
         let (digits, unit) = text.split_at(digits_end);

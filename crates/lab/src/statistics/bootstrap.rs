@@ -1,8 +1,9 @@
-//! The bootstrap: what a median may be in truth, from the values that were seen, without assuming their distribution.
+//! The bootstrap: what a median may be in truth, from the values that were seen, without assuming their
+//! distribution.
 //!
-//! Runs are drawn from those measured, with replacement; the interval holds the middle of the medians of many such
-//! draws. A time series within one run is drawn in blocks, because neighbouring seconds are alike. The generator is
-//! seeded: the same figures always give the same interval.
+//! Runs are drawn from those measured, with replacement; the interval holds the middle of the medians of many
+//! such draws. A time series within one run is drawn in blocks, because neighbouring seconds are alike. The
+//! generator is seeded: the same figures always give the same interval.
 
 use super::Interval;
 use super::quantile::{median, quantile, rank_bounds, sorted};
@@ -31,7 +32,8 @@ impl Generator {
         bits ^ (bits >> 31)
     }
 
-    /// A number below `bound`, which is not 0. (Multiply and shift; its bias is below 2^-32 for any number of runs.)
+    /// A number below `bound`, which is not 0. (Multiply and shift; its bias is below 2^-32 for any number of
+    /// runs.)
     pub fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.draw()) * bound as u128) >> 64) as usize
     }
@@ -57,9 +59,9 @@ pub fn of_statistic(
 
 /// The interval of the median of a few runs.
 ///
-/// Of few values the bootstrap's interval of a median is too narrow, so it is widened to the order statistics that bound
-/// the median whatever the distribution (binomial). With fewer than six runs no method can bound a median at 95 %; the
-/// interval is then the range of the runs, and a report says how many runs there were.
+/// Of few values the bootstrap's interval of a median is too narrow, so it is widened to the order statistics
+/// that bound the median whatever the distribution (binomial). With fewer than six runs no method can bound a
+/// median at 95 %; the interval is then the range of the runs, and a report says how many runs there were.
 pub fn of_median(values: &[f64], seed: u64) -> Option<Interval> {
     let sorted = sorted(values)?;
     let Some((low, high)) = rank_bounds(sorted.len() as u64, 0.5, CONFIDENCE) else {
@@ -74,8 +76,8 @@ pub fn of_median(values: &[f64], seed: u64) -> Option<Interval> {
     })
 }
 
-/// The interval of the mean of a series whose neighbours are alike (one-second rates of a run): whole blocks are drawn
-/// (the moving block bootstrap, Kuensch 1989), each of about the cube root of the length.
+/// The interval of the mean of a series whose neighbours are alike (one-second rates of a run): whole blocks
+/// are drawn (the moving block bootstrap, Kuensch 1989), each of about the cube root of the length.
 pub fn of_series_mean(series: &[f64], seed: u64) -> Option<Interval> {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     if series.is_empty() || series.iter().any(|value| !value.is_finite()) {

@@ -1,5 +1,5 @@
-//! Whether all clients were served alike. A server can show a fine rate by serving some clients and starving others;
-//! the report of 2000 calls its peak then not a useful one.
+//! Whether all clients were served alike. A server can show a fine rate by serving some clients and starving
+//! others; the report of 2000 calls its peak then not a useful one.
 
 use super::quantile::median;
 use serde::{Deserialize, Serialize};
@@ -13,8 +13,8 @@ pub struct Fairness {
     pub slowest_over_median: Option<f64>,
 }
 
-/// Jain's fairness index (Jain, Chiu and Hawe, 1984): the square of the sum over n times the sum of squares. `None` of
-/// no clients, or where none got anything.
+/// Jain's fairness index (Jain, Chiu and Hawe, 1984): the square of the sum over n times the sum of squares.
+/// `None` of no clients, or where none got anything.
 pub fn jain(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
@@ -22,7 +22,8 @@ pub fn jain(shares: &[f64]) -> Option<f64> {
         .then(|| (sum * sum / (shares.len() as f64 * squares)).min(1.0))
 }
 
-/// The fairness of a run, from each client's answers and mean latency (only clients that were answered have one).
+/// The fairness of a run, from each client's answers and mean latency (only clients that were answered have
+/// one).
 pub fn of_clients(answers: &[f64], mean_latencies_us: &[f64]) -> Option<Fairness> {
     let slowest = mean_latencies_us.iter().copied().fold(f64::NAN, f64::max);
     let middle = median(mean_latencies_us).filter(|middle| *middle > 0.0);

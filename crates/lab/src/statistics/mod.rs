@@ -1,7 +1,8 @@
 //! The statistics of the lab, as pure functions of numbers: nothing here reads a file, a clock or a result.
 //!
 //! - [`warm_up`]: where a run has settled (MSER-5);
-//! - [`bootstrap`]: intervals of medians and of time series, seeded, so that the same figures give the same interval;
+//! - [`bootstrap`]: intervals of medians and of time series, seeded, so that the same figures give the same
+//!   interval;
 //! - [`quantile`]: medians, and what a percentile of one run may be in truth (order statistics);
 //! - [`paired`]: whether two systems differ, against the noise that a system shows against itself;
 //! - [`fairness`]: whether all clients were served alike;

@@ -1,9 +1,10 @@
-//! Whether two systems differ: pairs of runs that took turns, against the noise that a system shows against itself.
+//! Whether two systems differ: pairs of runs that took turns, against the noise that a system shows against
+//! itself.
 //!
-//! Each pair gives a ratio; its logarithm is what is looked at, so that "twice" and "half" weigh alike. "Different" is
-//! said only when the whole interval of the median ratio lies outside the band in which a difference is of no use, or
-//! in which the same system differed from itself (an A/A comparison), whichever is wider. All else is "no difference
-//! shown", which is not the same as "equal".
+//! Each pair gives a ratio; its logarithm is what is looked at, so that "twice" and "half" weigh alike.
+//! "Different" is said only when the whole interval of the median ratio lies outside the band in which a
+//! difference is of no use, or in which the same system differed from itself (an A/A comparison), whichever
+//! is wider. All else is "no difference shown", which is not the same as "equal".
 
 use super::Interval;
 use super::bootstrap;
@@ -46,7 +47,8 @@ pub struct Comparison {
     pub conclusion: Conclusion,
     /// The chance of so lopsided pairs if there were no difference (Wilcoxon's signed ranks, two-sided).
     pub signed_rank_p: f64,
-    /// Cohen's d of the logarithms of the ratios: their mean over their standard deviation; absent when they do not vary.
+    /// Cohen's d of the logarithms of the ratios: their mean over their standard deviation; absent when they
+    /// do not vary.
     pub cohens_d: Option<f64>,
     /// Spearman's correlation of the ratios with their order: a drift shows as a figure far from 0.
     pub drift: f64,
@@ -156,7 +158,8 @@ fn has_repeats(ranks: &[f64]) -> bool {
     sorted.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-/// How many of the 2^n ways to sign the ranks give each sum, and from it the chance of the sum seen or one farther out.
+/// How many of the 2^n ways to sign the ranks give each sum, and from it the chance of the sum seen or one
+/// farther out.
 fn exact_p(count: usize, sum: usize) -> f64 {
     let most = count * (count + 1) / 2;
     let mut ways = vec![0.0f64; most + 1];

@@ -1,9 +1,10 @@
 //! Medians, and what a percentile of one run may be in truth: the order statistics between which it lies.
 //!
-//! The number of values below the true quantile is binomial, whatever the distribution, so two ranks bound it without
-//! any assumption about its shape.
+//! The number of values below the true quantile is binomial, whatever the distribution, so two ranks bound it
+//! without any assumption about its shape.
 
-/// The middle value (of an even number, the mean of the two middle ones); `None` of nothing or of what is no number.
+/// The middle value (of an even number, the mean of the two middle ones); `None` of nothing or of what is no
+/// number.
 pub fn median(values: &[f64]) -> Option<f64> {
     let sorted = sorted(values)?;
     let middle = sorted.len() / 2;
@@ -36,8 +37,9 @@ pub(super) fn sorted(values: &[f64]) -> Option<Vec<f64>> {
 /// From this variance on the binomial is taken as normal; below it is summed up.
 const NORMAL_FROM_VARIANCE: f64 = 400.0;
 
-/// The ranks (from 1) of the order statistics between which the quantile `share` of the true distribution lies with at
-/// least `confidence`, for `count` independent values. `None` where so few values cannot bound it.
+/// The ranks (from 1) of the order statistics between which the quantile `share` of the true distribution
+/// lies with at least `confidence`, for `count` independent values. `None` where so few values cannot bound
+/// it.
 pub fn rank_bounds(count: u64, share: f64, confidence: f64) -> Option<(u64, u64)> {
     if count == 0 || !(0.0..1.0).contains(&share) || share <= 0.0 || !(0.0..1.0).contains(&confidence) {
         return None;
@@ -140,7 +142,8 @@ mod tests {
 
     #[test]
     fn rank_bounds_are_those_of_the_binomial_tables() {
-        // Conover's table of the median's interval: n = 10 gives ranks 2 and 9, n = 20 ranks 6 and 15 at 95 %.
+        // Conover's table of the median's interval: n = 10 gives ranks 2 and 9, n = 20 ranks 6 and 15 at 95
+        // %.
         assert_eq!(rank_bounds(10, 0.5, 0.95), Some((2, 9)));
         assert_eq!(rank_bounds(20, 0.5, 0.95), Some((6, 15)));
         // Five values cannot bound their median at 95 %: both would be out with 2 x 1/32.

@@ -1,7 +1,8 @@
 //! Whether the load engine and not the server set the figures of a run.
 //!
-//! Each second is looked at for the signs of an engine, or of its machine, at its limit. A run in which a sign shows in
-//! more than one second of a hundred is tainted: its rate is a lower bound, and its latencies hold some of the engine's.
+//! Each second is looked at for the signs of an engine, or of its machine, at its limit. A run in which a
+//! sign shows in more than one second of a hundred is tainted: its rate is a lower bound, and its latencies
+//! hold some of the engine's.
 
 use serde::{Deserialize, Serialize};
 
@@ -43,8 +44,8 @@ pub struct EngineSecond {
     pub ports: Option<f64>,
     /// Segments sent again, or connections dropped from a full queue, on the engine's machine.
     pub network_errors: Option<u64>,
-    /// Share of the second for which some task waited for a processor. Of a machine that the server shares it is no
-    /// sign, and absent.
+    /// Share of the second for which some task waited for a processor. Of a machine that the server shares it
+    /// is no sign, and absent.
     pub pressure: Option<f64>,
     /// How long the engine did not run at all, where this second is part of such a time, seconds.
     pub stood_still_s: Option<f64>,

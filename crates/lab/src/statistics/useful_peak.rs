@@ -1,9 +1,9 @@
-//! The useful peak: the highest load that people would still be content with (the report of 2000 names it; these are
-//! its words made exact).
+//! The useful peak: the highest load that people would still be content with (the report of 2000 names it;
+//! these are its words made exact).
 //!
-//! It is the largest load at which, over at least three runs in their steady windows, at most one request of a thousand
-//! fails, 95 % of the answers come within the agreed time, all clients are served alike, and the load engine had room.
-//! Where it is lower than the peak, the reason is told.
+//! It is the largest load at which, over at least three runs in their steady windows, at most one request of
+//! a thousand fails, 95 % of the answers come within the agreed time, all clients are served alike, and the
+//! load engine had room. Where it is lower than the peak, the reason is told.
 
 use super::fairness::Fairness;
 use super::quantile::median;

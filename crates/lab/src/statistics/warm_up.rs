@@ -1,8 +1,8 @@
 //! Where a run has settled: MSER-5 (White, 1997).
 //!
-//! The series is averaged in batches of five; the cut is where the rest's standard error would be the least. A cut in
-//! the second half says that the run was too short to have settled, so no cut beyond the middle is looked at, and one
-//! that lies at the middle is reported as not settled.
+//! The series is averaged in batches of five; the cut is where the rest's standard error would be the least.
+//! A cut in the second half says that the run was too short to have settled, so no cut beyond the middle is
+//! looked at, and one that lies at the middle is reported as not settled.
 
 use serde::Serialize;
 
@@ -20,7 +20,8 @@ pub struct WarmUp {
     pub settled: bool,
 }
 
-/// The cut of a series (one-second rates, say). `None` of too short a series, or of one with what is no number.
+/// The cut of a series (one-second rates, say). `None` of too short a series, or of one with what is no
+/// number.
 pub fn cut(series: &[f64]) -> Option<WarmUp> {
     if series.len() < FEWEST || series.iter().any(|value| !value.is_finite()) {
         return None;

@@ -1,7 +1,7 @@
 //! The content of a workload's files: printable, HTML-like and the same on every machine for the same seed.
 //!
-//! The words are drawn at random, so that the files neither compress to nothing nor look alike, and every file
-//! names itself at its head.
+//! The words are drawn at random, so that the files neither compress to nothing nor look alike, and every
+//! file names itself at its head.
 
 /// The words that the text is made of.
 const WORDS: [&str; 32] = [
@@ -44,7 +44,8 @@ fn write_text(content: &mut Vec<u8>, end: usize, random: &mut SplitMix) {
         content.extend_from_slice(separator);
         content.extend_from_slice(word.as_bytes());
     }
-    // A word or tag that ran over the end is cut; a cut tag could open one that never closes, so it becomes dots.
+    // A word or tag that ran over the end is cut; a cut tag could open one that never closes, so it becomes
+    // dots.
     content.truncate(end);
     let tail_start = end.saturating_sub(16);
     if let Some(open) = content[tail_start..].iter().rposition(|byte| *byte == b'<')

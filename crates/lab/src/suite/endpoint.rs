@@ -1,5 +1,5 @@
-//! Where the requests of a class go: to the system's plain port or to its TLS port, in which version of HTTP. Each client has a
-//! connection of its own to each of them.
+//! Where the requests of a class go: to the system's plain port or to its TLS port, in which version of HTTP.
+//! Each client has a connection of its own to each of them.
 
 use super::Drive;
 use crate::result::TlsRecord;

@@ -1,8 +1,9 @@
-//! Interfaces: the ways in which a server makes an answer, each with the least program that uses it. Their definitions are the
-//! TOML files of `suites/interfaces/`; a suite names those that it measures.
+//! Interfaces: the ways in which a server makes an answer, each with the least program that uses it. Their
+//! definitions are the TOML files of `suites/interfaces/`; a suite names those that it measures.
 //!
-//! An interface says what the system under test must be able to do for it (a capability), which program must be there, which
-//! path is asked for and how many bytes come back; and what the reports of 1996 to 2000 measured for it.
+//! An interface says what the system under test must be able to do for it (a capability), which program must
+//! be there, which path is asked for and how many bytes come back; and what the reports of 1996 to 2000
+//! measured for it.
 
 use crate::capability;
 use crate::definition::{DefinitionError, Document, Table, nearest};
@@ -58,9 +59,11 @@ pub struct Interface {
     pub paths: u64,
     /// Bytes of the answer's body.
     pub body_bytes: u64,
-    /// Whether the length is the server's to decide: `body_bytes` is then what is usual, and nothing is held against it.
+    /// Whether the length is the server's to decide: `body_bytes` is then what is usual, and nothing is held
+    /// against it.
     pub body_varies: bool,
-    /// The name in the query by which it is asked for another number of bytes (`?size=500`), where it takes one.
+    /// The name in the query by which it is asked for another number of bytes (`?size=500`), where it takes
+    /// one.
     pub size_query: Option<String>,
     /// What the reports of 1996 to 2000 measured for it.
     pub reports: Vec<ReportFigures>,
@@ -82,7 +85,8 @@ impl Interface {
         BUILT_IN.iter().map(|(name, text)| Interface::read(name, text)).collect()
     }
 
-    /// A built-in interface by its name, or an interface file by its path; the text of an error says what is wrong.
+    /// A built-in interface by its name, or an interface file by its path; the text of an error says what is
+    /// wrong.
     pub(super) fn find(name_or_path: &str) -> Result<Interface, String> {
         if let Some((name, text)) = BUILT_IN.iter().find(|(name, _)| *name == name_or_path) {
             return Interface::read(name, text).map_err(|error| error.to_string());
@@ -199,7 +203,8 @@ fn known<'n>(
     Err(root.error_at(&named, message))
 }
 
-/// A path without a query that means the same to every server, and how many it stands for. A file or a page has one.
+/// A path without a query that means the same to every server, and how many it stands for. A file or a page
+/// has one.
 fn paths(root: &Table<'_>, is_program: bool) -> Result<(String, u64), DefinitionError> {
     let path = root.required_string("path")?;
     let paths = root.whole("paths", 1..=PATHS_MAX)?;
@@ -274,7 +279,8 @@ source = "Table 3"
         let interfaces = Interface::built_in().unwrap();
         for (interface, (name, _)) in interfaces.iter().zip(BUILT_IN) {
             assert_eq!(interface.name.as_str(), name);
-            // Those of SPICE are compared with each other; the others answer as the programs of their benchmarks did.
+            // Those of SPICE are compared with each other; the others answer as the programs of their
+            // benchmarks did.
             let is_of_spice = !["cgi-send", "simcgi", "application"].contains(&name);
             assert!(!is_of_spice || interface.body_bytes == 6250, "{name}");
             assert!(matches!(interface.at_path(), AtPath::File) == (name == "static"), "{name}");

@@ -1,13 +1,13 @@
-//! Suites: what is run. The words are WebBench's: a *suite* is an ordered list of *mixes*, and each mix loads the
-//! system under test with a number of virtual clients that draw their requests from a *workload* of weighted
-//! classes of files, or of what programs answer.
+//! Suites: what is run. The words are WebBench's: a *suite* is an ordered list of *mixes*, and each mix loads
+//! the system under test with a number of virtual clients that draw their requests from a *workload* of
+//! weighted classes of files, or of what programs answer.
 //!
-//! A suite of several [`Interface`]s has a part for each, which is measured in every mix; the first is what the others are
-//! held against.
+//! A suite of several [`Interface`]s has a part for each, which is measured in every mix; the first is what
+//! the others are held against.
 //!
-//! Suites are TOML files. Those in `suites/` at the repository's root are built in; [`Suite::find`] takes the name
-//! of one of them or the path of a file. [`tree`] makes the files that a workload asks for, [`Suite::plan`] turns a
-//! mix into what the load engine runs.
+//! Suites are TOML files. Those in `suites/` at the repository's root are built in; [`Suite::find`] takes the
+//! name of one of them or the path of a file. [`tree`] makes the files that a workload asks for,
+//! [`Suite::plan`] turns a mix into what the load engine runs.
 
 mod content;
 mod endpoint;

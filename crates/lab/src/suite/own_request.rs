@@ -1,5 +1,5 @@
-//! Requests that a suite spells out: their method, path, fields and body, and what their answer must be. What a system can serve as a
-//! file is made one, in the size that the suite states.
+//! Requests that a suite spells out: their method, path, fields and body, and what their answer must be. What
+//! a system can serve as a file is made one, in the size that the suite states.
 
 use super::read::SECONDS_MAX;
 use super::{Lengths, Order};
@@ -24,7 +24,8 @@ pub struct OwnRequest {
     pub weight: f64,
     /// Bytes of the answer's body; absent: nobody knows, and nothing is held against it.
     pub body_bytes: Option<u64>,
-    /// Bytes of the file that is made for it where a system is started for the run; of another server nothing is asked by it.
+    /// Bytes of the file that is made for it where a system is started for the run; of another server nothing
+    /// is asked by it.
     pub file_bytes: Option<u64>,
     /// The statuses of a valid answer; empty: 200 to 399.
     pub statuses: Vec<u16>,
@@ -48,7 +49,8 @@ impl OwnRequest {
         }
     }
 
-    /// Reads one from its table. Only what is chosen has a weight, and only what is of a session a think time.
+    /// Reads one from its table. Only what is chosen has a weight, and only what is of a session a think
+    /// time.
     pub(super) fn read(table: &Table<'_>, order: Order) -> Result<OwnRequest, DefinitionError> {
         let path = table.required_string("path")?;
         if let Some(problem) = path_problem(&path.value) {

@@ -1,5 +1,5 @@
-//! Reads a suite from TOML, strictly: every key known, every value within its limits, weights that sum to 100 and
-//! ramps that leave something to count, interfaces that return as many bytes as each other.
+//! Reads a suite from TOML, strictly: every key known, every value within its limits, weights that sum to 100
+//! and ramps that leave something to count, interfaces that return as many bytes as each other.
 
 use super::own_request::headers;
 use super::{Endpoint, Mix, Suite, TlsOffer, read_class, read_workload};

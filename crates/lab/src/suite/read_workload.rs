@@ -1,5 +1,5 @@
-//! Reads what a suite's clients ask for: a workload of classes whose weights add up, or the interfaces that it compares, which
-//! must return as many bytes as each other.
+//! Reads what a suite's clients ask for: a workload of classes whose weights add up, or the interfaces that
+//! it compares, which must return as many bytes as each other.
 
 use super::own_request::OwnRequest;
 use super::read::name;

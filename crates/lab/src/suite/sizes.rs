@@ -1,8 +1,9 @@
 //! The sizes of a class's files: all alike, or spread over a range as a distribution has them.
 //!
-//! Nothing is drawn at random. Of *n* files, number *i* has the size at the quantile (i + ½) / n of its distribution, so that the set has
-//! the distribution's shape as well as so many files can, the same on every machine. The files are then shuffled by the
-//! workload's seed, so that which ones are asked for most says nothing of their size.
+//! Nothing is drawn at random. Of *n* files, number *i* has the size at the quantile (i + ½) / n of its
+//! distribution, so that the set has the distribution's shape as well as so many files can, the same on every
+//! machine. The files are then shuffled by the workload's seed, so that which ones are asked for most says
+//! nothing of their size.
 
 use super::content::SplitMix;
 use crate::definition::{DefinitionError, Table};
@@ -29,7 +30,8 @@ pub enum Spread {
         /// Largest size, bytes.
         to: f64,
     },
-    /// Log-normal, the body of most measured distributions of files (Barford and Crovella 1998), cut at both ends.
+    /// Log-normal, the body of most measured distributions of files (Barford and Crovella 1998), cut at both
+    /// ends.
     LogNormal {
         /// Smallest size, bytes.
         from: f64,
@@ -159,8 +161,8 @@ fn between(points: &[(f64, f64)], percent: f64) -> f64 {
     low * (high / low).powf(along.clamp(0.0, 1.0))
 }
 
-/// The quantile function of the standard normal distribution, by bisection on its distribution function: a few files are
-/// made so, once, and nothing here needs to be quick.
+/// The quantile function of the standard normal distribution, by bisection on its distribution function: a
+/// few files are made so, once, and nothing here needs to be quick.
 fn normal_quantile(probability: f64) -> f64 {
     let (mut low, mut high) = (-9.0, 9.0);
     for _ in 0..60 {
@@ -174,8 +176,9 @@ fn normal_quantile(probability: f64) -> f64 {
     (low + high) / 2.0
 }
 
-/// The distribution function of the standard normal distribution: its series around 0, which converges everywhere and is exact
-/// to the last digits as far out as a file of a class can be (Abramowitz and Stegun, 26.2.11).
+/// The distribution function of the standard normal distribution: its series around 0, which converges
+/// everywhere and is exact to the last digits as far out as a file of a class can be (Abramowitz and Stegun,
+/// 26.2.11).
 fn normal_distribution(at: f64) -> f64 {
     if at.abs() > 8.0 {
         return if at > 0.0 { 1.0 } else { 0.0 };

@@ -114,7 +114,8 @@ fn file_content(workload: &Workload, class_index: usize, class: &Class, number: 
     content::make(&title, class.body_bytes(number).unwrap_or(0) as usize, seed)
 }
 
-/// What the file must hold that answers a request which is spelt out: the same wherever in the suite it is asked for.
+/// What the file must hold that answers a request which is spelt out: the same wherever in the suite it is
+/// asked for.
 fn own_file(workload: &Workload, request: &OwnRequest) -> Vec<u8> {
     let title = format!("{} {}", workload.name, request.path);
     let seed = workload.content_seed ^ seed_of(&request.path);

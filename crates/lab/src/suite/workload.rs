@@ -1,5 +1,5 @@
-//! What the clients of a suite ask for: workloads of weighted classes, of files, of what an interface answers, of requests that are
-//! spelt out, or of pages.
+//! What the clients of a suite ask for: workloads of weighted classes, of files, of what an interface
+//! answers, of requests that are spelt out, or of pages.
 
 use super::endpoint::{Endpoint, Endpoints};
 use super::{Drive, Interface, Lengths, OwnRequest};
@@ -112,7 +112,8 @@ impl Part {
 }
 
 impl Workload {
-    /// The mean of the body length over all requests, bytes. What nobody knows the length of counts with its usual one.
+    /// The mean of the body length over all requests, bytes. What nobody knows the length of counts with its
+    /// usual one.
     pub fn mean_body_bytes(&self) -> f64 {
         self.shares().iter().zip(&self.classes).map(|(share, class)| share * class.mean_body_bytes()).sum()
     }

@@ -1,8 +1,8 @@
 //! One answer as its bytes come in: the head is parsed, the body only counted.
 //!
-//! The reader knows where an answer ends (RFC 9112, section 6.3) and whether the connection can carry another one
-//! (section 9.3). Each request of the plan has a [`ResponseHead`] of its own, because the parser takes a head that is
-//! the same as the one before it, to the last byte, without reading it again.
+//! The reader knows where an answer ends (RFC 9112, section 6.3) and whether the connection can carry another
+//! one (section 9.3). Each request of the plan has a [`ResponseHead`] of its own, because the parser takes a
+//! head that is the same as the one before it, to the last byte, without reading it again.
 
 use crate::body::BodySink;
 use touchstone_http::chunked::ChunkedDecoder;
@@ -87,8 +87,8 @@ impl AnswerReader {
         self.bytes == 0
     }
 
-    /// Takes in what was received; `Some` when the answer is complete with it. Bytes beyond the answer's end are
-    /// malformed: nothing was asked that they could answer.
+    /// Takes in what was received; `Some` when the answer is complete with it. Bytes beyond the answer's end
+    /// are malformed: nothing was asked that they could answer.
     pub(crate) fn receive(
         &mut self,
         received: &[u8],
@@ -122,8 +122,8 @@ impl AnswerReader {
         let parsed = if before == 0 {
             parse_response_head(bytes, head)
         } else {
-            // From its beginning each time: what is malformed is so at once, in whichever piece it comes, and the
-            // parser's limit bounds how much is read again.
+            // From its beginning each time: what is malformed is so at once, in whichever piece it comes, and
+            // the parser's limit bounds how much is read again.
             self.partial_head.extend_from_slice(bytes);
             parse_response_head(&self.partial_head, head)
         };
@@ -142,8 +142,8 @@ impl AnswerReader {
         }
     }
 
-    /// Sets what follows the head. An interim answer (RFC 9110, section 15.2) has no body, and another head follows;
-    /// but nobody asked for another protocol, so 101 is out of place.
+    /// Sets what follows the head. An interim answer (RFC 9110, section 15.2) has no body, and another head
+    /// follows; but nobody asked for another protocol, so 101 is out of place.
     fn begin_body(&mut self, head: &ResponseHead) -> Result<(), Malformed> {
         match head.status {
             101 => return Err(Malformed),

@@ -1,7 +1,7 @@
 //! Whether a plan can run: everything that is wrong with it is said before the first byte is sent.
 //!
-//! [`Plan::check`] looks at the plan itself (weights, lengths, paths, header fields) and, through [`crate::machine`], at
-//! the machine it is to run on.
+//! [`Plan::check`] looks at the plan itself (weights, lengths, paths, header fields) and, through
+//! [`crate::machine`], at the machine it is to run on.
 
 use crate::machine::{check_cores, local_port_range, provide_open_files, reuses_waiting_ports};
 use crate::plan::{ConnectionUse, HttpVersion, Plan, PlanError, PlannedRequest};
@@ -32,13 +32,13 @@ pub const MAXIMUM_STAGES: usize = 1000;
 /// The most clients that can share a connection.
 const MAXIMUM_STREAMS: usize = 10_000;
 
-/// Files that the process has open beside the clients' connections: an epoll instance a thread, standard streams,
-/// logs, and room for what the caller holds.
+/// Files that the process has open beside the clients' connections: an epoll instance a thread, standard
+/// streams, logs, and room for what the caller holds.
 const OTHER_OPEN_FILES: u64 = 64;
 
 impl Plan {
-    /// Says why the plan cannot run, or gives back warnings: sentences that whoever reads the figures should know.
-    /// Raises the process's soft limit of open files when the clients need more.
+    /// Says why the plan cannot run, or gives back warnings: sentences that whoever reads the figures should
+    /// know. Raises the process's soft limit of open files when the clients need more.
     pub fn check(&self) -> Result<Vec<String>, PlanError> {
         self.check_for(self.clients)
     }

@@ -1,9 +1,9 @@
-//! HTTP/2 seen from a client that only counts (RFC 9113): requests that were written before the run go out, and what
-//! comes back is framed, counted and thrown away.
+//! HTTP/2 seen from a client that only counts (RFC 9113): requests that were written before the run go out,
+//! and what comes back is framed, counted and thrown away.
 //!
-//! The connection has as many slots as virtual clients share it; each holds one request at a time, and a stream of its
-//! own for each request. Frames and header compression are those of the http crate. What the server sends has next to no
-//! limit by flow control, since nothing of it is kept.
+//! The connection has as many slots as virtual clients share it; each holds one request at a time, and a
+//! stream of its own for each request. Frames and header compression are those of the http crate. What the
+//! server sends has next to no limit by flow control, since nothing of it is kept.
 
 mod receive;
 #[cfg(test)]
@@ -223,8 +223,8 @@ impl Http2 {
         self.sending -= 1;
     }
 
-    /// The slot of a stream. The hint is nearly always right: streams are numbered in turn, and there are more hints
-    /// than streams; but one that lasts very long may lose its hint to a later one.
+    /// The slot of a stream. The hint is nearly always right: streams are numbered in turn, and there are
+    /// more hints than streams; but one that lasts very long may lose its hint to a later one.
     fn slot_of(&self, id: u32) -> Option<usize> {
         let hint = self.slot_hints[(id >> 1) as usize & (self.slot_hints.len() - 1)] as usize;
         if self.slots[hint].id == id {

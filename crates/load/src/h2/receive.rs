@@ -16,7 +16,8 @@ use touchstone_http::h2::settings::{DEFAULT_FRAME_BYTES, MAX_FRAME_BYTES, MAX_WI
 const MAXIMUM_BLOCK_BYTES: usize = 256 * 1024;
 /// What a header section may hold.
 const LIST_LIMITS: ListLimits = ListLimits { bytes: MAXIMUM_BLOCK_BYTES, fields: 1000 };
-/// The most that waits to be sent while more is received: a server that asks and asks and takes no answer ends here.
+/// The most that waits to be sent while more is received: a server that asks and asks and takes no answer
+/// ends here.
 const MAXIMUM_OUTPUT_BYTES: usize = 64 * 1024 * 1024;
 
 /// What has come of a frame that is not whole.
@@ -28,7 +29,8 @@ pub(super) struct Receiving {
     data: Option<Data>,
     /// A header block whose last frame has not come.
     block: Option<Block>,
-    /// The last header block that was read and changed no table, and what it said: mostly the next one is the same.
+    /// The last header block that was read and changed no table, and what it said: mostly the next one is the
+    /// same.
     last_block: Vec<u8>,
     last_head: Head,
 }
@@ -60,8 +62,8 @@ pub(super) struct Sinks<'a, F: FnMut(usize, &[u8])> {
 }
 
 impl Http2 {
-    /// Takes in what was received. What it means for the requests goes to the end of `events`, what must be sent to the
-    /// end of `out`, and the bytes of bodies to `body`.
+    /// Takes in what was received. What it means for the requests goes to the end of `events`, what must be
+    /// sent to the end of `out`, and the bytes of bodies to `body`.
     pub(crate) fn receive(
         &mut self,
         input: &[u8],
@@ -101,8 +103,8 @@ impl Http2 {
         if sinks.out.len() > MAXIMUM_OUTPUT_BYTES { Err(Broken) } else { Ok(()) }
     }
 
-    /// Completes the frame whose beginning is kept; gives back the bytes behind it, which are none when it is still not
-    /// whole.
+    /// Completes the frame whose beginning is kept; gives back the bytes behind it, which are none when it is
+    /// still not whole.
     fn complete_kept<'a, F: FnMut(usize, &[u8])>(
         &mut self,
         input: &'a [u8],
@@ -194,7 +196,8 @@ impl Http2 {
 
     // ---- bodies
 
-    /// A DATA frame begins. All of its payload counts for flow control, whether its request is still wanted or not.
+    /// A DATA frame begins. All of its payload counts for flow control, whether its request is still wanted
+    /// or not.
     fn begin_data<F: FnMut(usize, &[u8])>(
         &mut self,
         header: &FrameHeader,
@@ -301,7 +304,8 @@ impl Http2 {
         Ok(())
     }
 
-    /// Reads a header block. One with the same bytes as the last says the same, as long as no table has changed.
+    /// Reads a header block. One with the same bytes as the last says the same, as long as no table has
+    /// changed.
     fn read_block(&mut self, block: &[u8]) -> Result<Head, Broken> {
         let receiving = &mut self.receiving;
         if !receiving.last_block.is_empty() && receiving.last_block == block {
@@ -320,8 +324,8 @@ impl Http2 {
 
     // ---- the end of requests
 
-    /// The slot of a stream that we have begun; none if its request is over. A stream that was never begun is a mistake
-    /// of the server's.
+    /// The slot of a stream that we have begun; none if its request is over. A stream that was never begun is
+    /// a mistake of the server's.
     fn known_slot(&self, id: u32) -> Result<Option<usize>, Broken> {
         if id.is_multiple_of(2) || id >= self.next_stream { Err(Broken) } else { Ok(self.slot_of(id)) }
     }

@@ -1,4 +1,5 @@
-//! The client's side of HTTP/2 against frames that are written here, and against the server's side of the http crate.
+//! The client's side of HTTP/2 against frames that are written here, and against the server's side of the
+//! http crate.
 
 use super::*;
 use crate::plan::{HttpVersion, Plan, PlannedRequest};
@@ -109,7 +110,8 @@ fn answers_against_the_rules_end_their_request_alone() {
 fn what_cannot_be_read_breaks_the_connection() {
     type Write = fn(&mut Vec<u8>);
     let cases: [Write; 7] = [
-        // Pushed, of a stream that nobody began, too large, broken compression, torn header block, window, HTTP/1.
+        // Pushed, of a stream that nobody began, too large, broken compression, torn header block, window,
+        // HTTP/1.
         |out| frame::append_header(4, frame::FrameType::PUSH_PROMISE, 4, 1, out),
         |out| headers(5, 200, &[], true, out),
         |out| append_data_header(1, 16_385, false, out),

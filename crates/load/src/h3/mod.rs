@@ -1,8 +1,9 @@
-//! HTTP/3 seen from a client that only counts (RFC 9114), on QUIC by quinn's protocol crate, which like all of this has no
-//! socket and no clock of its own. Experimental: a datagram is sent and received with a call each.
+//! HTTP/3 seen from a client that only counts (RFC 9114), on QUIC by quinn's protocol crate, which like all
+//! of this has no socket and no clock of its own. Experimental: a datagram is sent and received with a call
+//! each.
 //!
-//! As with HTTP/2, a connection has as many slots as virtual clients share it. Field sections refer to the static table
-//! alone in both directions, which is what our settings ask of the server.
+//! As with HTTP/2, a connection has as many slots as virtual clients share it. Field sections refer to the
+//! static table alone in both directions, which is what our settings ask of the server.
 
 use crate::answer::Answer;
 use crate::h2::StreamEvent;
@@ -183,8 +184,8 @@ impl Http3 {
         Some(&self.datagram[..transmit.size])
     }
 
-    /// What everything that was received means: for the requests at the end of `events`, for the connection as the return
-    /// value; the bytes of bodies go to `body`.
+    /// What everything that was received means: for the requests at the end of `events`, for the connection
+    /// as the return value; the bytes of bodies go to `body`.
     pub(crate) fn poll(
         &mut self,
         events: &mut Vec<StreamEvent>,
@@ -409,7 +410,8 @@ impl FromServer {
         FromServer { id, start, kind: None, frames: FrameReader::new(), frame: None, payload }
     }
 
-    /// Takes bytes; `Some` when they were the server's goodbye, with the first request that it will not look at.
+    /// Takes bytes; `Some` when they were the server's goodbye, with the first request that it will not look
+    /// at.
     fn receive(&mut self, bytes: &[u8]) -> Option<u64> {
         let mut input = bytes;
         while self.kind.is_none() {

@@ -1,6 +1,7 @@
 //! What one engine thread notes down while it runs, and how the threads' notes become one [`Outcome`].
 //!
-//! Nothing is shared between threads and nothing is averaged: counts and histograms are merged by addition only.
+//! Nothing is shared between threads and nothing is averaged: counts and histograms are merged by addition
+//! only.
 
 use crate::failure::{Failure, Reasons};
 use crate::moments::Moments;
@@ -12,7 +13,8 @@ use hdrhistogram::{Counter, Histogram};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The most intervals of a time line. A run of up to an hour has one each second; in a longer one each is longer.
+/// The most intervals of a time line. A run of up to an hour has one each second; in a longer one each is
+/// longer.
 const MAXIMUM_INTERVALS: u64 = 3600;
 /// Latencies up to this are recorded without any resizing of a histogram.
 const USUAL_LATENCY_NS: u64 = 10_000_000_000;
@@ -240,8 +242,9 @@ impl Record {
         if !self.stages.is_empty() {
             self.answered_in_stage(answer);
         }
-        // An open load's latencies are those of the requests that were due in the window, so that none is left out because
-        // it took too long. Its rate is that of the answers that came in the window, as in a closed loop.
+        // An open load's latencies are those of the requests that were due in the window, so that none is
+        // left out because it took too long. Its rate is that of the answers that came in the window, as in a
+        // closed loop.
         if let Some(service) = &mut self.service_ns
             && self.times.counts(answer.intended_ns)
         {
@@ -374,7 +377,8 @@ impl Record {
         self.total_retries += other.total_retries;
     }
 
-    /// The time line from the start to the end of the run, empty intervals included, each with its true length.
+    /// The time line from the start to the end of the run, empty intervals included, each with its true
+    /// length.
     pub(crate) fn finish_intervals(&mut self) {
         let length_ns = self.times.stop_ns - self.times.start_ns;
         let count = length_ns.div_ceil(self.times.interval_ns) as usize;

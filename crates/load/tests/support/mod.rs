@@ -1,4 +1,5 @@
-//! A small server for the tests: one thread a connection, and a script that says what each request is answered with.
+//! A small server for the tests: one thread a connection, and a script that says what each request is
+//! answered with.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 

@@ -1,5 +1,6 @@
-//! `object_*`, `objset_*` and `filter_*`: the insides of a configuration, and filters. Touchstone's configuration is not
-//! made of the structures behind these; asking for them finds nothing, and changing them is refused.
+//! `object_*`, `objset_*` and `filter_*`: the insides of a configuration, and filters. Touchstone's
+//! configuration is not made of the structures behind these; asking for them finds nothing, and changing them
+//! is refused.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;

@@ -1,4 +1,5 @@
-//! `md5hash_*` and `random_*`. MD5 (RFC 1321) is here for plug-ins that have always used it; it protects nothing today.
+//! `md5hash_*` and `random_*`. MD5 (RFC 1321) is here for plug-ins that have always used it; it protects
+//! nothing today.
 
 use std::ffi::{c_int, c_uchar, c_void};
 

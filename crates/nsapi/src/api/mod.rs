@@ -1,7 +1,7 @@
 //! The functions of the tables, by what they are about. Each does what the documentation of NSAPI says of it.
 //!
-//! They are called by C: that pointers are null or valid, and texts end with NUL, is the contract of the interface and
-//! stands here once for all of them.
+//! They are called by C: that pointers are null or valid, and texts end with NUL, is the contract of the
+//! interface and stands here once for all of them.
 
 pub mod buffer;
 pub mod cookie;

@@ -225,7 +225,8 @@ pub unsafe extern "C" fn net_setsockopt(
     value: *const c_void,
     length: c_int,
 ) -> c_int {
-    // Options of the client's connection are the server's affair; plug-ins that set TCP_NODELAY need not fail.
+    // Options of the client's connection are the server's affair; plug-ins that set TCP_NODELAY need not
+    // fail.
     if of_handle(sd).is_some() {
         return 0;
     }

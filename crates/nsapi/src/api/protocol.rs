@@ -26,8 +26,8 @@ pub unsafe fn set_status(request: &mut Request, number: u16, reason: &[u8]) {
     pblock::set(request.srvhdrs, b"status", &line);
 }
 
-/// Functions that redirect put the address into `url` of the variables, or what it begins with into `url-prefix`, and set
-/// a status.
+/// Functions that redirect put the address into `url` of the variables, or what it begins with into
+/// `url-prefix`, and set a status.
 ///
 /// # Safety
 /// The request is one.
@@ -174,7 +174,8 @@ pub unsafe extern "C" fn http_parse_request(
 pub unsafe extern "C" fn http_hdrs2env(headers: *mut Pblock) -> *mut *mut c_char {
     let mut texts = Vec::new();
     pblock::for_each(headers, |name, value| {
-        // RFC 3875 section 4.1.18; a field "proxy" would be taken for the address of one, and a password is not told.
+        // RFC 3875 section 4.1.18; a field "proxy" would be taken for the address of one, and a password is
+        // not told.
         if matches!(
             name,
             b"proxy" | b"authorization" | b"proxy-authorization" | b"content-type" | b"content-length"

@@ -58,7 +58,8 @@ pub unsafe extern "C" fn session_free(session: *mut Session) {
     free(session.cast());
 }
 
-/// The name of the client, which is then in its block as well; null where it has none. Asks DNS, so it may take long.
+/// The name of the client, which is then in its block as well; null where it has none. Asks DNS, so it may
+/// take long.
 pub unsafe extern "C" fn session_dns_lookup(session: *mut Session, verify: c_int) -> *mut c_char {
     let Some(session) = session.as_mut() else { return ptr::null_mut() };
     let known = pblock::find_param(session.client, b"dns");

@@ -1,4 +1,5 @@
-//! The stages of a request by name, for plug-ins that run them on requests of their own. `shim/exports.c` exports them.
+//! The stages of a request by name, for plug-ins that run them on requests of their own. `shim/exports.c`
+//! exports them.
 
 use std::ffi::c_int;
 

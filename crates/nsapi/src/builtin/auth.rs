@@ -1,7 +1,7 @@
 //! AuthTrans: `basic-auth`, where a plug-in says which users and passwords are right.
 //!
-//! Without a plug-in's function it is refused when the configuration is read: the passwords that it would look up are the
-//! site's affair.
+//! Without a plug-in's function it is refused when the configuration is read: the passwords that it would
+//! look up are the site's affair.
 
 use std::ffi::c_int;
 

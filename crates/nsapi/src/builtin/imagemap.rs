@@ -1,7 +1,8 @@
 //! `imagemap`: which address a place in a picture stands for.
 //!
-//! The file has a line for each area, in the form of NCSA (`rect /address 0,0 49,99`) or of CERN (`rect (0,0) (49,99)
-//! /address`). The query is the place, `x,y`. The first area that it is in counts, then the nearest `point`, then `default`.
+//! The file has a line for each area, in the form of NCSA (`rect /address 0,0 49,99`) or of CERN (`rect (0,0)
+//! (49,99) /address`). The query is the place, `x,y`. The first area that it is in counts, then the nearest
+//! `point`, then `default`.
 
 use std::ffi::c_int;
 

@@ -1,7 +1,7 @@
 //! The functions that obj.conf finds in the server itself.
 //!
-//! What Touchstone does otherwise (logs, caches, threads) is taken note of and left out; what would open what a
-//! configuration closes (access control lists, passwords) is refused when the configuration is read.
+//! What Touchstone does otherwise (logs, caches, threads) is taken note of and left out; what would open what
+//! a configuration closes (access control lists, passwords) is refused when the configuration is read.
 
 pub mod auth;
 pub mod error;
@@ -102,7 +102,8 @@ pub fn init_without_effect(name: &str) -> Option<&'static str> {
     ELSEWHERE.iter().find(|(known, _)| *known == name).map(|(_, instead)| *instead)
 }
 
-/// Functions of directives that Touchstone does otherwise, with how; an error where leaving one out would be wrong.
+/// Functions of directives that Touchstone does otherwise, with how; an error where leaving one out would be
+/// wrong.
 pub fn directive_without_effect(name: &str, parameters: &Parameters) -> Result<Option<&'static str>, String> {
     let name = name.replace('_', "-");
     let refused = |instead: &str| Err(format!("{name} is not supported: {instead}"));

@@ -1,9 +1,10 @@
 //! `set-variable`: changes what a request's blocks say, at any stage.
 //!
-//! `insert-vars="name=value"` adds, `set-vars=` puts in the place of what is there, `remove-vars="name"` takes out; the same
-//! for `client`, `reqpb`, `headers` and `srvhdrs`. `error="403"` sets a status, `abort=true` ends the request with it,
-//! `noaction=true` has the stage go on. `$name="value"` sets a variable of one's own, which lines and conditions find as `$name`,
-//! and `$headers{'name'}="value"` an entry.
+//! `insert-vars="name=value"` adds, `set-vars=` puts in the place of what is there, `remove-vars="name"`
+//! takes out; the same for `client`, `reqpb`, `headers` and `srvhdrs`. `error="403"` sets a status,
+//! `abort=true` ends the request with it, `noaction=true` has the stage go on. `$name="value"` sets a
+//! variable of one's own, which lines and conditions find as `$name`, and `$headers{'name'}="value"` an
+//! entry.
 
 use std::ffi::c_int;
 

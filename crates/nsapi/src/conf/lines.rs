@@ -19,9 +19,9 @@ pub struct Line {
     pub text: Vec<u8>,
 }
 
-/// Reads the lines of a file. A line that begins with white space continues the one before it, unless it begins with a
-/// tag or the name of a directive, which somebody has merely indented. `#` at the beginning makes a comment, which does
-/// not part a line from its continuation.
+/// Reads the lines of a file. A line that begins with white space continues the one before it, unless it
+/// begins with a tag or the name of a directive, which somebody has merely indented. `#` at the beginning
+/// makes a comment, which does not part a line from its continuation.
 pub fn logical_lines(file: &Arc<str>, text: &[u8], problems: &mut Vec<Problem>) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     let mut too_long = 0;

@@ -1,7 +1,7 @@
 //! magnus.conf: settings of the server, a name and a value a line, and `Init` lines.
 //!
-//! Touchstone has its own configuration for almost all of it. What plug-ins can ask for is kept; of the rest it is said
-//! where Touchstone keeps it, once, when the file is read.
+//! Touchstone has its own configuration for almost all of it. What plug-ins can ask for is kept; of the rest
+//! it is said where Touchstone keeps it, once, when the file is read.
 
 use std::sync::Arc;
 
@@ -39,7 +39,8 @@ pub fn setting<'a>(settings: &'a [Setting], name: &str) -> Option<&'a str> {
         .map(|setting| setting.value.as_str())
 }
 
-/// Where Touchstone keeps what a setting says; `None` where it is read, or says nothing that Touchstone would do.
+/// Where Touchstone keeps what a setting says; `None` where it is read, or says nothing that Touchstone would
+/// do.
 pub fn kept_elsewhere(name: &str) -> Option<&'static str> {
     const ELSEWHERE: [(&str, &str); 17] = [
         ("Port", "listen of the site"),

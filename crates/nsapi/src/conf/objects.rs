@@ -20,7 +20,8 @@ const DEEPEST: usize = 32;
 /// How many `<ElseIf>` may follow an `<If>`.
 const MOST_ALTERNATIVES: usize = 1_000;
 
-/// Reads an obj.conf and adds what it holds. Everything that is wrong is named; the rest is read nevertheless.
+/// Reads an obj.conf and adds what it holds. Everything that is wrong is named; the rest is read
+/// nevertheless.
 pub fn read_objects(file: &Arc<str>, text: &[u8], configuration: &mut Configuration) -> Vec<Problem> {
     let mut problems = Vec::new();
     let lines = logical_lines(file, text, &mut problems);

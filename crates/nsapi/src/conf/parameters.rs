@@ -8,8 +8,8 @@ pub fn parameter<'a>(parameters: &'a Parameters, name: &str) -> Option<&'a [u8]>
     parameters.iter().find(|(key, _)| key == name.as_bytes()).map(|(_, value)| value.as_slice())
 }
 
-/// `name=value` and `name="value"` in a text, with `\` before a quote or itself; a word alone is the value of a number
-/// (1, 2, 3...).
+/// `name=value` and `name="value"` in a text, with `\` before a quote or itself; a word alone is the value of
+/// a number (1, 2, 3...).
 pub(crate) fn parse_parameters(text: &[u8]) -> Result<Parameters, &'static str> {
     let mut pairs = Vec::new();
     let mut words = 0;

@@ -33,7 +33,8 @@ impl Head {
         Head { status: head.status, reason, fields, content_length: head.content_length }
     }
 
-    /// An answer whose body is all there. For HEAD it was left out, and a length that was said is that of the body.
+    /// An answer whose body is all there. For HEAD it was left out, and a length that was said is that of the
+    /// body.
     pub fn into_whole_answer(self, is_head: bool, body: Bytes) -> Answer {
         let declared_length = self.content_length.filter(|_| is_head || self.status == 304);
         let answer = Answer { declared_length, ..self.into_answer() };
@@ -55,8 +56,8 @@ fn append_name(out: &mut Vec<u8>, name: &[u8]) {
     }
 }
 
-/// A connection for functions that run on a core: the body of the request is there already, that of the answer is
-/// gathered.
+/// A connection for functions that run on a core: the body of the request is there already, that of the
+/// answer is gathered.
 #[derive(Default)]
 pub struct Gathered {
     /// What of the request's body is not read yet.

@@ -1,4 +1,5 @@
-//! Between a core and a worker: the body of the request one way, the answer the other, both in pieces with limits.
+//! Between a core and a worker: the body of the request one way, the answer the other, both in pieces with
+//! limits.
 //!
 //! The worker may wait, the core must not: so the worker's end blocks, and the core's end is a future.
 
@@ -161,8 +162,8 @@ pub fn bridge(has_body: bool) -> (WorkerEnd, CoreEnd) {
 }
 
 impl CoreEnd {
-    /// What comes next from the worker. What it has gathered is taken from it where it has done nothing for a moment.
-    /// A limit of zero is none.
+    /// What comes next from the worker. What it has gathered is taken from it where it has done nothing for a
+    /// moment. A limit of zero is none.
     pub async fn next(&mut self, limit: Duration) -> Event {
         let shared = self.shared.0.clone();
         let mut wait = MOMENT;
@@ -257,7 +258,8 @@ impl WorkerEnd {
         if self.is_alive() { Ok(()) } else { Err(Gone) }
     }
 
-    /// What answered is gone. What was not sent on is not sent any more, so that the client may get an error instead.
+    /// What answered is gone. What was not sent on is not sent any more, so that the client may get an error
+    /// instead.
     pub fn abandon(&mut self) {
         *self.shared.gathered() = Gathered::default();
         // Nobody may be listening any more.

@@ -1,7 +1,7 @@
 //! Bodies whose length is not known beforehand (chunked), for plug-ins that know none but Content-Length.
 //!
-//! Plug-ins of the time read as many bytes as that field says; without it they take a request to have no body. So such a
-//! body is read as a whole first, into a file where it is long, as it is for CGI and FastCGI.
+//! Plug-ins of the time read as many bytes as that field says; without it they take a request to have no
+//! body. So such a body is read as a whole first, into a file where it is long, as it is for CGI and FastCGI.
 
 use std::future::poll_fn;
 use std::io;

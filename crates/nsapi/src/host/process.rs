@@ -1,7 +1,7 @@
 //! The server's side of a child with plug-ins: it is started, watched, and started again when it ends.
 //!
-//! A plug-in that crashes takes the child with it: requests that were in it get 502, the server goes on, and a new child
-//! takes the next ones.
+//! A plug-in that crashes takes the child with it: requests that were in it get 502, the server goes on, and
+//! a new child takes the next ones.
 
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::fd::OwnedFd;
@@ -31,7 +31,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// A child that has run for so long is started again after the first wait.
 const RAN_WELL: Duration = Duration::from_secs(1);
 
-/// How long a request waits for a child that is being started; where that is to be started later, it does not wait.
+/// How long a request waits for a child that is being started; where that is to be started later, it does not
+/// wait.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long a child may take to end by itself.
@@ -135,8 +136,8 @@ impl Child {
         client.abandon();
     }
 
-    /// A function of it is given up, which goes on to hang there. Where as many hang as there are threads, the child is
-    /// ended, and another started.
+    /// A function of it is given up, which goes on to hang there. Where as many hang as there are threads,
+    /// the child is ended, and another started.
     pub fn note_hanging(&self, most: usize) {
         let mut state = self.lock();
         state.hanging += 1;

@@ -1,7 +1,7 @@
 //! What goes between the server and a child with plug-ins: frames over a socket of the Unix kind.
 //!
-//! Both ends are the same program, so there are no versions; but a plug-in that writes over memory it should not can
-//! make the child send anything, so what comes is checked as anything from outside is.
+//! Both ends are the same program, so there are no versions; but a plug-in that writes over memory it should
+//! not can make the child send anything, so what comes is checked as anything from outside is.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -248,7 +248,8 @@ pub fn encode_head(head: &Head) -> Vec<u8> {
     out.0
 }
 
-/// The head of an answer from bytes. The fields are lines of their own: each has a name, and none a control character.
+/// The head of an answer from bytes. The fields are lines of their own: each has a name, and none a control
+/// character.
 pub fn decode_head(bytes: &[u8]) -> Option<Head> {
     let mut input = In(bytes);
     let status = u16::try_from(input.number()?).ok().filter(|status| (200..=999).contains(status))?;

@@ -1,8 +1,8 @@
 //! Threads on which functions may wait.
 //!
-//! To wake a sleeping thread costs tens of microseconds, so a worker that has just had work looks for more for a moment
-//! before it sleeps. Threads are started as they are needed, up to a limit; requests beyond that wait in a queue, and
-//! beyond its length they are refused.
+//! To wake a sleeping thread costs tens of microseconds, so a worker that has just had work looks for more
+//! for a moment before it sleeps. Threads are started as they are needed, up to a limit; requests beyond that
+//! wait in a queue, and beyond its length they are refused.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -62,7 +62,8 @@ impl Workers {
         Workers { shared: Arc::new(shared) }
     }
 
-    /// A thread hangs in its job: another may be started. As many as there may be at first are replaced at most.
+    /// A thread hangs in its job: another may be started. As many as there may be at first are replaced at
+    /// most.
     pub fn lose(&self) {
         self.shared.lock().lost += 1;
         // A job may wait that no thread could be started for.

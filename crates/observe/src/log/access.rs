@@ -6,11 +6,12 @@
 //! core n: record -> buffer --/        (empty buffers go back to their cores)
 //! ```
 //!
-//! [`CoreBuffer::record`] copies a line into memory that the core owns: no lock, no allocation, no system call. When
-//! 64 KiB are full, or every 250 ms when the core calls [`CoreBuffer::flush`], the buffer goes to the writer and an
-//! empty one takes its place. Where the writer cannot keep up (a slow or full disk), up to [`QUEUE_BYTES`] wait for
-//! each core; after that whole buffers are dropped and counted, because answers matter more than their record. The
-//! lines of one core stay in order; those of different cores are mixed buffer by buffer.
+//! [`CoreBuffer::record`] copies a line into memory that the core owns: no lock, no allocation, no system
+//! call. When 64 KiB are full, or every 250 ms when the core calls [`CoreBuffer::flush`], the buffer goes to
+//! the writer and an empty one takes its place. Where the writer cannot keep up (a slow or full disk), up to
+//! [`QUEUE_BYTES`] wait for each core; after that whole buffers are dropped and counted, because answers
+//! matter more than their record. The lines of one core stay in order; those of different cores are mixed
+//! buffer by buffer.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -34,13 +35,15 @@ pub const QUEUE_BYTES: usize = 4 << 20;
 /// How often a core should call [`CoreBuffer::flush`].
 pub const FLUSH_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How long [`AccessLog::finish`] waits for a destination that takes nothing more, such as a pipe that no one reads.
+/// How long [`AccessLog::finish`] waits for a destination that takes nothing more, such as a pipe that no one
+/// reads.
 pub const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A new buffer's size: full, and a line of nearly any length beyond.
 const BUFFER_BYTES: usize = FLUSH_BYTES + (16 << 10);
 
-/// With so many buffers on their way, a timer's flush of a part of one waits: they would only use up the queue.
+/// With so many buffers on their way, a timer's flush of a part of one waits: they would only use up the
+/// queue.
 const QUEUED_WHEN_BEHIND: usize = 4;
 
 /// Empty buffers that are kept for the next flood; the rest of a flood's memory is given back.
@@ -61,8 +64,8 @@ pub struct AccessLog {
 impl AccessLog {
     /// Opens the destination and starts the writer. The error names what could not be opened.
     ///
-    /// `on_problem` hears, at most once a second, of lines that were lost; it is called from the writer's thread and
-    /// from those of the cores.
+    /// `on_problem` hears, at most once a second, of lines that were lost; it is called from the writer's
+    /// thread and from those of the cores.
     pub fn start(
         config: &AccessLogConfig,
         on_problem: Box<dyn Fn(&str) + Send + Sync>,
@@ -99,15 +102,15 @@ impl AccessLog {
         }
     }
 
-    /// Opens the file again, after it was renamed (SIGUSR1). What was handed over before goes to the old one. A file
-    /// that cannot be opened is said to `on_problem`, and the old one stays.
+    /// Opens the file again, after it was renamed (SIGUSR1). What was handed over before goes to the old one.
+    /// A file that cannot be opened is said to `on_problem`, and the old one stays.
     pub fn reopen(&self) {
         // The writer ends only with the log, so there is someone to hear it.
         let _ = self.messages.send(Message::Reopen);
     }
 
-    /// Goes on with another destination or format (SIGHUP). Lines made before go to the old destination. Where the new
-    /// one cannot be opened, everything stays as it was.
+    /// Goes on with another destination or format (SIGHUP). Lines made before go to the old destination.
+    /// Where the new one cannot be opened, everything stays as it was.
     pub fn reconfigure(&self, config: &AccessLogConfig) -> io::Result<()> {
         let generation = self.setting.generation().wrapping_add(1);
         let output = Output::open(generation, &config.destination).map_err(name_the_log)?;
@@ -126,8 +129,8 @@ impl AccessLog {
         LostLines(Some(Arc::clone(&self.problems)))
     }
 
-    /// Writes everything that has been handed over and ends the writer. Drop the cores' buffers before: that hands
-    /// over what they still hold.
+    /// Writes everything that has been handed over and ends the writer. Drop the cores' buffers before: that
+    /// hands over what they still hold.
     pub fn finish(self) {
         let _ = self.messages.send(Message::Finish);
         match self.ended.recv_timeout(FINISH_TIMEOUT) {
@@ -260,8 +263,8 @@ impl CoreBuffer {
         (self.code, self.format) = self.setting.current();
     }
 
-    /// Gives the buffer to the writer. Where the queue is full, a buffer that is full too is dropped and counted; one
-    /// that is not stays and goes on filling.
+    /// Gives the buffer to the writer. Where the queue is full, a buffer that is full too is dropped and
+    /// counted; one that is not stays and goes on filling.
     fn hand_over(&mut self) {
         if self.lines.is_empty() {
             return;

@@ -1,4 +1,5 @@
-//! Tests of the access log: the lines byte for byte, and that none is lost silently, whatever happens to the file.
+//! Tests of the access log: the lines byte for byte, and that none is lost silently, whatever happens to the
+//! file.
 
 use std::fs;
 use std::io::Read;

@@ -37,8 +37,8 @@ pub(super) fn name(destination: &LogDestination) -> String {
     }
 }
 
-/// Waits until something may be written, for as long as this many milliseconds. Standard output may be a pipe that
-/// another process has made non-blocking; everything else that is opened here blocks by itself.
+/// Waits until something may be written, for as long as this many milliseconds. Standard output may be a pipe
+/// that another process has made non-blocking; everything else that is opened here blocks by itself.
 pub(super) fn wait_until_writable(file: &File, milliseconds: u32) {
     let timeout = Timespec {
         tv_sec: i64::from(milliseconds / 1_000),
@@ -51,7 +51,8 @@ pub(super) fn wait_until_writable(file: &File, milliseconds: u32) {
 /// Opens a file to append to. Its mode keeps clients' addresses from other users of the machine.
 fn open_file(path: &Path) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOCTTY;
-    // Without NONBLOCK, opening a pipe that no one reads would never return; with it, that is an error (ENXIO).
+    // Without NONBLOCK, opening a pipe that no one reads would never return; with it, that is an error
+    // (ENXIO).
     let file = openat(CWD, path, flags | OFlags::NONBLOCK, Mode::from_raw_mode(0o640))?;
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(File::from(file))

@@ -4,9 +4,10 @@
 //! 2026-11-20T10:00:00.123Z info listening on http://127.0.0.1:8080
 //! ```
 //!
-//! Lines are small and rare, so they need no buffer and no thread. What a client or a fault could repeat without end
-//! goes through [`ErrorLog::limited`], which lets a few lines a second through and counts the rest. What fails for as long
-//! as something else is down goes through [`ErrorLog::failing`], which says it once, then once a minute.
+//! Lines are small and rare, so they need no buffer and no thread. What a client or a fault could repeat
+//! without end goes through [`ErrorLog::limited`], which lets a few lines a second through and counts the
+//! rest. What fails for as long as something else is down goes through [`ErrorLog::failing`], which says it
+//! once, then once a minute.
 
 use std::fmt::{self, Display, Write as _};
 use std::fs::File;
@@ -27,8 +28,8 @@ pub const FAILING_INTERVAL: Duration = Duration::from_secs(60);
 /// What has not failed for so long is forgotten: it may be gone from the configuration.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(3_600);
 
-/// The longest line in bytes. A pipe takes as much at once (PIPE_BUF is 4,096), so lines of several processes do not
-/// mix.
+/// The longest line in bytes. A pipe takes as much at once (PIPE_BUF is 4,096), so lines of several processes
+/// do not mix.
 const LONGEST_LINE_BYTES: usize = 4_096;
 
 const WINDOW: Duration = Duration::from_secs(1);
@@ -87,7 +88,8 @@ impl ErrorLog {
         Ok(ErrorLog { shared: Arc::new(shared) })
     }
 
-    /// Writes a line at [`LogLevel::Debug`]; `format_args!` is a message that costs nothing where it is not written.
+    /// Writes a line at [`LogLevel::Debug`]; `format_args!` is a message that costs nothing where it is not
+    /// written.
     pub fn debug(&self, message: impl Display) {
         self.write(LogLevel::Debug, message);
     }
@@ -120,21 +122,22 @@ impl ErrorLog {
         }
     }
 
-    /// Writes a line of a kind that could come without end: at most [`LIMITED_LINES_A_SECOND`] of each kind, then one
-    /// that says how many more there were. The kind names it in that line, so it should read well there:
-    /// `accept failed: and 812 more`.
+    /// Writes a line of a kind that could come without end: at most [`LIMITED_LINES_A_SECOND`] of each kind,
+    /// then one that says how many more there were. The kind names it in that line, so it should read well
+    /// there: `accept failed: and 812 more`.
     pub fn limited(&self, level: LogLevel, kind: &'static str, message: impl Display) {
         self.limited_at(Instant::now(), level, kind, message);
     }
 
-    /// Writes that something fails, which may be found as often as it is used: at once the first time, then every
-    /// [`FAILING_INTERVAL`] with how many failures there were in between. `name` names it, as in `origin http://a`.
+    /// Writes that something fails, which may be found as often as it is used: at once the first time, then
+    /// every [`FAILING_INTERVAL`] with how many failures there were in between. `name` names it, as in
+    /// `origin http://a`.
     pub fn failing(&self, name: &str, reason: impl Display) {
         self.failing_at(Instant::now(), name, reason);
     }
 
-    /// Writes that it is well again, if it was written that it fails; true where it was. So what comes and goes has two lines
-    /// in each interval at most, and the last one is true.
+    /// Writes that it is well again, if it was written that it fails; true where it was. So what comes and
+    /// goes has two lines in each interval at most, and the last one is true.
     pub fn recovered(&self, name: &str) -> bool {
         let failures = {
             let mut troubles = self.troubles();
@@ -153,8 +156,8 @@ impl ErrorLog {
         true
     }
 
-    /// Says how many lines were held back in seconds that are over. Someone must call it about once a second, because
-    /// after a flood nothing else may be written for long.
+    /// Says how many lines were held back in seconds that are over. Someone must call it about once a second,
+    /// because after a flood nothing else may be written for long.
     pub fn tick(&self) {
         self.tick_at(Instant::now());
     }
@@ -305,8 +308,8 @@ impl Sink {
             destination::wait_until_writable(file, 100);
             written = file.write_all(line.as_bytes());
         }
-        // A full disk must not silence the log: there may be someone at standard error. If not, there is no one to
-        // tell.
+        // A full disk must not silence the log: there may be someone at standard error. If not, there is no
+        // one to tell.
         if written.is_err() && matches!(self.config.destination, LogDestination::File(_)) {
             let _ = io::stderr().write_all(line.as_bytes());
         }

@@ -5,8 +5,9 @@
 //! 2026-11-20T10:00:00.123Z error java |     at shop.Cart.add(Cart.java:42)
 //! ```
 //!
-//! What a client has sent may stand in such a message, line feeds included. So that it cannot be taken for an entry of its
-//! own, each line but the first has a mark where the first one has a colon, and nothing in a message can put that there.
+//! What a client has sent may stand in such a message, line feeds included. So that it cannot be taken for an
+//! entry of its own, each line but the first has a mark where the first one has a colon, and nothing in a
+//! message can put that there.
 
 use std::borrow::Cow;
 
@@ -16,8 +17,8 @@ const FIRST_LINES: usize = 150;
 /// So many at its end, where a stack of Java says what the cause was.
 const LAST_LINES: usize = 50;
 
-/// The lines of a message from `who`, in the place of those in the middle of a long one a line that says how many they were.
-/// A tab is four spaces, and empty lines are left out.
+/// The lines of a message from `who`, in the place of those in the middle of a long one a line that says how
+/// many they were. A tab is four spaces, and empty lines are left out.
 pub fn message_lines<'m>(who: &'m str, message: &'m str) -> impl Iterator<Item = String> + 'm {
     let texts: Vec<&str> = message.lines().map(str::trim_end).filter(|text| !text.is_empty()).collect();
     // The line that says so would take the place of a single one.

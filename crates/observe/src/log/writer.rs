@@ -14,11 +14,12 @@ use super::settings::LogDestination;
 /// How often problems are said, at most.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long the former output stays open for lines that cores have made for it, after a change of configuration.
-/// Cores hand their lines over every 250 ms.
+/// How long the former output stays open for lines that cores have made for it, after a change of
+/// configuration. Cores hand their lines over every 250 ms.
 const FORMER_OUTPUT_KEPT: Duration = Duration::from_secs(2);
 
-/// What the cores and the owner of the log ask of the writer. All share one queue, so things happen in this order.
+/// What the cores and the owner of the log ask of the writer. All share one queue, so things happen in this
+/// order.
 pub(super) enum Message {
     /// Write these lines, then send the empty buffer home.
     Lines {
@@ -195,8 +196,9 @@ impl Problems {
         (self.say)(message);
     }
 
-    /// Counts lines that are lost, and says so where a second has passed since the last time. No reason: the writer
-    /// could not keep up. Cores call it too, because a writer that is stuck in a write cannot say so itself.
+    /// Counts lines that are lost, and says so where a second has passed since the last time. No reason: the
+    /// writer could not keep up. Cores call it too, because a writer that is stuck in a write cannot say so
+    /// itself.
     pub(super) fn lost(&self, lines: u64, reason: Option<String>) {
         self.lost_lines.fetch_add(lines, Ordering::Relaxed);
         if reason.is_some() {

@@ -36,8 +36,8 @@ impl LogClock {
         clock
     }
 
-    /// Shows the present, as the kernel's coarse clock has it (a few milliseconds old at most, read without entering
-    /// the kernel).
+    /// Shows the present, as the kernel's coarse clock has it (a few milliseconds old at most, read without
+    /// entering the kernel).
     #[inline]
     pub fn tick(&mut self) {
         let now = clock_gettime(ClockId::RealtimeCoarse);

@@ -1,5 +1,5 @@
-//! Bytes from outside as they may stand in a log line: so that they cannot end the line, close a quote or command a
-//! terminal.
+//! Bytes from outside as they may stand in a log line: so that they cannot end the line, close a quote or
+//! command a terminal.
 
 /// What a byte becomes in a quoted field of the Common Log Format.
 const CLEAN: u8 = 0;
@@ -23,8 +23,8 @@ const fn classes() -> [u8; 256] {
     classes
 }
 
-/// Appends a field of the Common Log Format as Apache's does: `\"`, `\\`, and `\xhh` for control bytes and all that
-/// is not ASCII.
+/// Appends a field of the Common Log Format as Apache's does: `\"`, `\\`, and `\xhh` for control bytes and
+/// all that is not ASCII.
 #[inline]
 pub(super) fn append_common(out: &mut Vec<u8>, bytes: &[u8]) {
     if is_clean(bytes) {
@@ -34,8 +34,8 @@ pub(super) fn append_common(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Appends the inside of a JSON string (RFC 8259 section 7). Bytes that are not UTF-8 become U+FFFD, one for each
-/// maximal part that could have begun a character, as in `String::from_utf8_lossy`.
+/// Appends the inside of a JSON string (RFC 8259 section 7). Bytes that are not UTF-8 become U+FFFD, one for
+/// each maximal part that could have begun a character, as in `String::from_utf8_lossy`.
 #[inline]
 pub(super) fn append_json(out: &mut Vec<u8>, bytes: &[u8]) {
     if is_clean(bytes) {
@@ -51,8 +51,8 @@ pub(super) const LARGEST_COMMON: usize = 4;
 /// The most bytes that one byte becomes in [`append_json`].
 pub(super) const LARGEST_JSON: usize = 6;
 
-/// Whether every byte is printable ASCII other than `"` and `\`. It has no early end, so that the compiler can test
-/// many bytes at a time: nearly every field is clean, and most are some tens of bytes long.
+/// Whether every byte is printable ASCII other than `"` and `\`. It has no early end, so that the compiler
+/// can test many bytes at a time: nearly every field is clean, and most are some tens of bytes long.
 #[inline]
 fn is_clean(bytes: &[u8]) -> bool {
     let unclean =

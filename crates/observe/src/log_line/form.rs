@@ -83,7 +83,8 @@ pub fn largest_line(format: &LineFormat, record: &Record<'_>) -> Option<usize> {
             let tls = record
                 .tls
                 .map_or(0, |tls| tls.version.len() + tls.cipher.len() + tls.subject.map_or(0, str::len));
-            // A trace context that is valid is no longer than its field may be, which the fixed part has room for.
+            // A trace context that is valid is no longer than its field may be, which the fixed part has room
+            // for.
             let ids = user + optional(record.request_id);
             FIXED + LARGEST_JSON * (client + line + fields + names + tls + ids)
         }
@@ -143,8 +144,8 @@ fn append_user(line: &mut Vec<u8>, user: &[u8]) {
     }
 }
 
-/// One object. What every request could have and this one has not is `null`; what few have is there only where it is
-/// known.
+/// One object. What every request could have and this one has not is `null`; what few have is there only
+/// where it is known.
 fn append_json_line(line: &mut Vec<u8>, clock: &LogClock, record: &Record<'_>) {
     let given = |bytes| Some(bytes).filter(|bytes: &&[u8]| !bytes.is_empty());
     line.extend_from_slice(b"{\"time\":\"");

@@ -2,7 +2,8 @@
 
 use touchstone_http::request_view::RequestFields;
 
-/// What is known about a request that was answered. Everything is borrowed: nothing is copied but into the line.
+/// What is known about a request that was answered. Everything is borrowed: nothing is copied but into the
+/// line.
 #[derive(Clone, Copy, Default)]
 pub struct Record<'a> {
     /// The client's address, as text (made once for each connection).
@@ -78,8 +79,8 @@ impl<'a> Record<'a> {
         all.into_iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// The trace context that the request came with, if it has one that is valid: the whole value, and the id of the
-    /// trace in it.
+    /// The trace context that the request came with, if it has one that is valid: the whole value, and the id
+    /// of the trace in it.
     pub fn trace(&self) -> Option<touchstone_http::trace_context::TraceParent<'a>> {
         let fields = self.fields?;
         let all = (0..).map_while(move |position| fields.field(position));

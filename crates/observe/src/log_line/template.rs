@@ -1,4 +1,5 @@
-//! A format string of the access log, taken apart once: `$client "$request" $status $header{x-forwarded-for}`.
+//! A format string of the access log, taken apart once: `$client "$request" $status
+//! $header{x-forwarded-for}`.
 
 use super::clock::LogClock;
 use super::record::Record;

@@ -1,7 +1,7 @@
 //! The table of every variable that a format string of the access log may hold.
 //!
-//! Each is defined once, here: its name, what it is, and how it is written. The page of the book is made from this
-//! table, so a new variable is one new entry.
+//! Each is defined once, here: its name, what it is, and how it is written. The page of the book is made from
+//! this table, so a new variable is one new entry.
 
 use touchstone_http::decimal;
 

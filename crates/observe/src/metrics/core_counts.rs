@@ -94,7 +94,8 @@ impl Timeout {
 /// The versions of TLS, as labels.
 pub const TLS_VERSIONS: [&str; 3] = ["1.2", "1.3", "other"];
 
-/// Why handshakes fail, as labels: the words of `TlsError::kind`, and the client that went away in the middle.
+/// Why handshakes fail, as labels: the words of `TlsError::kind`, and the client that went away in the
+/// middle.
 pub const HANDSHAKE_FAILURES: [&str; 10] = [
     "plain_http",
     "ended_by_client",
@@ -111,8 +112,8 @@ pub const HANDSHAKE_FAILURES: [&str; 10] = [
 /// Status codes that are counted one by one: 100 to 599.
 pub const STATUSES: std::ops::Range<u16> = 100..600;
 
-/// The counts of one core. Aligned so that no other core's writes share a cache line with them (adjacent lines are
-/// fetched in pairs).
+/// The counts of one core. Aligned so that no other core's writes share a cache line with them (adjacent
+/// lines are fetched in pairs).
 #[repr(align(128))]
 #[derive(Debug)]
 pub struct CoreCounts {

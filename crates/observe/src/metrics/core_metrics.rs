@@ -1,7 +1,7 @@
 //! A core's hand in the metrics: what connections call when they have answered.
 //!
-//! An answer from the cache costs two additions in memory of the core's own ([`CoreMetrics::hit`]). Reading a clock
-//! would cost more than the rest of the count, so only one in so many of them is timed.
+//! An answer from the cache costs two additions in memory of the core's own ([`CoreMetrics::hit`]). Reading a
+//! clock would cost more than the rest of the count, so only one in so many of them is timed.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -52,8 +52,8 @@ pub struct CoreMetrics {
 }
 
 impl CoreMetrics {
-    /// The hand of core `index`, for the sites and routes of `table`; one in `hit_sampling` turns of hits is timed. Call
-    /// it on the core's own thread.
+    /// The hand of core `index`, for the sites and routes of `table`; one in `hit_sampling` turns of hits is
+    /// timed. Call it on the core's own thread.
     pub fn new(
         registry: Arc<Metrics>,
         index: usize,

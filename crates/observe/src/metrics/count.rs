@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A count, or a level that goes up and down, with one writer.
 ///
-/// Writing is a load, an addition and a store: no locked instruction, because no other thread ever writes. Readers see
-/// a value that was right a moment ago.
+/// Writing is a load, an addition and a store: no locked instruction, because no other thread ever writes.
+/// Readers see a value that was right a moment ago.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct Count(AtomicU64);

@@ -1,7 +1,7 @@
 //! The table of every metric: its name, its kind, what it means, its labels, and how it is read.
 //!
-//! Each metric is defined once, here. The exposition and the page of the book are made from this table, so a new
-//! metric is one new entry.
+//! Each metric is defined once, here. The exposition and the page of the book are made from this table, so a
+//! new metric is one new entry.
 
 use touchstone_interfaces::answer::CacheResult;
 use touchstone_interfaces::proxy::{FailureLabel, State, TIME_BOUNDS_S};

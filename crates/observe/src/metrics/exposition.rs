@@ -1,6 +1,8 @@
-//! The metrics as monitoring systems read them: the text format of Prometheus (version 0.0.4) and OpenMetrics 1.0.
+//! The metrics as monitoring systems read them: the text format of Prometheus (version 0.0.4) and OpenMetrics
+//! 1.0.
 //!
-//! Both are made from the same table and differ in little: how a counter is announced, units, and the end mark.
+//! Both are made from the same table and differ in little: how a counter is announced, units, and the end
+//! mark.
 
 use std::fmt::Write as _;
 

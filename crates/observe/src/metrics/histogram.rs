@@ -1,8 +1,9 @@
 //! How long things took: a histogram of fixed size with buckets that are log-linear.
 //!
-//! Each power of ten from 1 microsecond to 100 seconds is cut into 36 equal steps, so that a bucket is at most a
-//! quarter of its value wide, and the bounds that monitoring systems usually ask for (1, 2.5, 5, 10) are bounds of
-//! buckets: what is counted below them is exact. A bucket holds its upper bound, as `le` of Prometheus does.
+//! Each power of ten from 1 microsecond to 100 seconds is cut into 36 equal steps, so that a bucket is at
+//! most a quarter of its value wide, and the bounds that monitoring systems usually ask for (1, 2.5, 5, 10)
+//! are bounds of buckets: what is counted below them is exact. A bucket holds its upper bound, as `le` of
+//! Prometheus does.
 
 use super::count::Count;
 
@@ -105,8 +106,8 @@ impl Distribution {
         })
     }
 
-    /// The time that this share (0 to 1) stayed within, in nanoseconds, as exact as the buckets are; `None` where
-    /// nothing was counted.
+    /// The time that this share (0 to 1) stayed within, in nanoseconds, as exact as the buckets are; `None`
+    /// where nothing was counted.
     pub fn quantile_ns(&self, share: f64) -> Option<u64> {
         if self.count == 0 {
             return None;

@@ -91,8 +91,8 @@ impl Samples<'_> {
         let _ = writeln!(self.text, " {}", distribution.count);
     }
 
-    /// Adds a histogram of times from counts that are added up already: bounds in seconds, how many were no larger, how many
-    /// there were, and their sum.
+    /// Adds a histogram of times from counts that are added up already: bounds in seconds, how many were no
+    /// larger, how many there were, and their sum.
     pub fn add_cumulative(&mut self, labels: &[&str], bounds_s: &[f64], counts: &[u64], all: (u64, f64)) {
         for (bound, count) in bounds_s.iter().zip(counts) {
             self.name("_bucket");

@@ -6,8 +6,8 @@
 //! core n: hit, answered -> counts of its own --/
 //! ```
 //!
-//! A core writes its counts without locks and without sharing a cache line; whoever asks reads them all and adds them
-//! up. The table in `definition` says every metric once.
+//! A core writes its counts without locks and without sharing a cache line; whoever asks reads them all and
+//! adds them up. The table in `definition` says every metric once.
 //!
 //! | module | |
 //! |---|---|

@@ -49,8 +49,8 @@ impl OriginTotals {
         self.failures.iter().sum::<u64>() + self.broken_bodies
     }
 
-    /// The time that so large a share of answers took no longer than, as far as the classes tell; `None`: there were none, or
-    /// they took longer than the last.
+    /// The time that so large a share of answers took no longer than, as far as the classes tell; `None`:
+    /// there were none, or they took longer than the last.
     pub fn quantile_s(&self, share: f64) -> Option<f64> {
         let wanted = (self.times_count as f64 * share).ceil().max(1.0);
         let position = self.times.iter().position(|count| *count as f64 >= wanted)?;

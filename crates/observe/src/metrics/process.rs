@@ -37,7 +37,8 @@ pub fn cpu_seconds() -> f64 {
     parse_stat(&stat).map_or(0.0, |facts| facts.cpu_seconds)
 }
 
-/// Since Linux 6.2 the directory's size says it; before, only counting does, which takes long where there are many.
+/// Since Linux 6.2 the directory's size says it; before, only counting does, which takes long where there are
+/// many.
 fn open_files() -> u64 {
     match fs::metadata("/proc/self/fd").map_or(0, |metadata| std::os::unix::fs::MetadataExt::size(&metadata))
     {
@@ -53,7 +54,8 @@ pub fn thread_cpu_seconds(thread: u64) -> f64 {
     parse_stat(&stat).map_or(0.0, |facts| facts.cpu_seconds)
 }
 
-/// `proc(5)`: pid (name) state ppid ... Fields are counted from 1; the name may hold anything, even a parenthesis.
+/// `proc(5)`: pid (name) state ppid ... Fields are counted from 1; the name may hold anything, even a
+/// parenthesis.
 fn parse_stat(stat: &str) -> Option<ProcessFacts> {
     let (_, rest) = stat.rsplit_once(") ")?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();

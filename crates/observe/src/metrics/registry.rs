@@ -1,7 +1,8 @@
-//! What all cores share of the metrics: where their counts are, and what is counted for the process as a whole.
+//! What all cores share of the metrics: where their counts are, and what is counted for the process as a
+//! whole.
 //!
-//! A core registers its counts once, and a route's counts when their first request comes; locks are taken then and
-//! when somebody reads, never for a request.
+//! A core registers its counts once, and a route's counts when their first request comes; locks are taken
+//! then and when somebody reads, never for a request.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,8 +16,9 @@ use super::core_counts::CoreCounts;
 use super::route_counts::{RouteCounts, RouteLabels};
 use crate::log::access::LostLines;
 
-/// The most pairs of site and route that are counted on their own, those of former configurations included. What
-/// exceeds them is counted together, so that a configuration that is generated anew every hour cannot fill memory.
+/// The most pairs of site and route that are counted on their own, those of former configurations included.
+/// What exceeds them is counted together, so that a configuration that is generated anew every hour cannot
+/// fill memory.
 const MOST_ROUTES: usize = 10_000;
 
 /// The site and route of all that has no count of its own.

@@ -1,5 +1,5 @@
-//! Any line on the control socket, of either side: no panic, and what is understood means the same when it is written
-//! again.
+//! Any line on the control socket, of either side: no panic, and what is understood means the same when it is
+//! written again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! The cache before programs and origins, as this server uses it: which routes have it, and hits that are answered in passing.
+//! The cache before programs and origins, as this server uses it: which routes have it, and hits that are
+//! answered in passing.
 
 pub mod purge;
 
@@ -59,8 +60,9 @@ pub fn start(config: &AcceleratorConfig, error_log: &ErrorLog) -> Result<Arc<Acc
     Ok(Arc::new(Accelerator::new(Store::new(config.memory_bytes, disk))))
 }
 
-/// Tells the stored answers of a site's route from those of others. The same over reloads and restarts as long as the site
-/// and what the route is for are the same. Which origins answer for it changes while it is at work; programs are part of it.
+/// Tells the stored answers of a site's route from those of others. The same over reloads and restarts as
+/// long as the site and what the route is for are the same. Which origins answer for it changes while it is
+/// at work; programs are part of it.
 fn space(site: &SiteConfig, route: &RouteConfig) -> u64 {
     let mut hasher = FxHasher::default();
     site.hosts.hash(&mut hasher);
@@ -87,8 +89,8 @@ pub struct Ready<'f> {
     pub route: usize,
 }
 
-/// Finds the answer to a plain GET on a route that has the cache, where that is stored and fresh, and access rules let the
-/// request through at once. `view` has the path as it was sent, which is its own normal form.
+/// Finds the answer to a plain GET on a route that has the cache, where that is stored and fresh, and access
+/// rules let the request through at once. `view` has the path as it was sent, which is its own normal form.
 #[inline]
 pub fn ready<'f, F: Fields>(
     front: &'f mut Front,

@@ -1,4 +1,5 @@
-//! What an operator wants out of the cache before programs and origins: by URL, by the beginning of URLs, by tag, or all.
+//! What an operator wants out of the cache before programs and origins: by URL, by the beginning of URLs, by
+//! tag, or all.
 
 use serde_json::{Value, json};
 use touchstone_accelerator::layer::CachedRoute;
@@ -124,8 +125,8 @@ fn purge_of(text: &str, is_prefix: bool, route: &CachedRoute) -> Purge {
     }
 }
 
-/// The URL as sites ask for it, which write paths anew: with repeated slashes as one, and as they came. What is no good path,
-/// such as the beginning of one that ends in a part of an escape, stays as it is.
+/// The URL as sites ask for it, which write paths anew: with repeated slashes as one, and as they came. What
+/// is no good path, such as the beginning of one that ends in a part of an escape, stays as it is.
 fn written_forms(text: &str, is_prefix: bool) -> Vec<String> {
     let (_, _, rest) = split_url(text);
     let before = text.strip_suffix(rest).unwrap_or(text);

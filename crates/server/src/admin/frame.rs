@@ -1,4 +1,5 @@
-//! What the pages for people have in common: their frame, their style and script, and what a browser may do with them.
+//! What the pages for people have in common: their frame, their style and script, and what a browser may do
+//! with them.
 
 use std::sync::LazyLock;
 

@@ -1,8 +1,9 @@
 //! Who may ask the admin listener.
 //!
-//! An address may, if `allow` has it or is empty. A request may, if it shows the token, where there is one; and where
-//! there is none, if it asks for a host that is an address, `localhost` or one that is configured. The last keeps out web
-//! pages that have their own name point to 127.0.0.1: the browser would let them read what their own host answers.
+//! An address may, if `allow` has it or is empty. A request may, if it shows the token, where there is one;
+//! and where there is none, if it asks for a host that is an address, `localhost` or one that is configured.
+//! The last keeps out web pages that have their own name point to 127.0.0.1: the browser would let them read
+//! what their own host answers.
 
 use std::net::IpAddr;
 
@@ -63,8 +64,8 @@ impl Gate {
         if self.is_unix || self.knows(host) { Ok(()) } else { Err(Refusal::Host) }
     }
 
-    /// Whether a request may change something: it shows the token as a bearer token, which no browser adds by itself to
-    /// what a strange page has it send; or it came over a unix socket.
+    /// Whether a request may change something: it shows the token as a bearer token, which no browser adds by
+    /// itself to what a strange page has it send; or it came over a unix socket.
     pub fn may_change(&self, head: &RequestHead, buffer: &[u8]) -> bool {
         let fields = HeadFields { head, buffer };
         let mut all = (0..).map_while(|position| fields.field(position));
@@ -86,8 +87,8 @@ impl Gate {
     }
 }
 
-/// Whether a request shows the token: as a bearer token (RFC 6750), or as the password of Basic authentication, which
-/// browsers know how to ask for.
+/// Whether a request shows the token: as a bearer token (RFC 6750), or as the password of Basic
+/// authentication, which browsers know how to ask for.
 fn shows(fields: &dyn RequestFields, token: &str) -> bool {
     let mut all = (0..).map_while(|position| fields.field(position));
     let value = all.find(|(name, _)| name.eq_ignore_ascii_case(b"authorization")).map(|(_, value)| value);

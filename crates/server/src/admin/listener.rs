@@ -147,8 +147,8 @@ fn bind_tcp(address: SocketAddr) -> Result<(Socket, String), String> {
     Ok((Socket::Tcp(listener), format!("http://{bound}")))
 }
 
-/// Binds beside the path and then moves there, so that a socket that a former server left is replaced, and whoever
-/// connects finds one or the other, never none. One that a server still answers on is left alone.
+/// Binds beside the path and then moves there, so that a socket that a former server left is replaced, and
+/// whoever connects finds one or the other, never none. One that a server still answers on is left alone.
 fn bind_unix(path: &Path) -> Result<(Socket, String), String> {
     let name = path.display();
     let cannot = |error: io::Error| format!("cannot listen on unix:{name} for admin: {error}");

@@ -5,9 +5,10 @@
 //!   -> gate (address, host, token) -> pages -> answer
 //! ```
 //!
-//! It has threads of its own, so that whoever looks costs the cores nothing: counts are read where they lie, and only a
-//! list of sessions asks each core for a copy. It speaks HTTP/1 and answers GET and HEAD; the one thing that can be
-//! changed is what the accelerator has stored, by POST to `/cache/purge`, and only with a token or on a unix socket.
+//! It has threads of its own, so that whoever looks costs the cores nothing: counts are read where they lie,
+//! and only a list of sessions asks each core for a copy. It speaks HTTP/1 and answers GET and HEAD; the one
+//! thing that can be changed is what the accelerator has stored, by POST to `/cache/purge`, and only with a
+//! token or on a unix socket.
 //!
 //! | module | |
 //! |---|---|
@@ -51,8 +52,8 @@ pub type CarryOut = Arc<dyn Fn(&PurgeOrder) -> Option<usize> + Send + Sync>;
 pub struct Sources {
     /// The counts.
     pub metrics: Arc<Metrics>,
-    /// Asks every core for a copy of up to so many sessions, and waits for a second at the most; cores that did not
-    /// answer are missing.
+    /// Asks every core for a copy of up to so many sessions, and waits for a second at the most; cores that
+    /// did not answer are missing.
     pub sessions: Arc<dyn Fn(usize) -> Vec<CoreSessions> + Send + Sync>,
     /// How many cores there are.
     pub cores: usize,

@@ -1,5 +1,5 @@
-//! What calls programs on a thread for calls: made when the first request for them comes, and kept until the next
-//! configuration.
+//! What calls programs on a thread for calls: made when the first request for them comes, and kept until the
+//! next configuration.
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The core's side: starts its thread for calls when the first connection is to go there, and takes connections back.
+//! The core's side: starts its thread for calls when the first connection is to go there, and takes
+//! connections back.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -58,7 +59,8 @@ struct Away {
     free: Vec<usize>,
 }
 
-/// What a connection leaves behind: its place among the connections of the core, and among those of its client.
+/// What a connection leaves behind: its place among the connections of the core, and among those of its
+/// client.
 pub struct LeftBehind {
     /// Its note.
     pub deadline: Option<DeadlineGuard>,

@@ -1,5 +1,5 @@
-//! What a core and its thread for calls share: what they tell each other, and the guests, which a third thread may send back
-//! while the thread is in a call.
+//! What a core and its thread for calls share: what they tell each other, and the guests, which a third
+//! thread may send back while the thread is in a call.
 
 use std::io;
 use std::net::IpAddr;

@@ -19,8 +19,9 @@ use crate::site::Snapshot;
 /// Events that are taken from the kernel at once.
 const EVENTS: usize = 256;
 
-/// A guest is told of once for each time that something comes: the kernel looks at each a second time otherwise, when the
-/// thread waits again. The client's end is told of by a flag of its own, because it may come with the last request.
+/// A guest is told of once for each time that something comes: the kernel looks at each a second time
+/// otherwise, when the thread waits again. The client's end is told of by a flag of its own, because it may
+/// come with the last request.
 const OF_GUESTS: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 
 /// What an event says beside the place of a guest.
@@ -84,7 +85,8 @@ impl Thread {
                 Order::Arrive(arrival) => self.admit(arrival),
                 Order::TakeUp(snapshot) => {
                     self.station.take_up(snapshot.clone());
-                    // The last who lets go of a configuration may wait for its watcher of files; here that delays calls.
+                    // The last who lets go of a configuration may wait for its watcher of files; here that
+                    // delays calls.
                     drop(self.core.take_up(snapshot));
                 }
                 Order::End => self.end(),

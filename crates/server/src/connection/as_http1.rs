@@ -9,8 +9,8 @@ use touchstone_http::h2::StreamRequest;
 use touchstone_http::request::RequestHead;
 use touchstone_interfaces::request::ReceivedHead;
 
-/// The request's head. `has_ended`: it has no body. An extended CONNECT (RFC 8441) is what it stands for: a request to switch
-/// protocols.
+/// The request's head. `has_ended`: it has no body. An extended CONNECT (RFC 8441) is what it stands for: a
+/// request to switch protocols.
 pub fn request_text(request: &StreamRequest<'_>, has_ended: bool) -> Vec<u8> {
     let mut text = Vec::with_capacity(256);
     let method = if request.protocol().is_some() { b"GET" } else { request.method_text() };

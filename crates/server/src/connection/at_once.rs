@@ -1,8 +1,9 @@
-//! Programs that answer in passing, on an HTTP/1 connection: a plain GET that lies in the connection's buffer is given
-//! to the handler there. The answer leaves in the same turn, or when it comes (see [`begun`](super::begun)).
+//! Programs that answer in passing, on an HTTP/1 connection: a plain GET that lies in the connection's buffer
+//! is given to the handler there. The answer leaves in the same turn, or when it comes (see
+//! [`begun`](super::begun)).
 //!
-//! Only where nothing but the program stands between request and answer: no rewrites, fields or error pages of the
-//! site's own, nothing that access rules would have to wait for. Everything else takes the exchange.
+//! Only where nothing but the program stands between request and answer: no rewrites, fields or error pages
+//! of the site's own, nothing that access rules would have to wait for. Everything else takes the exchange.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -106,7 +107,8 @@ impl Connection {
         let snapshot = hot.snapshot.clone();
         let site_now = &snapshot.sites[site];
         let Some(rules) = &site_now.rules else { return Hit::Not };
-        // An error page of the site may have to be read first, and an id that is handed on changes the request's head.
+        // An error page of the site may have to be read first, and an id that is handed on changes the
+        // request's head.
         if !site_now.config.error_pages.is_empty() || snapshot.config.request_id.forward {
             return Hit::Not;
         }
@@ -276,8 +278,8 @@ impl Connection {
     }
 }
 
-/// Has a program called on this thread, which is one for calls, for a request that is all that was received. The answer, and
-/// whether the caller has its body.
+/// Has a program called on this thread, which is one for calls, for a request that is all that was received.
+/// The answer, and whether the caller has its body.
 fn call(
     callers: &Callers,
     caller: &mut dyn Caller,

@@ -1,8 +1,8 @@
 //! Waits for the answer to a request that a program was given where it lay, on an HTTP/1 connection.
 //!
-//! The request stays at the start of the input meanwhile. An answer that is there as a whole leaves as one that was made
-//! in passing does; for any other a request is made of the head, and goes on as if the exchange had given it to the
-//! program.
+//! The request stays at the start of the input meanwhile. An answer that is there as a whole leaves as one
+//! that was made in passing does; for any other a request is made of the head, and goes on as if the exchange
+//! had given it to the program.
 
 use std::future::poll_fn;
 use std::rc::Rc;

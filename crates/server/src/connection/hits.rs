@@ -1,5 +1,6 @@
-//! Answers from the cache, in passing: each plain GET of a cached file is one write of what lies prepared, and answers to
-//! pipelined requests are gathered into one. What is no such hit is left to the steps that may wait.
+//! Answers from the cache, in passing: each plain GET of a cached file is one write of what lies prepared,
+//! and answers to pipelined requests are gathered into one. What is no such hit is left to the steps that may
+//! wait.
 
 use std::io;
 use std::sync::Arc;

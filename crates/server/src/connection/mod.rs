@@ -1,8 +1,8 @@
 //! The life of an HTTP/1 connection (RFC 9112).
 //!
-//! A connection moves between a few named states, [`Next`]. The common one needs no task and no allocation: what was
-//! received is parsed where it lies, each plain GET of a cached file is answered by one write from the cache
-//! (`hits`). Whatever else is asked takes [`Connection::answer_request`], where every step may
+//! A connection moves between a few named states, [`Next`]. The common one needs no task and no allocation:
+//! what was received is parsed where it lies, each plain GET of a cached file is answered by one write from
+//! the cache (`hits`). Whatever else is asked takes [`Connection::answer_request`], where every step may
 //! wait. A connection begins in the accept loop, and becomes a task when it first has to wait.
 
 pub mod as_http1;
@@ -207,7 +207,8 @@ impl Connection {
         }
     }
 
-    /// Makes the connection one that waits, from where [`Connection::begin`] left it: it is counted from now on.
+    /// Makes the connection one that waits, from where [`Connection::begin`] left it: it is counted from now
+    /// on.
     pub fn start(mut self, next: Next) {
         let deadline = self.core.deadlines.register();
         deadline.session.open(Opened {
@@ -260,7 +261,8 @@ impl Connection {
         self.variant_for(&hot.head, hot.snapshot.config.limits.keep_alive_requests)
     }
 
-    /// The form of head for an answer to `head`, on a connection that may carry so many requests (0: no limit).
+    /// The form of head for an answer to `head`, on a connection that may carry so many requests (0: no
+    /// limit).
     #[inline]
     fn variant_for(&self, head: &RequestHead, most_requests: u64) -> Variant {
         let last_request = most_requests != 0 && self.requests + 1 >= most_requests;

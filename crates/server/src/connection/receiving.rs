@@ -1,5 +1,5 @@
-//! How a connection waits for bytes and takes them in: whole requests are served where they lie, and only what is left of
-//! them is kept.
+//! How a connection waits for bytes and takes them in: whole requests are served where they lie, and only
+//! what is left of them is kept.
 
 use std::task::{Context, Poll};
 
@@ -81,8 +81,8 @@ impl Connection {
         } else {
             let examined = self.input.len();
             self.input.extend_from_slice(received);
-            // A head that was not whole becomes so, or wrong, by a line end, or too long. Parsing again for every other
-            // byte would let a slow client cost quadratic time.
+            // A head that was not whole becomes so, or wrong, by a line end, or too long. Parsing again for
+            // every other byte would let a slow client cost quadratic time.
             let limits = &hot.limits;
             let grown = self.input.len() > limits.request_line_bytes.min(limits.header_bytes);
             let line_ends = memchr::memchr2(b'\r', b'\n', &self.input[examined - 1..]).is_some();

@@ -1,8 +1,9 @@
 //! A request's body on its way from an HTTP/1 connection to a handler (RFC 9112 sections 6 and 7).
 //!
-//! [`BodyFeed`] takes from the connection's input what belongs to the body, undoes its framing and puts it into the
-//! handler's pipe, but only as fast as it is read there. It is polled beside the handler and beside the writing of the
-//! answer. What no handler has read is read and let go in the end, so that the next request begins where this one ends.
+//! [`BodyFeed`] takes from the connection's input what belongs to the body, undoes its framing and puts it
+//! into the handler's pipe, but only as fast as it is read there. It is polled beside the handler and beside
+//! the writing of the answer. What no handler has read is read and let go in the end, so that the next
+//! request begins where this one ends.
 
 use std::future::poll_fn;
 use std::io;
@@ -99,8 +100,8 @@ enum Found {
 }
 
 impl BodyFeed {
-    /// The feed of a request's body, and what a handler reads it from; `None` where there is none to be read. A request
-    /// to switch protocols has one: what comes after the switch.
+    /// The feed of a request's body, and what a handler reads it from; `None` where there is none to be read.
+    /// A request to switch protocols has one: what comes after the switch.
     pub fn new(
         head: &RequestHead,
         may_switch: bool,
@@ -164,8 +165,8 @@ impl BodyFeed {
         self.waits_to_be_asked = false;
     }
 
-    /// Brings on what the handler asks for; also where it has what it needs. `watch`: notice when the client leaves while
-    /// nothing is asked for. Ready when it has left; never otherwise.
+    /// Brings on what the handler asks for; also where it has what it needs. `watch`: notice when the client
+    /// leaves while nothing is asked for. Ready when it has left; never otherwise.
     pub fn poll(&mut self, connection: &mut Connection, watch: bool, context: &mut Context<'_>) -> Poll<()> {
         loop {
             if self.poll_sender(context).is_pending() {
@@ -205,7 +206,8 @@ impl BodyFeed {
             return Poll::Pending;
         }
         if matches!(self.rest, Rest::Done) {
-            // The pipe of a request that may switch protocols stays open until its answer says whether it does.
+            // The pipe of a request that may switch protocols stays open until its answer says whether it
+            // does.
             return Poll::Pending;
         }
         // After a switch what the client says must not wait for a first question.

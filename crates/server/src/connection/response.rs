@@ -1,4 +1,5 @@
-//! Answers that may wait, on an HTTP/1 connection: finds them, and writes them while the request's body still comes in.
+//! Answers that may wait, on an HTTP/1 connection: finds them, and writes them while the request's body still
+//! comes in.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -185,7 +186,8 @@ impl Connection {
         let status = answered.answer.status;
         self.calls = if answered.answer.may_be_called { self.calls + 1 } else { 0 };
         let streams = answered.answer.streams();
-        // Where an error is known already, a client that waits to be asked for its body is told so at once instead.
+        // Where an error is known already, a client that waits to be asked for its body is told so at once
+        // instead.
         let refused_early = head.expectation != Expectation::None && status >= 400;
         let is_unread = refused_early || status == 413 || feed.problem.is_some();
         if !streams && !is_unread && !feed.is_done() && !answered.answer.switches_protocols() {
@@ -264,7 +266,8 @@ impl Connection {
 
     // ---- writing
 
-    /// Writes an answer, behind the head in `pending`, and gives the body bytes that went out, also beside an error.
+    /// Writes an answer, behind the head in `pending`, and gives the body bytes that went out, also beside an
+    /// error.
     async fn write_answer(
         &mut self,
         pending: &mut Vec<u8>,

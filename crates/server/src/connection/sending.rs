@@ -1,5 +1,6 @@
-//! How a connection sends what does not fit at once, and how it ends: a client that takes its answer more slowly than it
-//! must is let go, and one that has sent more than was read may read its answer before the end.
+//! How a connection sends what does not fit at once, and how it ends: a client that takes its answer more
+//! slowly than it must is let go, and one that has sent more than was read may read its answer before the
+//! end.
 
 use std::future::poll_fn;
 use std::io;
@@ -11,8 +12,9 @@ use touchstone_access::{MinimumPace, Pace};
 use super::request_body::BodyFeed;
 use super::{Connection, Waiting};
 
-/// After an answer that leaves part of the request unread: how long, and for how many bytes, the connection listens
-/// on so that the client can read the answer before it learns that the rest was not wanted (RFC 9112 section 9.6).
+/// After an answer that leaves part of the request unread: how long, and for how many bytes, the connection
+/// listens on so that the client can read the answer before it learns that the rest was not wanted (RFC 9112
+/// section 9.6).
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 1024 * 1024;
 
@@ -22,8 +24,8 @@ impl Connection {
         self.write_feeding(first, second, &mut BodyFeed::none()).await
     }
 
-    /// Writes two buffers, waiting as needed, and brings on the request's body meanwhile: a client that sends all of it
-    /// before it reads must not wait for us while we wait for it.
+    /// Writes two buffers, waiting as needed, and brings on the request's body meanwhile: a client that sends
+    /// all of it before it reads must not wait for us while we wait for it.
     pub(super) async fn write_feeding(
         &mut self,
         mut first: &[u8],
@@ -55,8 +57,8 @@ impl Connection {
         result
     }
 
-    /// Waits until the client has taken some of what was sent, and brings on the request's body meanwhile. A client that
-    /// takes it more slowly than it must is let go.
+    /// Waits until the client has taken some of what was sent, and brings on the request's body meanwhile. A
+    /// client that takes it more slowly than it must is let go.
     pub(super) async fn wait_sendable(&mut self, feed: &mut BodyFeed) -> io::Result<()> {
         let core = self.core.clone();
         let minimum = MinimumPace::of_answers(&core.hot.borrow().snapshot.config.limits);
@@ -108,7 +110,8 @@ impl Connection {
 
     // ---- the end
 
-    /// Says that nothing more comes, and listens until the client is done or too much time or data has passed.
+    /// Says that nothing more comes, and listens until the client is done or too much time or data has
+    /// passed.
     pub(super) async fn linger(&mut self) {
         if !self.output.is_empty() && self.flush_output().await.is_err() {
             return;

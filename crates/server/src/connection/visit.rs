@@ -17,8 +17,8 @@ use crate::exchange::{self, Answered, Progress};
 use crate::socket::Socket;
 use crate::transport::Transport;
 
-/// A connection goes after so many requests in a row that might be answered there; after a visit that was for nothing,
-/// after twice as many.
+/// A connection goes after so many requests in a row that might be answered there; after a visit that was for
+/// nothing, after twice as many.
 const CALLS: u32 = 2;
 const MOST_DOUBLINGS: u32 = 10;
 

@@ -69,7 +69,8 @@ pub fn ask(address: &ControlAddress, request: &Request, patience: Duration) -> R
 fn exchange(mut stream: UnixStream, request: &Request, patience: Duration) -> io::Result<Answer> {
     stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(patience))?;
-    // Who is refused is told so at once, perhaps before the request was taken: the answer is there all the same.
+    // Who is refused is told so at once, perhaps before the request was taken: the answer is there all the
+    // same.
     match stream.write_all(request.to_line().as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
         _ => {}

@@ -1,5 +1,5 @@
-//! The server's end of the control socket: accepts on a thread of its own, gives requests to the main thread, and
-//! carries the answers back.
+//! The server's end of the control socket: accepts on a thread of its own, gives requests to the main thread,
+//! and carries the answers back.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -114,7 +114,8 @@ impl Control {
         let path = self.path();
         self.end_thread();
         if let Some(path) = path {
-            // Not allowed where the directory is root's and we are not root any more: the next start replaces it.
+            // Not allowed where the directory is root's and we are not root any more: the next start replaces
+            // it.
             let _ = std::fs::remove_file(path);
         }
     }

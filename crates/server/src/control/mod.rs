@@ -7,9 +7,9 @@
 //! {"ok":false,"message":"the configuration was not taken up; the one before stays","problems":["t.toml:3:1: ..."]}
 //! ```
 //!
-//! It is at a path, or at a name of Linux's abstract namespace that follows from the configuration file's, so that
-//! nothing need be configured and nothing is left behind. The kernel says who asks (SO_PEERCRED): only root and the user
-//! who started the server are answered.
+//! It is at a path, or at a name of Linux's abstract namespace that follows from the configuration file's, so
+//! that nothing need be configured and nothing is left behind. The kernel says who asks (SO_PEERCRED): only
+//! root and the user who started the server are answered.
 
 mod client;
 mod listener;
@@ -184,8 +184,8 @@ impl fmt::Display for ControlAddress {
     }
 }
 
-/// The directory may be written in several ways, so it is the real one that counts; the file's own name may be a link
-/// to the version of the day, so it is taken as it is.
+/// The directory may be written in several ways, so it is the real one that counts; the file's own name may
+/// be a link to the version of the day, so it is taken as it is.
 fn name_for(config_file: &Path) -> String {
     let absolute = std::path::absolute(config_file).unwrap_or_else(|_| config_file.to_path_buf());
     let directory = absolute.parent().unwrap_or(Path::new("/"));

@@ -1,5 +1,5 @@
-//! One request from its whole head to its answer: site, routes, access rules, handler. The same for every version of HTTP,
-//! and for the requests that the server makes itself.
+//! One request from its whole head to its answer: site, routes, access rules, handler. The same for every
+//! version of HTTP, and for the requests that the server makes itself.
 //!
 //! ```text
 //! begin: target -> site -> path in its normal form
@@ -12,8 +12,8 @@
 //! | `progress` | how an exchange stands, for the connection and the logs |
 //! | `core_handlers` | the handlers of interfaces on a core, and what they may ask of it |
 //!
-//! Nothing here knows of sockets: the connection drives the future, feeds the request's body into its pipe meanwhile,
-//! and drops both when the client leaves.
+//! Nothing here knows of sockets: the connection drives the future, feeds the request's body into its pipe
+//! meanwhile, and drops both when the client leaves.
 
 mod begin;
 mod core_handlers;
@@ -360,8 +360,8 @@ fn identify(core: &Core, snapshot: &Snapshot, request: &mut Request, progress: &
     *progress.id.borrow_mut() = Some(id);
 }
 
-/// Prepares the head that a program or an origin gets: without a trace context that is not valid, without what a client
-/// may not say, and with the request's id where that is to be handed on.
+/// Prepares the head that a program or an origin gets: without a trace context that is not valid, without
+/// what a client may not say, and with the request's id where that is to be handed on.
 fn hand_on(snapshot: &Snapshot, request: &mut Request) {
     let trace = trace_context::from_fields(request.received.fields());
     let config = &snapshot.config.request_id;

@@ -15,8 +15,8 @@ use crate::site::Snapshot;
 /// How an exchange stands, as far as the connection must know while it waits for the answer.
 #[derive(Default)]
 pub struct Progress {
-    /// A handler is at work: it ends when the client leaves. Files are answered even to a client that will send nothing
-    /// more.
+    /// A handler is at work: it ends when the client leaves. Files are answered even to a client that will
+    /// send nothing more.
     pub is_with_handler: Cell<bool>,
     /// The connection is from a proxy whose word counts.
     pub is_from_proxy: bool,

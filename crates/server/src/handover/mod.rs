@@ -12,17 +12,18 @@
 //!  |------- (the pair's end) ----------------->| HTTP/3
 //! ```
 //!
-//! Both processes hold the same sockets, not others on the same address. So a connection that waits to be accepted waits
-//! on, whichever process closes its end; and until the new one is ready the old one accepts. If the new one cannot
-//! start, it says why, ends, and nothing has happened.
+//! Both processes hold the same sockets, not others on the same address. So a connection that waits to be
+//! accepted waits on, whichever process closes its end; and until the new one is ready the old one accepts.
+//! If the new one cannot start, it says why, ends, and nothing has happened.
 //!
-//! Descriptors travel as messages (unix(7), SCM_RIGHTS), so nothing but the pair itself is inherited, and a program that
-//! another thread starts at the same moment gets none of it. What each is stands beside it, as a kind; kinds that a process
-//! does not know are closed by it.
+//! Descriptors travel as messages (unix(7), SCM_RIGHTS), so nothing but the pair itself is inherited, and a
+//! program that another thread starts at the same moment gets none of it. What each is stands beside it, as a
+//! kind; kinds that a process does not know are closed by it.
 //!
-//! UDP has no queue of connections, and packets of one connection must all reach one process. So the old process goes on
-//! with the sockets of HTTP/3 until its connections have ended; the new one reads from them when the old one is gone,
-//! which it knows by the end of the pair. Who would begin a connection meanwhile falls back to HTTP/2.
+//! UDP has no queue of connections, and packets of one connection must all reach one process. So the old
+//! process goes on with the sockets of HTTP/3 until its connections have ended; the new one reads from them
+//! when the old one is gone, which it knows by the end of the pair. Who would begin a connection meanwhile
+//! falls back to HTTP/2.
 
 mod packet;
 mod predecessor;

@@ -58,7 +58,8 @@ impl Predecessor {
         }
     }
 
-    /// Tells it that every core accepts, and waits until it accepts no more. Should it be gone, nobody else does.
+    /// Tells it that every core accepts, and waits until it accepts no more. Should it be gone, nobody else
+    /// does.
     pub fn ready(&self, taken: Vec<SocketAddr>) {
         if send(&self.channel, &Packet::Ready(taken), &[]).is_err() {
             return;

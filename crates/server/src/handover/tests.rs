@@ -1,4 +1,5 @@
-//! Both ends of a handover, in one process where that is enough, with real programs where one must start or fail to.
+//! Both ends of a handover, in one process where that is enough, with real programs where one must start or
+//! fail to.
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;

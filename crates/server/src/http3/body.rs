@@ -64,8 +64,8 @@ impl Reader {
         }
     }
 
-    /// Looks, without waiting, whether the request ends where it has been read to; so most requests are known to have no
-    /// body.
+    /// Looks, without waiting, whether the request ends where it has been read to; so most requests are known
+    /// to have no body.
     pub async fn look_ahead(&mut self) -> Result<bool, Failure> {
         if self.chunk.is_empty() && !self.ended {
             poll_once(self.fetch()).await.unwrap_or(Ok(()))?;

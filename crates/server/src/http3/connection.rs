@@ -1,7 +1,8 @@
 //! One connection: its handshake, the streams that its client opens, and its end.
 //!
-//! A stream with a request is looked at at once: what the cache has is answered in passing, the rest becomes a task. A
-//! connection whose client breaks the protocol is closed with the code that says how (RFC 9114 section 8).
+//! A stream with a request is looked at at once: what the cache has is answered in passing, the rest becomes
+//! a task. A connection whose client breaks the protocol is closed with the code that says how (RFC 9114
+//! section 8).
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::poll_fn;
@@ -32,8 +33,8 @@ use crate::session::Opened;
 use touchstone_access::ConnectionPermit;
 use touchstone_tls::{QuicFacts, client_certificate, host_name};
 
-/// What a client is told first when the server leaves: no stream is excluded yet, since some may be on their way
-/// (RFC 9114 section 5.2).
+/// What a client is told first when the server leaves: no stream is excluded yet, since some may be on their
+/// way (RFC 9114 section 5.2).
 const NO_STREAM_EXCLUDED: u64 = varint::MAX - 3;
 
 /// How long a client may take to close a connection that it was asked to leave, after its last answer.
@@ -42,8 +43,8 @@ const LINGER: Duration = Duration::from_secs(2);
 /// The longest time that requests on their way are waited for when the server leaves.
 const LAST_REQUESTS: Duration = Duration::from_secs(1);
 
-/// Requests that a client may give up more than it lets be answered, before it is cut off: to ask and not to listen is
-/// work for us and none for it.
+/// Requests that a client may give up more than it lets be answered, before it is cut off: to ask and not to
+/// listen is work for us and none for it.
 const MOST_CANCELLED: u32 = 200;
 
 /// A connection, as its streams see it.
@@ -103,7 +104,8 @@ pub async fn serve(
         facts = connecting.handshake_data() => facts,
     };
     let Some(facts) = facts.ok().and_then(|facts| facts.downcast::<QuicFacts>().ok()) else { return };
-    // Who must show a certificate has not done so before the end of the handshake; all others may be answered before.
+    // Who must show a certificate has not done so before the end of the handshake; all others may be answered
+    // before.
     let (quic, accepted) = if facts.wants_certificate {
         tokio::select! {
             () = expired(&deadline) => return,
@@ -248,7 +250,8 @@ impl Connection {
         }
     }
 
-    /// Ends gracefully: the client is told, in two steps, so that no request on its way is lost (RFC 9114 section 5.2).
+    /// Ends gracefully: the client is told, in two steps, so that no request on its way is lost (RFC 9114
+    /// section 5.2).
     async fn leave(self: &Rc<Connection>, control: &mut SendStream, mut next_stream: u64) {
         let mut goaway = Vec::new();
         append_goaway(NO_STREAM_EXCLUDED, &mut goaway);
@@ -354,8 +357,8 @@ impl Connection {
         }
     }
 
-    /// The priority of a stream's answer, where `asked` is what the request said itself. A frame says it better, since it
-    /// comes later (RFC 9218 section 7).
+    /// The priority of a stream's answer, where `asked` is what the request said itself. A frame says it
+    /// better, since it comes later (RFC 9218 section 7).
     pub fn priority(&self, stream: u64, asked: Option<Priority>) -> Priority {
         self.priorities.borrow().get(&stream).copied().or(asked).unwrap_or_default()
     }

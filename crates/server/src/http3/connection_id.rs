@@ -1,7 +1,8 @@
 //! Connection identifiers that say which core a connection belongs to.
 //!
-//! The remainder of the first byte by the number of cores is the core's index. The client's own first choice, which is
-//! random, is read in the same way; so all packets of a connection go one way from the first to the last.
+//! The remainder of the first byte by the number of cores is the core's index. The client's own first choice,
+//! which is random, is read in the same way; so all packets of a connection go one way from the first to the
+//! last.
 
 use quinn::{ConnectionId, ConnectionIdGenerator};
 use quinn_proto::RandomConnectionIdGenerator;

@@ -1,5 +1,5 @@
-//! A core's end of the addresses that speak HTTP/3: lets connections in, asks for proofs of addresses, takes up new
-//! configurations, and closes.
+//! A core's end of the addresses that speak HTTP/3: lets connections in, asks for proofs of addresses, takes
+//! up new configurations, and closes.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -141,7 +141,8 @@ impl Listener {
         self.leave.subscribe()
     }
 
-    /// The sites of this address, and where they stand among the listeners; `None` when a reload removed them.
+    /// The sites of this address, and where they stand among the listeners; `None` when a reload removed
+    /// them.
     pub fn sites<'a>(&self, snapshot: &'a Snapshot) -> Option<&'a ListenerSites> {
         snapshot.listeners.iter().find(|sites| sites.address == self.configured)
     }
@@ -195,8 +196,8 @@ impl Listener {
         tokio::task::spawn_local(connection::serve(self, incoming, permit, handshake, deadline));
     }
 
-    /// Whether a client must show that it is where it says (RFC 9000 section 8.1): when many have not, and where clients
-    /// are counted, since a forged address would be counted as the client whose it is.
+    /// Whether a client must show that it is where it says (RFC 9000 section 8.1): when many have not, and
+    /// where clients are counted, since a forged address would be counted as the client whose it is.
     fn must_validate(&self) -> bool {
         let hot = self.core.hot.borrow();
         let limits = &hot.snapshot.config.limits;

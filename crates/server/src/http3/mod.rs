@@ -4,10 +4,11 @@
 //! socket (one a core) -> quinn endpoint -> connection -> a stream for each request -> exchange
 //! ```
 //!
-//! Each core has a UDP socket of its own on every address, and the kernel gives it the packets of its connections: the
-//! first byte of each connection identifier that we choose says which core it is, and a filter in the kernel reads it
-//! ([`socket`]). So a connection stays on its core also when its client moves to another address, nothing is shared
-//! between cores but keys, and a request is answered by the cache of the core that it came to.
+//! Each core has a UDP socket of its own on every address, and the kernel gives it the packets of its
+//! connections: the first byte of each connection identifier that we choose says which core it is, and a
+//! filter in the kernel reads it ([`socket`]). So a connection stays on its core also when its client moves
+//! to another address, nothing is shared between cores but keys, and a request is answered by the cache of
+//! the core that it came to.
 //!
 //! | module | |
 //! |---|---|

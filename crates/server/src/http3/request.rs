@@ -227,7 +227,8 @@ impl Exchange<'_> {
             buffer.extend_from_slice(b"early-data: 1\r\n\r\n");
         }
         let mut head = RequestHead::new();
-        // The fields have been checked; what was let through and HTTP/1 does not let through is refused like there.
+        // The fields have been checked; what was let through and HTTP/1 does not let through is refused like
+        // there.
         let refusal = match head.parse(&buffer, &hot.limits) {
             _ if self.is_early && !view.method().is_safe() => Some(Answer::error(425)),
             _ if view.expectation() == Expectation::Unknown => Some(Answer::error(417)),

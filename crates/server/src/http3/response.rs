@@ -214,8 +214,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Says that this was all. Of what the client may take its time for, it is waited until it has it: the connection is
-    /// not closed before.
+    /// Says that this was all. Of what the client may take its time for, it is waited until it has it: the
+    /// connection is not closed before.
     async fn finish(&mut self) -> Result<(), Failure> {
         // An error says that the client does not want it any more.
         if self.send.finish().is_err() {

@@ -1,5 +1,5 @@
-//! The keys that the endpoints of all cores share: a packet may reach another core than the one that it answers, and a
-//! proof that one core gave is shown to another. They live as long as the process.
+//! The keys that the endpoints of all cores share: a packet may reach another core than the one that it
+//! answers, and a proof that one core gave is shown to another. They live as long as the process.
 
 use std::sync::Arc;
 

@@ -22,17 +22,19 @@ pub enum Steering {
     FirstCore,
 }
 
-/// One socket for each core at `address`, whose port is not 0; or one for the first core, where there is no other way.
+/// One socket for each core at `address`, whose port is not 0; or one for the first core, where there is no
+/// other way.
 pub fn bind(address: SocketAddr, cores: usize) -> io::Result<(Vec<UdpSocket>, Steering)> {
-    // With SO_REUSEPORT two servers of one user could share a port without noticing. The first socket is bound
-    // without it: that fails if anyone else listens there.
+    // With SO_REUSEPORT two servers of one user could share a port without noticing. The first socket is
+    // bound without it: that fails if anyone else listens there.
     let only = bind_one(address, false)?;
     if cores == 1 || cores > MOST_CORES {
         return Ok((vec![only.into()], Steering::FirstCore));
     }
     drop(only);
     let first = bind_one(address, true)?;
-    // Before there is a second socket, so that no packet ever goes astray. Sockets are numbered as they are bound.
+    // Before there is a second socket, so that no packet ever goes astray. Sockets are numbered as they are
+    // bound.
     if crate::sys::attach_reuse_port_filter(first.as_fd(), &core_of_packet(cores)).is_err() {
         return Ok((vec![first.into()], Steering::FirstCore));
     }
@@ -58,10 +60,11 @@ fn bind_one(address: SocketAddr, shared: bool) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Classic BPF on the payload of UDP: the index of the socket that gets the packet (socket(7), SO_ATTACH_REUSEPORT_CBPF).
+/// Classic BPF on the payload of UDP: the index of the socket that gets the packet (socket(7),
+/// SO_ATTACH_REUSEPORT_CBPF).
 ///
-/// A long header has the destination's identifier behind flags, version and length, at byte 6; a short one behind the
-/// flags, at byte 1 (RFC 9000 section 17). What is too short for either goes to the first core.
+/// A long header has the destination's identifier behind flags, version and length, at byte 6; a short one
+/// behind the flags, at byte 1 (RFC 9000 section 17). What is too short for either goes to the first core.
 fn core_of_packet(cores: usize) -> [sock_filter; 7] {
     const LOAD_BYTE: u16 = 0x30;
     const JUMP_IF_SET: u16 = 0x45;

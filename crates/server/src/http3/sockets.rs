@@ -41,7 +41,8 @@ impl Sockets {
         Ok(Sockets { secrets: Secrets::new()?, cores, open: Vec::new(), ahead: Vec::new(), waits: false })
     }
 
-    /// Takes up sockets of the process before, each with its configured address, in the order in which they were bound.
+    /// Takes up sockets of the process before, each with its configured address, in the order in which they
+    /// were bound.
     pub fn inherit(&mut self, sockets: Vec<(SocketAddr, UdpSocket)>) {
         for (configured, socket) in sockets {
             match self.ahead.iter_mut().find(|(known, _)| *known == configured) {
@@ -60,7 +61,8 @@ impl Sockets {
         Ok(())
     }
 
-    /// Opens nothing until [`Sockets::go_on`]: two processes that read from one socket would take each other's packets.
+    /// Opens nothing until [`Sockets::go_on`]: two processes that read from one socket would take each
+    /// other's packets.
     pub fn wait(&mut self) {
         self.waits = true;
     }
@@ -83,8 +85,8 @@ impl Sockets {
         Ok(all)
     }
 
-    /// Opens what a configuration needs and is not open. `bound` says at which address a configured one listens. The error
-    /// is for the operator.
+    /// Opens what a configuration needs and is not open. `bound` says at which address a configured one
+    /// listens. The error is for the operator.
     pub fn open(
         &mut self,
         snapshot: &Snapshot,
@@ -127,7 +129,8 @@ impl Sockets {
     pub fn take_up(&mut self, opened: Opened) -> Vec<CoreSockets> {
         self.open.retain(|(address, _)| opened.addresses.contains(address));
         self.open.extend(opened.sockets);
-        // What was kept for an address that is not wanted is closed, unless it is not known yet what is wanted.
+        // What was kept for an address that is not wanted is closed, unless it is not known yet what is
+        // wanted.
         if !self.waits {
             self.ahead.clear();
         }

@@ -7,7 +7,8 @@ use touchstone_config::LimitsConfig;
 
 use super::secrets::Secrets;
 
-/// Streams in one direction that a client may have open: it needs three, and some more to try out what we ignore.
+/// Streams in one direction that a client may have open: it needs three, and some more to try out what we
+/// ignore.
 const UNIDIRECTIONAL_STREAMS: u32 = 16;
 
 /// What a client may send on one stream, and on all together, before it is read.
@@ -31,8 +32,8 @@ pub fn server_config(
     limits: &LimitsConfig,
 ) -> ServerConfig {
     let mut transport = TransportConfig::default();
-    // The server's own limits are stricter while there is something to wait for; this one lets go of clients that are
-    // gone without a word.
+    // The server's own limits are stricter while there is something to wait for; this one lets go of clients
+    // that are gone without a word.
     let idle = limits.keep_alive_timeout.max(limits.stall_timeout);
     transport
         .max_concurrent_bidi_streams(VarInt::from_u32(limits.http3_streams))

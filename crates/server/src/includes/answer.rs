@@ -1,8 +1,8 @@
 //! From a page to an answer.
 //!
-//! A page that comes out the same for every request of this second goes into the cache of whole responses for it:
-//! then a hit costs what a static file costs. Any other is sent as it is evaluated; most are done before the first
-//! byte goes out, and then their length is known.
+//! A page that comes out the same for every request of this second goes into the cache of whole responses for
+//! it: then a hit costs what a static file costs. Any other is sent as it is evaluated; most are done before
+//! the first byte goes out, and then their length is known.
 
 use std::future::poll_fn;
 use std::rc::Rc;

@@ -1,8 +1,9 @@
-//! Programs of `exec cmd`: a shell runs them, with the page's variables as environment. The text of a command is the page's
-//! alone: what comes from a request is never a part of it.
+//! Programs of `exec cmd`: a shell runs them, with the page's variables as environment. The text of a command
+//! is the page's alone: what comes from a request is never a part of it.
 //!
-//! The standard library starts them with `posix_spawn`, so the server is not copied. The command has a process group of
-//! its own, which is killed when it takes too long, prints too much, or nobody waits for it any more.
+//! The standard library starts them with `posix_spawn`, so the server is not copied. The command has a
+//! process group of its own, which is killed when it takes too long, prints too much, or nobody waits for it
+//! any more.
 
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;

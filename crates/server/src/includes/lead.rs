@@ -1,4 +1,5 @@
-//! Where an included path leads: through the routes and access rules of the site, like a request of the client.
+//! Where an included path leads: through the routes and access rules of the site, like a request of the
+//! client.
 
 use bytes::Bytes;
 use std::rc::Rc;
@@ -61,8 +62,8 @@ pub fn derive(request: &Request, target: &Target) -> Result<Request, String> {
     Ok(derived)
 }
 
-/// Finds out where a target leads; waits where a rule has to look a password up. `files` is the site whose files the
-/// page is of.
+/// Finds out where a target leads; waits where a rule has to look a password up. `files` is the site whose
+/// files the page is of.
 pub async fn lead(
     snapshot: &Snapshot,
     request: &Request,
@@ -104,7 +105,8 @@ pub fn lead_at_once(
 
 fn begin(snapshot: &Snapshot, request: &Request, files: usize, target: &Target) -> Result<Lead, String> {
     let derived = derive(request, target)?;
-    // Files of a route's own directory have no path that leads to them; those of the site go through its routes.
+    // Files of a route's own directory have no path that leads to them; those of the site go through its
+    // routes.
     let beside = target.place == Place::File && files != request.site;
     let site = if beside { files } else { request.site };
     if is_refused_name(&snapshot.sites[site], &derived.path) {

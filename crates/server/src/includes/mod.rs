@@ -1,8 +1,8 @@
 //! Pages with directives: which files are such pages, and how they are answered.
 //!
-//! The language lives in `touchstone_interfaces::includes`; here is the server around it. `static_files` finds the
-//! file; [`SiteIncludes`] says whether it is a page; [`answer()`] evaluates it. What a page includes goes through
-//! routes and access rules as if the client had asked for it ([`host`]).
+//! The language lives in `touchstone_interfaces::includes`; here is the server around it. `static_files`
+//! finds the file; [`SiteIncludes`] says whether it is a page; [`answer()`] evaluates it. What a page
+//! includes goes through routes and access rules as if the client had asked for it ([`host`]).
 //!
 //! | module | |
 //! |---|---|
@@ -80,7 +80,8 @@ impl SiteIncludes {
             .any(|known| known == "*" || known.as_bytes().eq_ignore_ascii_case(media_type))
     }
 
-    /// Whether a field of an answer of a program or an origin stays that says of its bytes what may be untrue of the page's.
+    /// Whether a field of an answer of a program or an origin stays that says of its bytes what may be untrue
+    /// of the page's.
     pub fn keeps_field(&self, name: &[u8]) -> bool {
         let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
         let others: [&[u8]; 5] =

@@ -1,5 +1,5 @@
-//! The variables of a request, as a page sees them: those of CGI (RFC 3875 section 4.1) and those that Apache's
-//! conditions know besides.
+//! The variables of a request, as a page sees them: those of CGI (RFC 3875 section 4.1) and those that
+//! Apache's conditions know besides.
 
 use touchstone_files::root::Root;
 use touchstone_interfaces::includes::Variable;

@@ -244,8 +244,8 @@ impl SiteRules {
         })
     }
 
-    /// Goes through the routes, again after each rewrite. A route that has rewritten a request is not looked at again
-    /// for it, so that it can lead into what it matches itself.
+    /// Goes through the routes, again after each rewrite. A route that has rewritten a request is not looked
+    /// at again for it, so that it can lead into what it matches itself.
     pub fn resolve(&self, request: &RequestView<'_>) -> Resolved<'_> {
         let mut resolved = Resolved {
             gates: Vec::new(),

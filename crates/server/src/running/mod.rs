@@ -1,8 +1,8 @@
 //! The server at work: one thread that hears signals and the control socket, and reloads, upgrades and stops.
 //!
-//! Everything that changes the server happens on this thread, one thing after another; the cores are told by orders.
-//! What takes long (a new process that gets ready) waits on a thread of its own and comes back as an event. Reloads are in
-//! `reload`, upgrades in `upgrade`.
+//! Everything that changes the server happens on this thread, one thing after another; the cores are told by
+//! orders. What takes long (a new process that gets ready) waits on a thread of its own and comes back as an
+//! event. Reloads are in `reload`, upgrades in `upgrade`.
 
 mod reload;
 mod upgrade;
@@ -240,7 +240,8 @@ impl Running {
 
     /// Waits for the cores, and closes the logs.
     fn finish(self) -> io::Result<()> {
-        // Who has asked for something since gets no answer from this process: not to wait for one is an answer.
+        // Who has asked for something since gets no answer from this process: not to wait for one is an
+        // answer.
         drop((self.received, self.events));
         let mut result = Ok(());
         for core in self.parts.cores {

@@ -1,4 +1,5 @@
-//! Reload: the configuration file as it is now is taken up whole, or everything stays as it was; and log files opened anew.
+//! Reload: the configuration file as it is now is taken up whole, or everything stays as it was; and log
+//! files opened anew.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -72,7 +73,8 @@ impl Running {
         Ok(())
     }
 
-    /// Opens what the new configuration asks for. The logs and the admin listener come last: they change at once.
+    /// Opens what the new configuration asks for. The logs and the admin listener come last: they change at
+    /// once.
     fn make_ready(&mut self, config: Config) -> Result<ReadyToTakeUp, String> {
         let parts = &mut self.parts;
         servlet::begin_configuration();

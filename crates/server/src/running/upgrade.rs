@@ -90,7 +90,8 @@ impl Running {
         self.parts.error_log.info(format_args!(
             "process {process} has taken over; requests and connections of this one are finished"
         ));
-        // The new process speaks to systemd once it is told to go on; until then only the main process is heard.
+        // The new process speaks to systemd once it is told to go on; until then only the main process is
+        // heard.
         self.tell(&Notice::MainProcess(process));
         self.parts.notifier.fall_silent();
         if let Some(control) = self.control.take() {

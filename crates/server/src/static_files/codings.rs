@@ -17,8 +17,8 @@ use crate::core::Core;
 use crate::file_request::FileRequest;
 use crate::whole_file;
 
-/// Chooses among the representations of a cached file, making the one that is wanted if it is not there yet; `None`:
-/// the file has changed, and the entry is gone.
+/// Chooses among the representations of a cached file, making the one that is wanted if it is not there yet;
+/// `None`: the file has changed, and the entry is gone.
 pub async fn choose_coding(
     core: &Rc<Core>,
     request: &FileRequest<'_>,

@@ -99,7 +99,8 @@ pub fn answer_content(
         let if_range = values(KnownField::IfRange);
         let validators = validators(representation);
         let ranges: Vec<&[u8]> = values(KnownField::Range);
-        // RFC 9110 section 14.2: Range is defined for GET alone; a repeated field is malformed and so ignored.
+        // RFC 9110 section 14.2: Range is defined for GET alone; a repeated field is malformed and so
+        // ignored.
         if let ([ranges], Method::Get) = (ranges.as_slice(), request.head.method)
             && representation.content_coding.is_none()
             && (if_range.is_empty() || if_range_holds(FieldLines::Several(&if_range), &validators, now))

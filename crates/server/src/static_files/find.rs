@@ -1,4 +1,5 @@
-//! From a path to what it stands for: the cache, then the disk; a file, a page with directives, or a directory's index.
+//! From a path to what it stands for: the cache, then the disk; a file, a page with directives, or a
+//! directory's index.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -62,7 +63,8 @@ pub async fn find(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], path: 
             }
         }
         match look(core, request, key, path).await {
-            // Kept just now: unless a change or a reload came between, the coding is chosen as for any other hit.
+            // Kept just now: unless a change or a reload came between, the coding is chosen as for any other
+            // hit.
             Found::Content(representation, Content::Cached(plain)) => {
                 let Some((entry, plain)) =
                     core.cache_entry(request.snapshot, request.site, key, request.variant)
@@ -161,8 +163,8 @@ async fn show_kept_page(
     Some(made(includes::answer(core, request, includes, found).await))
 }
 
-/// Reads a file and keeps it, where it may be kept; `None`: it changed while it was read, so that what was read is
-/// neither the old version nor the new one.
+/// Reads a file and keeps it, where it may be kept; `None`: it changed while it was read, so that what was
+/// read is neither the old version nor the new one.
 async fn take_file(
     core: &Rc<Core>,
     request: &FileRequest<'_>,
@@ -237,8 +239,8 @@ fn directory_redirect(path: &[u8], file_path: &[u8], query: Option<&[u8]>) -> An
     if path == file_path { redirect_to_slash(path, query) } else { Answer::error(404) }
 }
 
-/// Sends the client to the same path with a slash at its end. `path` is in its normal form: one as it was sent could begin
-/// with two slashes, and lead to another server.
+/// Sends the client to the same path with a slash at its end. `path` is in its normal form: one as it was
+/// sent could begin with two slashes, and lead to another server.
 pub fn redirect_to_slash(path: &[u8], query: Option<&[u8]>) -> Answer {
     let mut location = Vec::with_capacity(path.len() + 1);
     encode_path(path, &mut location);

@@ -1,8 +1,8 @@
 //! The file handler: from a path to an answer (RFC 9110 sections 9.3.1, 13, 14).
 //!
-//! The connection serves plain hits of the cache itself. Everything else comes here, in named steps: method, path,
-//! cache, open, directory or file, content coding, conditions, ranges; where nothing is found the site's fallback, where
-//! an error comes of it the site's page for it.
+//! The connection serves plain hits of the cache itself. Everything else comes here, in named steps: method,
+//! path, cache, open, directory or file, content coding, conditions, ranges; where nothing is found the
+//! site's fallback, where an error comes of it the site's page for it.
 //!
 //! | module | |
 //! |---|---|
@@ -150,7 +150,8 @@ fn try_again() -> Answer {
     Answer::error(503).field("Retry-After", "1")
 }
 
-/// Lists a directory, which visitors know as `shown`. It is made anew for each request, on a thread that may wait.
+/// Lists a directory, which visitors know as `shown`. It is made anew for each request, on a thread that may
+/// wait.
 pub async fn list(core: &Rc<Core>, request: &FileRequest<'_>, path: &[u8], shown: &[u8]) -> Answer {
     let config = &request.site().config;
     let as_json = match config.listing {

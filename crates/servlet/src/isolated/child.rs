@@ -236,7 +236,8 @@ impl Child {
     }
 }
 
-/// Kills a child. It leaves the list when its end was told, so the number is its own, or that of a child just waited for.
+/// Kills a child. It leaves the list when its end was told, so the number is its own, or that of a child just
+/// waited for.
 fn kill(pid: u32) {
     // SAFETY: this touches no memory.
     unsafe { libc::kill(pid as libc::pid_t, libc::SIGKILL) };

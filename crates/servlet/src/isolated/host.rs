@@ -1,7 +1,7 @@
 //! The child: the command `servlet-host`, which only the server starts.
 //!
-//! Its standard input is the socket that it listens on; its standard output takes `ready`, `failed` and `log LEVEL TEXT` lines
-//! to the server.
+//! Its standard input is the socket that it listens on; its standard output takes `ready`, `failed` and `log
+//! LEVEL TEXT` lines to the server.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -78,7 +78,8 @@ fn serve(directory: &Path) -> Result<(), String> {
     let own = own_directory(directory, std::process::id());
     make_directory(&own.join("tmp")).map_err(|error| format!("{}: {error}", own.display()))?;
     engine::start(&settings.java)?;
-    // Another child may be at work: then this one is ready to take its place, with Java started but no application.
+    // Another child may be at work: then this one is ready to take its place, with Java started but no
+    // application.
     let _at_work = wait_for_turn(directory).map_err(|error| format!("the lock cannot be taken: {error}"))?;
     let route = route::get(&settings.java, &settings.route)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -108,7 +109,8 @@ fn serve(directory: &Path) -> Result<(), String> {
     })
 }
 
-/// Waits until no other child is at work. The kernel sees to it that it hears of the end of another, however that ended.
+/// Waits until no other child is at work. The kernel sees to it that it hears of the end of another, however
+/// that ended.
 fn wait_for_turn(directory: &Path) -> io::Result<std::fs::File> {
     let file =
         std::fs::File::options().create(true).write(true).truncate(false).open(directory.join("lock"))?;

@@ -1,5 +1,5 @@
-//! What a child says for the log, in one line of its standard output: `log LEVEL TEXT`. Line feeds of the text are `\n` in
-//! it, and backslashes are doubled.
+//! What a child says for the log, in one line of its standard output: `log LEVEL TEXT`. Line feeds of the
+//! text are `\n` in it, and backslashes are doubled.
 
 /// The line, without its end.
 pub fn write(level: i32, text: &str) -> String {

@@ -1,7 +1,9 @@
-//! Applications in a process of their own: the same module in a child that is watched, and started again when it ends.
+//! Applications in a process of their own: the same module in a child that is watched, and started again when
+//! it ends.
 //!
-//! Each core of the server has one connection to the child, a socket of the Unix kind, on which all its requests go as
-//! frames; so many that come together cost one write and one read. In the child a request is what it is in the server.
+//! Each core of the server has one connection to the child, a socket of the Unix kind, on which all its
+//! requests go as frames; so many that come together cost one write and one read. In the child a request is
+//! what it is in the server.
 
 mod child;
 mod host;

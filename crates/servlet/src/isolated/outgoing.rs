@@ -1,4 +1,5 @@
-//! Frames on their way to the other process: gathered as they are made, and sent with as few writes as can be.
+//! Frames on their way to the other process: gathered as they are made, and sent with as few writes as can
+//! be.
 
 use std::cell::{Cell, RefCell};
 

@@ -4,8 +4,8 @@
 //! length of the rest (4)  kind (1)  number of the request (4)  payload
 //! ```
 //!
-//! Both ends are the same program, so there are no versions; but an application may do anything to its process, so what
-//! comes from there is checked as anything from outside is.
+//! Both ends are the same program, so there are no versions; but an application may do anything to its
+//! process, so what comes from there is checked as anything from outside is.
 
 use crate::exchange::{End, Output};
 use crate::head::{Head, are_lines};

@@ -42,8 +42,8 @@ pub struct Machine {
     to_string: jmethodID,
 }
 
-// SAFETY: the machine's own functions may be called on any thread, and the identifiers and the global reference are valid
-// on all of them.
+// SAFETY: the machine's own functions may be called on any thread, and the identifiers and the global
+// reference are valid on all of them.
 unsafe impl Send for Machine {}
 // SAFETY: as above.
 unsafe impl Sync for Machine {}
@@ -59,9 +59,9 @@ pub struct Attached<'m> {
 type CreateJavaVm = unsafe extern "system" fn(*mut *mut JavaVM, *mut *mut c_void, *mut c_void) -> jint;
 
 impl Machine {
-    /// Starts the machine on this thread, which should be neither the first one nor have a small stack, and is let go of
-    /// again. Where the machine finds only late that it cannot be, with a heap too small for it say, this does not return:
-    /// `on_abort` is called.
+    /// Starts the machine on this thread, which should be neither the first one nor have a small stack, and
+    /// is let go of again. Where the machine finds only late that it cannot be, with a heap too small for it
+    /// say, this does not return: `on_abort` is called.
     pub fn start(start: &Start<'_>) -> Result<Machine, String> {
         super::signals::leave_faults_to_the_machine(start.keeps_fault_handlers);
         // SAFETY: opening the library runs its initialisers, which are Java's.
@@ -112,7 +112,8 @@ impl Machine {
     ///
     /// `env` must be this thread's.
     unsafe fn known(vm: *mut JavaVM, env: *mut JNIEnv, start: &Start<'_>) -> Result<Machine, String> {
-        // SAFETY: per this function's contract; names and signatures are constants that the jar is built with.
+        // SAFETY: per this function's contract; names and signatures are constants that the jar is built
+        // with.
         unsafe {
             let find = |name: &CStr| {
                 let class = ((**env).v1_4.FindClass)(env, name.as_ptr());
@@ -270,7 +271,8 @@ impl Attached<'_> {
     }
 
     fn text(&self, text: &str) -> Result<jobject, String> {
-        // The machine has UTF-8 of its own; beyond the first plane and NUL it differs, which paths need not hold.
+        // The machine has UTF-8 of its own; beyond the first plane and NUL it differs, which paths need not
+        // hold.
         let text = CString::new(text).map_err(|_| "a text holds a NUL".to_string())?;
         // SAFETY: this thread is attached.
         Ok(unsafe { ((**self.env).v1_4.NewStringUTF)(self.env, text.as_ptr()) })
@@ -329,7 +331,8 @@ pub unsafe fn text_of(env: *mut JNIEnv, text: jobject) -> String {
     }
 }
 
-/// Memory that Java and the server share. It is never given back, because Java may look at it as long as it runs.
+/// Memory that Java and the server share. It is never given back, because Java may look at it as long as it
+/// runs.
 pub struct Memory {
     start: *mut u8,
     bytes: usize,

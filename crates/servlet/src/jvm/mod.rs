@@ -1,6 +1,7 @@
 //! The Java virtual machine in this process: found, started, and called.
 //!
-//! A process can have one machine, once: it is never ended, and what changes without it ending are the applications in it.
+//! A process can have one machine, once: it is never ended, and what changes without it ending are the
+//! applications in it.
 
 pub mod find;
 mod machine;

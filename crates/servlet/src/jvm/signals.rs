@@ -1,9 +1,9 @@
 //! Signals before the machine starts.
 //!
-//! The machine takes SIGSEGV and its kind for itself, since Java's checks for null are made of them. What was installed
-//! before, it calls for faults that are not Java's; and where that is anything but the default, a crash leaves no report
-//! (`hs_err`). Rust installs such handlers for its own message on overflown stacks, so these are taken away first. With
-//! `-Xrs` the machine leaves HUP, INT and TERM to the server.
+//! The machine takes SIGSEGV and its kind for itself, since Java's checks for null are made of them. What was
+//! installed before, it calls for faults that are not Java's; and where that is anything but the default, a
+//! crash leaves no report (`hs_err`). Rust installs such handlers for its own message on overflown stacks, so
+//! these are taken away first. With `-Xrs` the machine leaves HUP, INT and TERM to the server.
 
 use std::ptr;
 

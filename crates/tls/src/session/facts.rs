@@ -43,13 +43,14 @@ impl TlsSession {
         }
     }
 
-    /// The cipher suite, as other servers' logs name it: `TLS_AES_128_GCM_SHA256`, `ECDHE-ECDSA-AES128-GCM-SHA256`.
+    /// The cipher suite, as other servers' logs name it: `TLS_AES_128_GCM_SHA256`,
+    /// `ECDHE-ECDSA-AES128-GCM-SHA256`.
     pub fn cipher_suite(&self) -> Option<&'static str> {
         suite_name(self.connection.as_ref()?.negotiated_cipher_suite())
     }
 
-    /// The group of the key exchange: `X25519`, `X25519MLKEM768`, `secp256r1`. None where keys were taken up again
-    /// without an exchange (TLS 1.2).
+    /// The group of the key exchange: `X25519`, `X25519MLKEM768`, `secp256r1`. None where keys were taken up
+    /// again without an exchange (TLS 1.2).
     pub fn key_exchange(&self) -> Option<&'static str> {
         let group: NamedGroup = self.connection.as_ref()?.negotiated_key_exchange_group()?.name();
         group.as_str()
@@ -61,7 +62,8 @@ impl TlsSession {
         kind == Some(HandshakeKind::Resumed)
     }
 
-    /// Who the client is, by the certificate that it showed and that was verified; `None` when it showed none.
+    /// Who the client is, by the certificate that it showed and that was verified; `None` when it showed
+    /// none.
     pub fn client_certificate(&self) -> Option<&ClientCertificate> {
         let read = || {
             let chain = self.connection.as_ref()?.peer_certificates()?;
@@ -73,9 +75,9 @@ impl TlsSession {
         self.client_certificate.get_or_init(read).as_deref()
     }
 
-    /// Whether requests for `host` (in lower case, without port) may come over this session. They may not when the host
-    /// has other rules than those under which the session was opened, a client certificate for example: such a request
-    /// is answered with 421 (RFC 9110 section 15.5.20).
+    /// Whether requests for `host` (in lower case, without port) may come over this session. They may not
+    /// when the host has other rules than those under which the session was opened, a client certificate for
+    /// example: such a request is answered with 421 (RFC 9110 section 15.5.20).
     #[inline]
     pub fn may_serve(&self, host: &str) -> bool {
         self.server_name.as_deref() == Some(host) || self.active.policy_of(Some(host)) == self.policy

@@ -4,9 +4,9 @@
 //! receive(bytes) -> plaintext, and what the handshake has to say     send(plaintext) -> records     close() -> goodbye
 //! ```
 //!
-//! Records are decrypted where they were received; only what is not whole yet is kept. What is sent goes straight into
-//! the buffer from which the core writes, after the handshake messages that may be there, so that one write carries
-//! all: a session ticket together with the first response, for example.
+//! Records are decrypted where they were received; only what is not whole yet is kept. What is sent goes
+//! straight into the buffer from which the core writes, after the handshake messages that may be there, so
+//! that one write carries all: a session ticket together with the first response, for example.
 //!
 //! # Limits
 //!
@@ -39,7 +39,8 @@ use super::error::{TlsError, classify};
 /// The most plaintext that one record carries (RFC 8446 section 5.1).
 pub const RECORD_BYTES: usize = 16 * 1024;
 
-/// What a record takes besides its content, in any version and suite: header, explicit nonce, type and tag, and to spare.
+/// What a record takes besides its content, in any version and suite: header, explicit nonce, type and tag,
+/// and to spare.
 const RECORD_OVERHEAD_BYTES: usize = 64;
 
 /// A record that rustls would take: header, content, and what TLS 1.2 allows a cipher to add.
@@ -53,7 +54,8 @@ const MOST_HANDSHAKE_BYTES: usize = 80 * 1024;
 /// Room for a handshake message or an alert; more is made where it is too small.
 const HANDSHAKE_ROOM_BYTES: usize = 4096;
 
-/// The methods by which a request in the clear is known: those of RFC 9110, PATCH, WebDAV, and HTTP/2's preface.
+/// The methods by which a request in the clear is known: those of RFC 9110, PATCH, WebDAV, and HTTP/2's
+/// preface.
 const METHODS: [&str; 18] = [
     "GET ",
     "HEAD ",
@@ -110,7 +112,8 @@ enum Phase {
 pub struct Received {
     /// The handshake is done, by this call: what is known of the session is known from now on.
     pub handshake_done: bool,
-    /// The client will send nothing more (close_notify), or the session has ended. It may still wait for answers.
+    /// The client will send nothing more (close_notify), or the session has ended. It may still wait for
+    /// answers.
     pub closed: bool,
 }
 
@@ -130,10 +133,11 @@ impl TlsSession {
         }
     }
 
-    /// Takes received bytes, which are changed in place. Plaintext goes to the end of `plaintext`, never more than was
-    /// received; what must be sent goes to the end of `out`.
+    /// Takes received bytes, which are changed in place. Plaintext goes to the end of `plaintext`, never more
+    /// than was received; what must be sent goes to the end of `out`.
     ///
-    /// On an error the session has ended. `out` may then hold an alert, to be sent before the connection is closed.
+    /// On an error the session has ended. `out` may then hold an alert, to be sent before the connection is
+    /// closed.
     #[inline]
     pub fn receive(
         &mut self,
@@ -150,8 +154,9 @@ impl TlsSession {
         self.receive_slowly(ciphertext, plaintext, out)
     }
 
-    /// Encrypts both parts, one after the other, into records at the end of `out`. All of it: who sends much calls this
-    /// with some tens of KiB at a time, a whole number of [`RECORD_BYTES`] at best, and sends in between.
+    /// Encrypts both parts, one after the other, into records at the end of `out`. All of it: who sends much
+    /// calls this with some tens of KiB at a time, a whole number of [`RECORD_BYTES`] at best, and sends in
+    /// between.
     pub fn send(&mut self, parts: [&[u8]; 2], out: &mut CiphertextBuffer) -> Result<(), TlsError> {
         let [first, second] = parts;
         if second.is_empty() {
@@ -172,8 +177,8 @@ impl TlsSession {
         self.seal(rest, out)
     }
 
-    /// Says goodbye (close_notify), so that the client knows that nothing was cut off. From now on nothing is sent, and
-    /// what is received is ignored.
+    /// Says goodbye (close_notify), so that the client knows that nothing was cut off. From now on nothing is
+    /// sent, and what is received is ignored.
     pub fn close(&mut self, out: &mut CiphertextBuffer) {
         if self.phase == Phase::Open {
             let goodbye = self.with_write_traffic(out, |traffic, out| {
@@ -252,8 +257,9 @@ impl TlsSession {
         })
     }
 
-    /// Looks for the hello, and begins the session with it. False when it is not whole: then all is kept. Otherwise what
-    /// was received before is in `kept`, and what just came too, unless there was nothing before.
+    /// Looks for the hello, and begins the session with it. False when it is not whole: then all is kept.
+    /// Otherwise what was received before is in `kept`, and what just came too, unless there was nothing
+    /// before.
     fn begin(&mut self, ciphertext: &mut &mut [u8]) -> Result<bool, TlsError> {
         let from_kept = !self.kept.is_empty();
         if from_kept {
@@ -301,8 +307,8 @@ impl TlsSession {
 
     /// Moves bytes behind what is kept until the record in it is whole; gives how many, and whether it is.
     ///
-    /// When the first record that is kept is whole, rustls has begun to read it and waits for the rest of a handshake
-    /// message in others, which must then lie behind it.
+    /// When the first record that is kept is whole, rustls has begun to read it and waits for the rest of a
+    /// handshake message in others, which must then lie behind it.
     fn complete_kept(&mut self, ciphertext: &[u8]) -> (usize, bool) {
         let mut moved = 0;
         let Some(mut missing) = missing_bytes(&self.kept) else {
@@ -384,8 +390,8 @@ impl TlsSession {
                     self.peer_closed = true;
                     goes_on = false;
                 }
-                // BlockedHandshake, WriteTraffic, Closed: everything that was whole is done. Early data is never
-                // accepted, so it never comes.
+                // BlockedHandshake, WriteTraffic, Closed: everything that was whole is done. Early data is
+                // never accepted, so it never comes.
                 Ok(_) => goes_on = false,
                 Err(error) => failed = Some(error),
             }
@@ -458,7 +464,8 @@ impl TlsSession {
             return Err(TlsError::NotOpen);
         };
         loop {
-            // What is kept was looked at before. It is given again because rustls remembers where it was in it.
+            // What is kept was looked at before. It is given again because rustls remembers where it was in
+            // it.
             match connection.process_tls_records(&mut self.kept).state {
                 Ok(ConnectionState::WriteTraffic(mut traffic)) => {
                     let written = write(&mut traffic, out);
@@ -515,8 +522,8 @@ fn encode(
     }
 }
 
-/// How many bytes the record at the front lacks, as far as can be told; `None` when it is whole, or when it is none, so
-/// that rustls says so at once.
+/// How many bytes the record at the front lacks, as far as can be told; `None` when it is whole, or when it
+/// is none, so that rustls says so at once.
 fn missing_bytes(bytes: &[u8]) -> Option<usize> {
     let whole = match bytes {
         [20..=23, 3, _, high, low, ..] => {

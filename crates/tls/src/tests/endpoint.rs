@@ -1,4 +1,5 @@
-//! Endpoints: which certificate and which rules a client gets, what is read from files, and what is said about it.
+//! Endpoints: which certificate and which rules a client gets, what is read from files, and what is said
+//! about it.
 
 use std::sync::Arc;
 

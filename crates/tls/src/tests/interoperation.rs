@@ -92,8 +92,9 @@ const HELLO: (&str, &str) = ("hello", "ANSWER: HELLO");
 /// How long a client that is given too little of the processor may take for a line.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Runs `openssl s_client` with these arguments and gives what it printed. It is sent each line once it has printed what is
-/// to come of the line before (a letter is a command only where it comes alone), and left after the last.
+/// Runs `openssl s_client` with these arguments and gives what it printed. It is sent each line once it has
+/// printed what is to come of the line before (a letter is a command only where it comes alone), and left
+/// after the last.
 fn openssl(address: SocketAddr, arguments: &[&str], lines: &[(&str, &str)]) -> String {
     let mut client = Command::new("openssl")
         .args(["s_client", "-connect", &address.to_string(), "-servername", "localhost"])

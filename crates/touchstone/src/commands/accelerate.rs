@@ -20,7 +20,8 @@ use crate::exit::Exit;
     The same and more from a configuration file: [[site.route]] with `proxy` and `cache`, see docs/accelerator.md."
 )]
 pub struct Arguments {
-    /// The origin: http://host:port, with a path before those of requests if you like, or unix:/path/of/socket
+    /// The origin: http://host:port, with a path before those of requests if you like, or
+    /// unix:/path/of/socket
     #[arg(long, value_name = "URL", value_parser = parse_origin)]
     origin: String,
 
@@ -36,7 +37,8 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_size_text)]
     memory: u64,
 
-    /// A directory for copies of stored responses, which are there after a restart; it is made if it is not there
+    /// A directory for copies of stored responses, which are there after a restart; it is made if it is not
+    /// there
     #[arg(long, value_name = "DIR")]
     disk: Option<PathBuf>,
 
@@ -44,7 +46,8 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE", default_value = "10GiB", value_parser = parse_size_text, requires = "disk")]
     disk_size: u64,
 
-    /// How long an answer is kept that says nothing of it, where neither request nor answer has a cookie: 0s for not at all
+    /// How long an answer is kept that says nothing of it, where neither request nor answer has a cookie: 0s
+    /// for not at all
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_duration_text)]
     default_freshness: Duration,
 

@@ -1,5 +1,5 @@
-//! `touchstone agent`: the process on a load machine. It calls its controller's broker and does what it is ordered to, within what
-//! this machine allows.
+//! `touchstone agent`: the process on a load machine. It calls its controller's broker and does what it is
+//! ordered to, within what this machine allows.
 
 use crate::exit::Exit;
 use std::path::PathBuf;
@@ -29,8 +29,8 @@ pub struct Arguments {
     #[arg(long, value_name = "URL")]
     controller: String,
 
-    /// This agent's credentials, made by touchstone fleet init; only their owner may be able to read them. `-`: from a
-    /// launcher on standard input
+    /// This agent's credentials, made by touchstone fleet init; only their owner may be able to read them.
+    /// `-`: from a launcher on standard input
     #[arg(long, value_name = "FILE")]
     credentials: PathBuf,
 
@@ -52,8 +52,8 @@ pub struct Arguments {
     pid: Vec<u32>,
 
     /// The directory for results that the broker does not have yet; only its owner may be able to write there
-    /// [default: <credentials>.spool; with -: a new directory that only its owner can read, which goes with the agent unless
-    /// results are left in it]
+    /// [default: <credentials>.spool; with -: a new directory that only its owner can read, which goes with
+    /// the agent unless results are left in it]
     #[arg(long, value_name = "DIR")]
     spool: Option<PathBuf>,
 
@@ -146,8 +146,8 @@ fn end_with_launcher(interrupt: Arc<AtomicBool>) -> Result<(), String> {
     thread.map(drop).map_err(|error| format!("no thread: {error}"))
 }
 
-/// Tries until the broker is there and takes the credentials: only a controller that waits while they are tried can say that they
-/// are not those of its fleet. A launcher says so itself. `None`: interrupted.
+/// Tries until the broker is there and takes the credentials: only a controller that waits while they are
+/// tried can say that they are not those of its fleet. A launcher says so itself. `None`: interrupted.
 fn connect(
     url: &str,
     credentials: &Credentials,

@@ -1,7 +1,7 @@
 //! `touchstone check`: says everything that is wrong with a configuration, with file, line and column.
 //!
-//! The text is checked first. Where that is right, so is what it needs of the machine: roots that can be read, log
-//! files that can be written.
+//! The text is checked first. Where that is right, so is what it needs of the machine: roots that can be
+//! read, log files that can be written.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", required_unless_present = "explain")]
     config: Option<PathBuf>,
 
-    /// Print a JSON array of the problems: file, line, column and message of each (line and column 0: the whole file)
+    /// Print a JSON array of the problems: file, line, column and message of each (line and column 0: the
+    /// whole file)
     #[arg(long)]
     json: bool,
 

@@ -15,7 +15,8 @@ use touchstone_lab::result::{Compared, ResultFile};
   touchstone compare results/before results/after                  # each system with itself
   touchstone compare results/before results/after --noise results/monday --noise results/tuesday")]
 pub struct Arguments {
-    /// A result whose systems are compared with each other, or two results whose systems are compared each with itself
+    /// A result whose systems are compared with each other, or two results whose systems are compared each
+    /// with itself
     #[arg(value_name = "RESULT", required = true, num_args = 1..=2)]
     results: Vec<PathBuf>,
 

@@ -45,8 +45,8 @@ pub struct Arguments {
     #[arg(long, value_name = "URL")]
     origin: Option<String>,
 
-    /// Of a log, how its lines are written, with the variables of an access log's format: '$client [$time] "$request" $status';
-    /// nginx's names are known, too [default: told by the lines]
+    /// Of a log, how its lines are written, with the variables of an access log's format: '$client [$time]
+    /// "$request" $status'; nginx's names are known, too [default: told by the lines]
     #[arg(long, value_name = "FORMAT", value_parser = LogFormat::parse)]
     log_format: Option<LogFormat>,
 

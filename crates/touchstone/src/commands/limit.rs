@@ -1,5 +1,5 @@
-//! `touchstone limit`: measures what this machine's kernel can do at best; and, for that and for the bench, serves as
-//! the least server that there can be.
+//! `touchstone limit`: measures what this machine's kernel can do at best; and, for that and for the bench,
+//! serves as the least server that there can be.
 
 use super::bench::duration;
 use super::print::{print, print_for_reading};
@@ -17,9 +17,9 @@ use touchstone_lab_run::limit::{
 
 /// Measure this machine's limits: what any server could do at best.
 ///
-/// One server does the least that a server can do: it receives, and sends one fixed answer. The load engine drives it
-/// from another processor, on kept connections and with a new connection for every request. Beside them stands what it
-/// costs to start a program for a request, as CGI does.
+/// One server does the least that a server can do: it receives, and sends one fixed answer. The load engine
+/// drives it from another processor, on kept connections and with a new connection for every request. Beside
+/// them stands what it costs to start a program for a request, as CGI does.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Bytes of the page that is served

@@ -31,8 +31,8 @@ pub struct Arguments {
     #[arg(long, value_name = "PERCENT", default_value_t = 100.0, value_parser = percent)]
     first_party: f64,
 
-    /// Processor time that the accelerator spends on an answer from its cache, microseconds [default: what touchstone
-    /// spends in this result]
+    /// Processor time that the accelerator spends on an answer from its cache, microseconds [default: what
+    /// touchstone spends in this result]
     #[arg(long, value_name = "MICROSECONDS", value_parser = positive)]
     accelerator_us: Option<f64>,
 

@@ -2,8 +2,8 @@
 
 use std::io::{IsTerminal, Write};
 
-/// A line with so many gaps of two spaces or more is a row of a table: it is broken between its cells alone, unless
-/// they are so long that it is none.
+/// A line with so many gaps of two spaces or more is a row of a table: it is broken between its cells alone,
+/// unless they are so long that it is none.
 const GAPS_OF_ROW: usize = 4;
 /// Narrower than this, words have no room to be broken between.
 const WIDTH_MIN: usize = 20;
@@ -17,8 +17,8 @@ pub(super) fn print(text: &str) {
     let _ = output.flush();
 }
 
-/// Writes text that a person reads: on a terminal, lines that are longer than it is wide are broken between words. Elsewhere
-/// they stay as they are, since what reads them there counts lines.
+/// Writes text that a person reads: on a terminal, lines that are longer than it is wide are broken between
+/// words. Elsewhere they stay as they are, since what reads them there counts lines.
 pub(super) fn print_for_reading(text: &str) {
     match terminal_width() {
         Some(width) => print(&broken(text, width)),
@@ -80,7 +80,8 @@ fn end_of_word(text: &str, gap: &str) -> Option<usize> {
     text.match_indices(gap).map(|(at, _)| at).find(|at| !text[at + gap.len()..].starts_with('%'))
 }
 
-/// How far in a line goes on: under its last column of words, unless that is so far to the right that little room is left.
+/// How far in a line goes on: under its last column of words, unless that is so far to the right that little
+/// room is left.
 fn hang(line: &str, width: usize) -> usize {
     let (mut hang, mut spaces) = (0, 0);
     for (column, character) in line.chars().enumerate() {

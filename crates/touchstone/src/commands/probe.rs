@@ -1,4 +1,5 @@
-//! `touchstone probe`: this program on the machine of a system under test. A bench elsewhere starts it over ssh.
+//! `touchstone probe`: this program on the machine of a system under test. A bench elsewhere starts it over
+//! ssh.
 
 use crate::exit::Exit;
 use std::io::BufReader;

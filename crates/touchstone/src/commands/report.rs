@@ -24,8 +24,8 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// The form: the page, WebBench's workbook, a summary as comma-separated values or in Markdown, tests for continuous
-    /// integration, or WebStone's text; but for the page, of one result at a time
+    /// The form: the page, WebBench's workbook, a summary as comma-separated values or in Markdown, tests for
+    /// continuous integration, or WebStone's text; but for the page, of one result at a time
     #[arg(long, value_name = "FORM", default_value = "html", value_parser = ["html", "xlsx", "csv", "junit", "markdown", "webstone"])]
     format: String,
 
@@ -116,8 +116,8 @@ fn other_form(
     Ok(Some((format.file_name(), content)))
 }
 
-/// The results with labels that tell them apart: the names of their directories, or the whole paths where two of the
-/// names are the same.
+/// The results with labels that tell them apart: the names of their directories, or the whole paths where two
+/// of the names are the same.
 fn labelled(paths: &[PathBuf], results: &[(ResultFile, PathBuf)]) -> Vec<Side> {
     let short: Vec<String> = results.iter().map(|(_, directory)| directory_name(directory)).collect();
     let unique = short.iter().enumerate().all(|(index, name)| !short[..index].contains(name));

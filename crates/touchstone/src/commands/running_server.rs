@@ -1,4 +1,5 @@
-//! What the commands that speak to a running server have in common: finding it, asking it, and saying what it answers.
+//! What the commands that speak to a running server have in common: finding it, asking it, and saying what it
+//! answers.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -97,8 +98,8 @@ impl Target {
                 "which server? Name its configuration with --config ({PACKAGED_CONFIG} does not exist)"
             ));
         }
-        // The file may be the broken one that the server is about to refuse. Where its `[server]` can be read, that
-        // counts; otherwise the server is looked for where it is by default.
+        // The file may be the broken one that the server is about to refuse. Where its `[server]` can be
+        // read, that counts; otherwise the server is looked for where it is by default.
         let (server, unreadable) = match load_file(file) {
             Ok(loaded) => (loaded.config.server, None),
             Err(problems) => {

@@ -1,4 +1,5 @@
-//! `touchstone serve`: serves sites from a configuration file, or at once a directory, an application or another server.
+//! `touchstone serve`: serves sites from a configuration file, or at once a directory, an application or
+//! another server.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -22,8 +23,8 @@ use crate::exit::Exit;
     also: touchstone reload, upgrade, status, stop."
 )]
 pub struct Arguments {
-    /// What to serve: a directory, a Java application (.war), a configuration (.toml), or the URL of another server, which
-    /// is accelerated [default: this directory]
+    /// What to serve: a directory, a Java application (.war), a configuration (.toml), or the URL of another
+    /// server, which is accelerated [default: this directory]
     #[arg(value_name = "TARGET", conflicts_with_all = ["config", "root"])]
     target: Option<String>,
 
@@ -39,7 +40,8 @@ pub struct Arguments {
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
 
-    /// Quick form: a PEM file with a certificate and those that lead to its authority; the address then speaks HTTPS
+    /// Quick form: a PEM file with a certificate and those that lead to its authority; the address then
+    /// speaks HTTPS
     #[arg(long, value_name = "PEM")]
     cert: Option<PathBuf>,
 
@@ -63,8 +65,8 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE|off")]
     access_log: Option<String>,
 
-    /// The form of an access log line: common, combined, json, or a line with variables such as '$client $status' (all
-    /// are in docs/logs.md) [default: access_log.format, or combined]
+    /// The form of an access log line: common, combined, json, or a line with variables such as '$client
+    /// $status' (all are in docs/logs.md) [default: access_log.format, or combined]
     #[arg(long, value_name = "FORMAT", value_parser = AccessLogFormat::parse)]
     access_log_format: Option<AccessLogFormat>,
 

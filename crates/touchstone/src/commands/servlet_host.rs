@@ -1,4 +1,5 @@
-//! `touchstone servlet-host`: the process that the server starts for Java applications with `isolation = "isolated"`.
+//! `touchstone servlet-host`: the process that the server starts for Java applications with `isolation =
+//! "isolated"`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,5 @@
-//! `touchstone verify`: checks a result: its signature, every figure from the raw data, the audit, the run rules.
+//! `touchstone verify`: checks a result: its signature, every figure from the raw data, the audit, the run
+//! rules.
 
 use super::print::{print, print_for_reading};
 use crate::exit::Exit;

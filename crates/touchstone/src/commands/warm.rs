@@ -1,5 +1,5 @@
-//! `touchstone warm`: asks an accelerator for a list of URLs, or those of a sitemap, so that they are stored before anybody
-//! else asks.
+//! `touchstone warm`: asks an accelerator for a list of URLs, or those of a sitemap, so that they are stored
+//! before anybody else asks.
 
 use std::collections::{HashSet, VecDeque};
 use std::io::{self, BufRead, Read, Write};
@@ -35,7 +35,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", group = "what")]
     list: Option<PathBuf>,
 
-    /// A sitemap, or an index of sitemaps, asked for like the rest: http://example.org/sitemap.xml or /sitemap.xml
+    /// A sitemap, or an index of sitemaps, asked for like the rest: http://example.org/sitemap.xml or
+    /// /sitemap.xml
     #[arg(long, value_name = "URL", group = "what")]
     sitemap: Option<String>,
 

@@ -1,5 +1,5 @@
-//! The public tests for HTTP caches (http-cache-tests), which share nothing with our understanding of RFC 9111: as many pass
-//! as docs/accelerator.md says, and those that do not are the ones that it names.
+//! The public tests for HTTP caches (http-cache-tests), which share nothing with our understanding of RFC
+//! 9111: as many pass as docs/accelerator.md says, and those that do not are the ones that it names.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use crate::support::{Client, Server, Tree, free_port, skipped, wait_until};
 
-/// Required cases that want the opposite of RFC 9111 section 5.1: "a cache encountering a message with a list-based Age
-/// field value SHOULD use the first member of the field value, discarding subsequent ones. If the field value (after
-/// discarding additional members) is invalid (e.g., it contains something other than a non-negative integer), a cache SHOULD
-/// ignore the field." The suite's later version, which is not on npm, wants what that says.
+/// Required cases that want the opposite of RFC 9111 section 5.1: "a cache encountering a message with a
+/// list-based Age field value SHOULD use the first member of the field value, discarding subsequent ones. If
+/// the field value (after discarding additional members) is invalid (e.g., it contains something other than a
+/// non-negative integer), a cache SHOULD ignore the field." The suite's later version, which is not on npm,
+/// wants what that says.
 const AGAINST_THE_RULES: [&str; 9] = [
     "age-parse-nonnumeric",
     "age-parse-negative",
@@ -26,7 +27,8 @@ const AGAINST_THE_RULES: [&str; 9] = [
     "age-parse-dup-old",
 ];
 
-/// Where `scripts/setup-cache-tests.sh` puts them: below the target directory, in which the tests' binary is as well.
+/// Where `scripts/setup-cache-tests.sh` puts them: below the target directory, in which the tests' binary is
+/// as well.
 fn home() -> PathBuf {
     let built = Path::new(env!("CARGO_BIN_EXE_touchstone"));
     built.ancestors().nth(2).unwrap().join("cache-tests/node_modules/http-cache-tests")

@@ -123,7 +123,8 @@ fn programs_that_say_nothing_are_cached_where_the_route_says_so() {
     let ask = |fields: &str| text(&get(&server, "/cgi-bin/count", fields)).trim().to_string();
     assert_eq!([ask(""), ask(""), ask("")], ["1", "1", "1"]);
     assert_eq!(ask("Cache-Control: no-cache\r\n"), "2");
-    // Somebody known is not given to others, nor given what others got: the program never said that it may be so.
+    // Somebody known is not given to others, nor given what others got: the program never said that it may be
+    // so.
     assert_eq!([ask("Cookie: a=b\r\n"), ask("Cookie: a=b\r\n"), ask("")], ["3", "4", "2"]);
     assert_eq!(text(&get(&server, "/alphabet.txt", "")), crate::support::ALPHABET);
     server.stop();

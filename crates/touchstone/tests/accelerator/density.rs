@@ -1,10 +1,11 @@
-//! What a million small responses cost in memory: here, in Varnish, and in nginx with its files on tmpfs. The figures in
-//! docs/accelerator.md come from here:
-//! `cargo test --release -p touchstone --test accelerator density -- --ignored --nocapture`.
+//! What a million small responses cost in memory: here, in Varnish, and in nginx with its files on tmpfs. The
+//! figures in docs/accelerator.md come from here: `cargo test --release -p touchstone --test accelerator
+//! density -- --ignored --nocapture`.
 //!
-//! All three get the same responses of one origin, 200 bytes of body under a head of about 250. What is counted is the
-//! process's own memory (not mapped files) and shared memory, after less before; for nginx the files' blocks besides. That
-//! each response is really there is seen by asking for some when the origin has gone.
+//! All three get the same responses of one origin, 200 bytes of body under a head of about 250. What is
+//! counted is the process's own memory (not mapped files) and shared memory, after less before; for nginx the
+//! files' blocks besides. That each response is really there is seen by asking for some when the origin has
+//! gone.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -95,7 +96,8 @@ fn origin(directory: &Path, port: u16) -> Option<Program> {
     nginx(directory, &server)
 }
 
-/// Kilobytes of these processes that are no mapped files: their own, and shared ones (of which all see the same).
+/// Kilobytes of these processes that are no mapped files: their own, and shared ones (of which all see the
+/// same).
 fn memory_kib(processes: &[i32]) -> u64 {
     let of = |process: &i32, what: &str| {
         let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();

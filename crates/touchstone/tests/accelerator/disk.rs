@@ -1,4 +1,5 @@
-//! Copies on disk: there after a restart and after kill -9, right or not there at all, and gone for good when purged.
+//! Copies on disk: there after a restart and after kill -9, right or not there at all, and gone for good when
+//! purged.
 
 use std::fs;
 use std::path::Path;
@@ -139,7 +140,8 @@ fn damaged_copies_are_dropped() {
     }
 }
 
-/// A few seconds find the same faults as minutes: TOUCHSTONE_FLAP_SECONDS=300 does it for longer, once a second.
+/// A few seconds find the same faults as minutes: TOUCHSTONE_FLAP_SECONDS=300 does it for longer, once a
+/// second.
 #[test]
 fn an_origin_that_comes_and_goes_is_not_noticed_while_there_is_a_copy() {
     let seconds: u64 =

@@ -1,5 +1,5 @@
-//! The accelerator end to end: what is answered from the cache, what goes on to the origin, and what many clients at once,
-//! or a failing origin, make of it. The rules themselves have their tests in the crate.
+//! The accelerator end to end: what is answered from the cache, what goes on to the origin, and what many
+//! clients at once, or a failing origin, make of it. The rules themselves have their tests in the crate.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -182,7 +182,8 @@ fn the_fetch_goes_on_when_its_first_client_leaves() {
     wait_until("the origin is asked", Duration::from_secs(20), || origin.count("/a") == 1);
     let mut second = server.connect();
     second.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
-    // The second must be waiting before the first goes: it is, once the server has answered one that came later.
+    // The second must be waiting before the first goes: it is, once the server has answered one that came
+    // later.
     assert_eq!(
         server
             .connect()
@@ -206,7 +207,8 @@ fn the_fetch_goes_on_when_its_first_client_leaves() {
 #[test]
 fn nobody_waits_for_what_is_anothers() {
     const CLIENTS: usize = 8;
-    // All requests must be at the origin at once, or the barrier never opens: so none waits for another's response.
+    // All requests must be at the origin at once, or the barrier never opens: so none waits for another's
+    // response.
     let barrier = Arc::new(Barrier::new(CLIENTS));
     let origin = Origin::start(move |asked, stream| {
         if asked.target == "/known" && asked.count > 1 || asked.target == "/cookie" {

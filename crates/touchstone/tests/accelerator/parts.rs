@@ -1,4 +1,5 @@
-//! Parts of responses (RFC 9111 sections 3.3 and 3.4): stored, put together, and completed by asking for the rest alone.
+//! Parts of responses (RFC 9111 sections 3.3 and 3.4): stored, put together, and completed by asking for the
+//! rest alone.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

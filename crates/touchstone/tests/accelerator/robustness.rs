@@ -1,5 +1,5 @@
-//! What goes wrong around the cache: a disk that is full, clients that are slow, origins that stop in the middle, and many
-//! who wait for what turns out to be somebody's own.
+//! What goes wrong around the cache: a disk that is full, clients that are slow, origins that stop in the
+//! middle, and many who wait for what turns out to be somebody's own.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};

@@ -1,5 +1,5 @@
-//! Origins that are slow, dead, or say what they should not, behind the cache: the client gets 502 or 504, or what is stored
-//! and is marked as stale; nothing of it is stored, and nothing ends up in another answer.
+//! Origins that are slow, dead, or say what they should not, behind the cache: the client gets 502 or 504, or
+//! what is stored and is marked as stale; nothing of it is stored, and nothing ends up in another answer.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -52,7 +52,8 @@ fn say(stream: &mut TcpStream, bytes: &[u8]) {
     let _ = stream.write_all(bytes);
 }
 
-/// An origin that is rude the first time that it is asked for `/NAME/new`, and the second time for `/NAME/stored`.
+/// An origin that is rude the first time that it is asked for `/NAME/new`, and the second time for
+/// `/NAME/stored`.
 fn rude() -> Origin {
     Origin::start(|asked, stream| {
         let name = asked.target.split('/').nth(1).unwrap();

@@ -1,4 +1,5 @@
-//! Trailers (RFC 9110 section 6.5): stored with the response whose request took them, and given again to who takes them.
+//! Trailers (RFC 9110 section 6.5): stored with the response whose request took them, and given again to who
+//! takes them.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -442,8 +442,8 @@ fn whoever_plays_the_authority_in_a_handshake_gets_nothing_else() {
     assert!(!seen.contains("HTTP/1.1"), "{seen}");
 }
 
-/// What `openssl s_client` says of a connection as an ACME authority makes it, on which it sends this, and which the
-/// server must end; `None`, with a visible word, where it is not installed.
+/// What `openssl s_client` says of a connection as an ACME authority makes it, on which it sends this, and
+/// which the server must end; `None`, with a visible word, where it is not installed.
 fn say_to_challenge(server: &Server, text: &str) -> Option<String> {
     let mut command = Command::new("openssl");
     command

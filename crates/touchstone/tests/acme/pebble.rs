@@ -1,4 +1,5 @@
-//! Pebble, the ACME server that Let's Encrypt makes for testing clients, with a name service that knows every name.
+//! Pebble, the ACME server that Let's Encrypt makes for testing clients, with a name service that knows every
+//! name.
 //!
 //! It rejects some good nonces, and is left to do so: clients must take that.
 

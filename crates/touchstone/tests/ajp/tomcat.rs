@@ -1,4 +1,5 @@
-//! A Tomcat of a test's own: the one of `scripts/setup-tomcat.sh`, with a configuration below a directory of the test.
+//! A Tomcat of a test's own: the one of `scripts/setup-tomcat.sh`, with a configuration below a directory of
+//! the test.
 
 use std::fs::{self, File};
 use std::net::TcpStream;
@@ -100,7 +101,8 @@ impl Tomcat {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Has all its threads stand still. One that runs on another processor may do some more after the signal is sent.
+    /// Has all its threads stand still. One that runs on another processor may do some more after the signal
+    /// is sent.
     pub(crate) fn halt(&self) {
         self.signal(Signal::STOP);
         let tasks = format!("/proc/{}/task", self.child.id());

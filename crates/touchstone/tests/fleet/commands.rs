@@ -1,4 +1,5 @@
-//! What `touchstone fleet` tells of agents that are there, and what it has them do; and an agent that only watches.
+//! What `touchstone fleet` tells of agents that are there, and what it has them do; and an agent that only
+//! watches.
 
 use crate::rig::{Fleet, PATIENCE, program, until_together};
 use crate::sums::{of_agents, whole_is_sum};

@@ -1,4 +1,5 @@
-//! Something fails in mid-mix: the verdict is right, no load outlives its lease, and no result is counted twice or lost.
+//! Something fails in mid-mix: the verdict is right, no load outlives its lease, and no result is counted
+//! twice or lost.
 
 use crate::namespaces::cut_link;
 use crate::rig::{Bench, Ended, Fleet, PATIENCE, until_together};
@@ -9,7 +10,8 @@ use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 use std::time::Duration;
 
-/// An agent stops sending at the latest: its lease, the distance between two words of the controller, and a second.
+/// An agent stops sending at the latest: its lease, the distance between two words of the controller, and a
+/// second.
 const STOPPED_AFTER: Duration = Duration::from_millis(3000 + 500 + 1000);
 /// What a busy machine adds to it: the log is written in pieces, and this test's own eyes are late.
 const MACHINE: Duration = Duration::from_secs(2);
@@ -17,8 +19,8 @@ const MACHINE: Duration = Duration::from_secs(2);
 /// What was seen of a fault whose verdict was right.
 #[derive(Default)]
 struct Seen {
-    /// How long requests still came: from the moment at which no agent could hear its controller any more, or at which an agent
-    /// that had stood still for longer than its lease went on.
+    /// How long requests still came: from the moment at which no agent could hear its controller any more, or
+    /// at which an agent that had stood still for longer than its lease went on.
     sent_for: Option<Duration>,
     /// Requests in the merged result beside those that the agents say they made; fewer are below zero.
     surplus: i64,

@@ -1,4 +1,5 @@
-//! A bench whose load a fleet makes: a real broker, real agents, and what becomes of the run when one of them fails.
+//! A bench whose load a fleet makes: a real broker, real agents, and what becomes of the run when one of them
+//! fails.
 
 #![allow(clippy::print_stdout, reason = "what was measured is printed with --nocapture")]
 

@@ -1,5 +1,5 @@
-//! Agents in network namespaces of their own, a server in another: what several machines are to each other, as far as one
-//! machine can show it.
+//! Agents in network namespaces of their own, a server in another: what several machines are to each other,
+//! as far as one machine can show it.
 
 use crate::rig::{Fleet, PATIENCE, program, until_together};
 use crate::sums::{of_agents, whole_is_sum};

@@ -1,4 +1,5 @@
-//! A fleet for a test: a real broker, real agents, each a process of the built program, in a directory of its own.
+//! A fleet for a test: a real broker, real agents, each a process of the built program, in a directory of its
+//! own.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -13,8 +14,8 @@ use tempfile::TempDir;
 
 use crate::support::{free_port, skipped, wait_until};
 
-/// The suite whose mixes the tests run: its clients think between requests, so that a busy machine is not made busier than it
-/// must be, and the rate is the clients' and not the machine's.
+/// The suite whose mixes the tests run: its clients think between requests, so that a busy machine is not
+/// made busier than it must be, and the rate is the clients' and not the machine's.
 const SUITE: &str = "webbench-1.1-static";
 const THINK_TIME: &str = "think_time_s = 0.02";
 /// How long anything may take on a busy machine.
@@ -30,7 +31,8 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// With these agents, none of which is started yet. `None`, with a visible word, where there is no broker.
+    /// With these agents, none of which is started yet. `None`, with a visible word, where there is no
+    /// broker.
     pub(crate) fn new(agents: &[&str]) -> Option<Fleet> {
         let mut fleet = Fleet::made("lab", "127.0.0.1", agents, &[])?;
         fleet.start_broker();
@@ -255,7 +257,8 @@ pub(crate) struct Ended {
     pub(crate) result: Option<Value>,
 }
 
-/// Makes a bench again where a busy machine's threads did not begin together: its run says so, and counts for nothing.
+/// Makes a bench again where a busy machine's threads did not begin together: its run says so, and counts for
+/// nothing.
 pub(crate) fn until_together(mut bench: impl FnMut() -> Ended) -> Ended {
     let mut began_apart = Vec::new();
     while began_apart.len() < 5 {

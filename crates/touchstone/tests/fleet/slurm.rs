@@ -1,5 +1,5 @@
-//! The same fleet under Slurm: a controller, munge, and two nodes in network namespaces, all started here, and agents that `srun`
-//! starts on them.
+//! The same fleet under Slurm: a controller, munge, and two nodes in network namespaces, all started here,
+//! and agents that `srun` starts on them.
 
 use crate::rig::{Fleet, PATIENCE, program, until_together};
 use crate::sums::{of_agents, whole_is_sum};

@@ -1,4 +1,5 @@
-//! A server to be loaded: the built program with the suite's files, and a log that says when the last request came.
+//! A server to be loaded: the built program with the suite's files, and a log that says when the last request
+//! came.
 
 use std::fs;
 use std::path::Path;

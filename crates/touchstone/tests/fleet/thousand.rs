@@ -1,5 +1,6 @@
-//! What a thousand agents cost their controller. The broker, the controller and its live page are the real ones, and so are the
-//! agents' connections, with TLS and a key each. The agents have no engine: they answer, count and hand a result in.
+//! What a thousand agents cost their controller. The broker, the controller and its live page are the real
+//! ones, and so are the agents' connections, with TLS and a key each. The agents have no engine: they answer,
+//! count and hand a result in.
 
 use crate::rig::{Fleet, PATIENCE, program};
 use crate::sums::{of_agents, whole_is_sum};
@@ -23,7 +24,8 @@ use touchstone_fleet::{
 };
 use touchstone_load::{Outcome, Plan, Portion, Progress, Ready};
 
-/// How many there are. A debug build's agents need more than two processors for a thousand: `AGENTS=250` makes fewer.
+/// How many there are. A debug build's agents need more than two processors for a thousand: `AGENTS=250`
+/// makes fewer.
 static AGENTS: LazyLock<usize> = LazyLock::new(|| {
     std::env::var("AGENTS").map_or(1000, |count| count.parse().expect("AGENTS is a number"))
 });
@@ -35,7 +37,8 @@ const LATENCY_NS: u64 = 1_000_000;
 const WATCHED: Duration = Duration::from_secs(20);
 /// How soon the live page has to have its data.
 const RESPONSIVE: Duration = Duration::from_secs(1);
-/// So many agents' connections are on one thread. With more of them one that comes keeps the others from answering in time.
+/// So many agents' connections are on one thread. With more of them one that comes keeps the others from
+/// answering in time.
 const ON_ONE_THREAD: usize = 50;
 /// Connections, broker's connections and what a runtime for each of them needs.
 const OPEN_FILES: u64 = 16_384;
@@ -77,8 +80,8 @@ fn now_ns() -> u64 {
 }
 
 impl Agent {
-    /// On the thread of another's connection, where there is one: a thread for each of a thousand is more than a machine has to do
-    /// that carries all of them and their controller.
+    /// On the thread of another's connection, where there is one: a thread for each of a thousand is more
+    /// than a machine has to do that carries all of them and their controller.
     fn connect(fleet: &Fleet, name: &str, binary_sha256: &str, beside: Option<&Agent>) -> Agent {
         let path = fleet.directory().join(format!("{name}.credentials"));
         let credentials = Credentials::read(&path).expect("credentials");
@@ -260,7 +263,8 @@ fn hand_in_results(begun: &Receiver<Begun>, over: &AtomicBool) {
     }
 }
 
-/// What an agent's engine might have measured: the result of one that was stopped before it began, with so many requests.
+/// What an agent's engine might have measured: the result of one that was stopped before it began, with so
+/// many requests.
 fn outcome(begun: &Begun, requests: u64) -> Outcome {
     let plan = Plan { cores: vec![0], ..begun.plan.clone() };
     let stopped = Progress::default();
@@ -296,7 +300,8 @@ impl Used {
         };
         let stat = read("stat");
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-        // utime and stime of proc(5), in hundredths of a second; the first field after the name is the third of all.
+        // utime and stime of proc(5), in hundredths of a second; the first field after the name is the third
+        // of all.
         let hundredths = |field: usize| fields.get(field - 3).and_then(|text| text.parse::<f64>().ok());
         let seconds = (hundredths(14).unwrap_or_default() + hundredths(15).unwrap_or_default()) / 100.0;
         let status = read("status");

@@ -12,8 +12,8 @@ fn a_client_that_moves_keeps_its_connection() {
     tree.write("small", bytes_of(100));
     tree.write("large", bytes_of(8 << 20));
     let Some((server, mut client)) = server_and_client(&tree, &[]) else { return };
-    // Several connections, so that both cores have some; each new port would be another core's turn by the kernel's own
-    // choice.
+    // Several connections, so that both cores have some; each new port would be another core's turn by the
+    // kernel's own choice.
     for round in 0..6 {
         let name = format!("moving {round}");
         client.connect(&name, &server);

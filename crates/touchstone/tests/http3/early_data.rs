@@ -10,8 +10,8 @@ use crate::support::Tree;
 fn early_data_is_for_safe_methods() {
     let tree = Tree::standard();
     let Some((server, mut client)) = server_and_client(&tree, &[]) else { return };
-    // Whether the handshake is done when the request is looked at is a race that the client may win now and then; then
-    // the request is not early any more.
+    // Whether the handshake is done when the request is looked at is a race that the client may win now and
+    // then; then the request is not early any more.
     let too_early = (0..20).any(|round| {
         client.connect_with(&format!("first {round}"), &server, json!({"ticket": true}));
         let early = json!([

@@ -1,4 +1,5 @@
-//! HTTP/3 from the outside, with a client that shares nothing with the server: aioquic, driven by `client.py`.
+//! HTTP/3 from the outside, with a client that shares nothing with the server: aioquic, driven by
+//! `client.py`.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -15,7 +16,8 @@ mod sites;
 use client::Client;
 use support::{Server, Tree};
 
-/// A server of `tree` with two cores that speaks HTTP/3, and a client process; `None` where there is no client.
+/// A server of `tree` with two cores that speaks HTTP/3, and a client process; `None` where there is no
+/// client.
 fn server_and_client(tree: &Tree, more: &[&str]) -> Option<(Server, Client)> {
     let client = Client::start()?;
     let root = tree.root();

@@ -1,5 +1,5 @@
-//! Requests that a program answers, here another server: bodies stream both ways, and each side notices when the other
-//! leaves.
+//! Requests that a program answers, here another server: bodies stream both ways, and each side notices when
+//! the other leaves.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -137,7 +137,8 @@ fn interim_responses_go_ahead_of_the_final_one() {
     }
 }
 
-/// An origin of HTTP/1.1 that says back the trailers of what it was asked, as its own; one request on a connection.
+/// An origin of HTTP/1.1 that says back the trailers of what it was asked, as its own; one request on a
+/// connection.
 fn trailing() -> SocketAddr {
     origin(|mut stream| {
         let mut input = BufReader::new(stream.try_clone().unwrap());

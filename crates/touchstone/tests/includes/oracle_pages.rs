@@ -1,4 +1,5 @@
-//! Pages whose output must be that of another server, byte for byte. What only Touchstone understands is not in them.
+//! Pages whose output must be that of another server, byte for byte. What only Touchstone understands is not
+//! in them.
 
 /// For Apache 2.4.
 pub(crate) const APACHE_PAGES: &[(&str, &str)] = &[

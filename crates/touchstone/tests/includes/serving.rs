@@ -374,7 +374,8 @@ fn pages_of_errors_and_fallbacks_are_evaluated() {
     assert_eq!(body(&server, "/"), "index /index.shtml");
 }
 
-/// What has to wait for the disk is fetched beside the page; the answer then has no length, and its order is kept.
+/// What has to wait for the disk is fetched beside the page; the answer then has no length, and its order is
+/// kept.
 #[test]
 fn long_files_are_included_while_the_page_goes_on() {
     let tree = Tree::empty();
@@ -406,7 +407,8 @@ fn long_files_are_included_while_the_page_goes_on() {
     assert!(head.status.success(), "{}", String::from_utf8_lossy(&head.stderr));
 }
 
-/// What programs and other servers answer is asked for at the same time: this origin answers nobody before both have asked.
+/// What programs and other servers answer is asked for at the same time: this origin answers nobody before
+/// both have asked.
 #[test]
 fn programs_run_beside_each_other() {
     let origin = TcpListener::bind("127.0.0.1:0").expect("a port is free");

@@ -1,6 +1,6 @@
 /*
- * What public plug-ins do with the interface, in their ways: a line for each thing, "ok NAME" or "WRONG NAME: value".
- * The comments say whose way it is. The code is ours.
+ * What public plug-ins do with the interface, in their ways: a line for each thing, "ok NAME" or "WRONG NAME:
+ * value". The comments say whose way it is. The code is ours.
  */
 #include <dlfcn.h>
 #include <nsapi.h>

@@ -1,5 +1,5 @@
-//! An origin that comes and goes under load: no client notices where there is another beside it, or a stale copy of what it
-//! said.
+//! An origin that comes and goes under load: no client notices where there is another beside it, or a stale
+//! copy of what it said.
 
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};

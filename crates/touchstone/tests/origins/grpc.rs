@@ -1,4 +1,5 @@
-//! gRPC as others have it, client and server, with this server between them: every kind of call gives what it gives without.
+//! gRPC as others have it, client and server, with this server between them: every kind of call gives what it
+//! gives without.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

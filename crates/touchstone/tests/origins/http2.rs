@@ -1,4 +1,5 @@
-//! Origins that speak HTTP/2 without TLS, and gRPC through the server: both bodies at once, and trailers behind them.
+//! Origins that speak HTTP/2 without TLS, and gRPC through the server: both bodies at once, and trailers
+//! behind them.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
-//! Origins behind the server, from the outside: several of them, over TLS and HTTP/2, healthy, slow, dead and rude.
+//! Origins behind the server, from the outside: several of them, over TLS and HTTP/2, healthy, slow, dead and
+//! rude.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 

@@ -1,5 +1,5 @@
-//! Origins that are slow, dead, or say what they should not: the client is told 502 or 504, the log says why, and nothing of
-//! one answer ends up in another.
+//! Origins that are slow, dead, or say what they should not: the client is told 502 or 504, the log says why,
+//! and nothing of one answer ends up in another.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -280,7 +280,8 @@ fn an_origin_has_the_head_before_the_body() {
     }
 }
 
-/// What has come of a body goes on as it comes, with the line end of its chunk: an origin may answer each piece.
+/// What has come of a body goes on as it comes, with the line end of its chunk: an origin may answer each
+/// piece.
 #[test]
 fn an_origin_has_each_chunk_before_the_next() {
     let tree = Tree::standard();

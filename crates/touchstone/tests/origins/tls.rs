@@ -1,4 +1,5 @@
-//! Origins with TLS: certificates are verified, names too, and this server shows one of its own where it is asked to.
+//! Origins with TLS: certificates are verified, names too, and this server shows one of its own where it is
+//! asked to.
 
 use std::path::PathBuf;
 

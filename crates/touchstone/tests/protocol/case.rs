@@ -375,8 +375,8 @@ fn check_rule(peer: &Peer, rule: &Rule, response: &Response) -> Result<(), Strin
     }
 }
 
-/// What holds for every answer of the server, whatever the case is about. An answer may be there long before it is read; it was not
-/// made before the request `began`.
+/// What holds for every answer of the server, whatever the case is about. An answer may be there long before
+/// it is read; it was not made before the request `began`.
 fn check_always(peer: &Peer, began: i64, to: AnswerTo, response: &Response) -> Result<(), String> {
     let has = |name: &str| response.field(name).ok_or_else(|| format!("not exactly one {name}"));
     if response.version != "HTTP/1.1" {

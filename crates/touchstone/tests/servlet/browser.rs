@@ -1,5 +1,5 @@
-//! Tomcat's example application in a real browser: what a person would click on and type, with what then stands on the
-//! page. The pictures are left in `screenshots` below the target directory.
+//! Tomcat's example application in a real browser: what a person would click on and type, with what then
+//! stands on the page. The pictures are left in `screenshots` below the target directory.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 

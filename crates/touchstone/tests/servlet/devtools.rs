@@ -1,4 +1,5 @@
-//! A headless Chromium that is driven over a pipe, by the DevTools protocol: each message is JSON, and ends in a zero byte.
+//! A headless Chromium that is driven over a pipe, by the DevTools protocol: each message is JSON, and ends
+//! in a zero byte.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 

@@ -1,5 +1,6 @@
-//! Applications that fail: in the middle of an answer, while they start, by a deadlock, out of memory, with threads that they
-//! leave behind, or with the whole process. The log names them, their requests get what is left to say, and the rest goes on.
+//! Applications that fail: in the middle of an answer, while they start, by a deadlock, out of memory, with
+//! threads that they leave behind, or with the whole process. The log names them, their requests get what is
+//! left to say, and the rest goes on.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 

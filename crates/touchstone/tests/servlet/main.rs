@@ -1,4 +1,5 @@
-//! Java servlets from the outside: applications compiled here, and some that nobody here wrote, in a server that runs.
+//! Java servlets from the outside: applications compiled here, and some that nobody here wrote, in a server
+//! that runs.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -61,7 +62,8 @@ fn script(name: &str, arguments: &[&str]) -> Option<i32> {
     command.status().expect("the script can be run").code()
 }
 
-/// The directory of the application of this test; `None`, with a visible word, where there is no JDK or no Maven.
+/// The directory of the application of this test; `None`, with a visible word, where there is no JDK or no
+/// Maven.
 fn trial() -> Option<&'static Path> {
     static TRIAL: OnceLock<Option<tempfile::TempDir>> = OnceLock::new();
     let built = TRIAL.get_or_init(|| match script("java.sh", &["--brief"]) {
@@ -471,7 +473,8 @@ fn files_are_answered_while_java_starts() {
 #[test]
 fn java_that_does_not_start_costs_servlets_alone() {
     let Some(trial) = trial() else { return };
-    // Java refuses the first at once, and finds only in the middle of its start that it cannot do with the second.
+    // Java refuses the first at once, and finds only in the middle of its start that it cannot do with the
+    // second.
     for java in ["options = [\"-XX:NoSuchOption=1\"]\n", "heap = \"1MiB\"\n"] {
         let tree = Tree::empty();
         let server = start_without_waiting(&tree, java, &route("/trial/", &format!("app = {trial:?}")));
@@ -600,8 +603,8 @@ fn whatever_comes_at_once_is_answered_on_the_thread_for_calls() {
         assert_eq!(text(&client.answer()), "a file\n");
         client.end();
     }
-    // A call that takes long, as the first of a servlet may, goes on at the core, for which a client has left that ends before
-    // its answer.
+    // A call that takes long, as the first of a servlet may, goes on at the core, for which a client has left
+    // that ends before its answer.
     wait_until("a servlet answers a client that has ended", START, || {
         let mut client = caller(&server);
         client.send("GET /trial/facts HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -637,7 +640,8 @@ fn a_call_that_takes_long_holds_up_nobody_else() {
     wait_until("a call on the thread of its connection waits", START, || {
         let (mut other, mut third, mut waits) = (caller(&server), caller(&server), caller(&server));
         waits.send(get("/trial/gate?do=wait"));
-        // The servlet waits until another request of a neighbour lets it go on, which must be answered meanwhile.
+        // The servlet waits until another request of a neighbour lets it go on, which must be answered
+        // meanwhile.
         for _ in 0..20 {
             assert_eq!(text(&other.ask(get("/plain.txt"))), "a file\n");
             assert_eq!(third.ask(get("/trial/facts")).status, 200);

@@ -1,5 +1,5 @@
-//! Applications that nobody here wrote, with their own filters, pages, tag libraries, sessions and logins. All but Tomcat's
-//! examples were written for `javax.servlet`, and are converted as they are started.
+//! Applications that nobody here wrote, with their own filters, pages, tag libraries, sessions and logins.
+//! All but Tomcat's examples were written for `javax.servlet`, and are converted as they are started.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 

@@ -1,6 +1,6 @@
-//! Applications that are replaced, and routes that a new configuration changes, while requests of every kind are in them:
-//! those end as if nothing had happened, or with the time that the route gives them; new ones are answered by the new
-//! application meanwhile.
+//! Applications that are replaced, and routes that a new configuration changes, while requests of every kind
+//! are in them: those end as if nothing had happened, or with the time that the route gives them; new ones
+//! are answered by the new application meanwhile.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 

@@ -1,5 +1,6 @@
-//! Servlets, pages, files, sessions, uploads and sockets under load for a long time, while one of two applications is
-//! replaced again and again: nobody else notices, and nothing is left of the applications that were.
+//! Servlets, pages, files, sessions, uploads and sockets under load for a long time, while one of two
+//! applications is replaced again and again: nobody else notices, and nothing is left of the applications
+//! that were.
 //!
 //! The long form takes half an hour and shows what it measures once a minute:
 //! `cargo test -p touchstone --test servlet soak -- --ignored --nocapture`.
@@ -16,24 +17,24 @@ use super::support::{Client, Response, Server, Tree, wait_until};
 use super::websocket::WebSocket;
 use super::{START, copy, get_patiently, pack, replace, route, start, target, text, trial};
 
-/// Clients of each kind, and how long each waits between two requests: some eighty requests a second, of which a busy machine
-/// has room for.
+/// Clients of each kind, and how long each waits between two requests: some eighty requests a second, of
+/// which a busy machine has room for.
 const CLIENTS: usize = 4;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A second's talk.
 const SAID_IN_A_CONVERSATION: usize = 20;
 
-/// What varies without anything being lost: descriptors and threads that come as they are needed, and what Java and the
-/// allocator keep for later.
+/// What varies without anything being lost: descriptors and threads that come as they are needed, and what
+/// Java and the allocator keep for later.
 const DESCRIPTORS_THAT_VARY: u64 = 24;
 const THREADS_THAT_VARY: u64 = 24;
 const MEMORY_THAT_VARIES_KIB: u64 = 64 * 1024;
 const HEAP_THAT_VARIES_KIB: u64 = 16 * 1024;
 /// Proxies and lambdas; an application that is left behind has several times as many.
 const CLASSES_THAT_VARY: u64 = 300;
-/// What two applications beside one another leave between their classes; one that is left behind at each replacement would be
-/// tens of megabytes.
+/// What two applications beside one another leave between their classes; one that is left behind at each
+/// replacement would be tens of megabytes.
 const METASPACE_THAT_VARIES_KIB: u64 = 6 * 1024;
 
 struct Soak {
@@ -204,8 +205,9 @@ impl Load<'_> {
         }
     }
 
-    /// Talks over two sockets: one stays, and one is to the application that is replaced, which is closed and opened anew: what
-    /// was said there before the application was replaced is heard there, and none of them breaks off.
+    /// Talks over two sockets: one stays, and one is to the application that is replaced, which is closed and
+    /// opened anew: what was said there before the application was replaced is heard there, and none of them
+    /// breaks off.
     fn chat(self) {
         let mut kept = WebSocket::open(self.address, "/kept/socket").unwrap();
         while !self.is_over.load(Relaxed) {

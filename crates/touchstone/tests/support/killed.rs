@@ -11,8 +11,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How many requests are under way at a time.
 const CLIENTS: usize = 5;
 
-/// Has clients ask until so many processes are killed. `ask` gets a number of its own and says whether the answer is good; `kill`
-/// kills a process for this round, if there is one. Between two of them there is a good answer, however slow the machine.
+/// Has clients ask until so many processes are killed. `ask` gets a number of its own and says whether the
+/// answer is good; `kill` kills a process for this round, if there is one. Between two of them there is a
+/// good answer, however slow the machine.
 pub(crate) fn kill_while_asked(
     kills: usize,
     ask: impl Fn(usize) -> bool + Sync,

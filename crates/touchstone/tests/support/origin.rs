@@ -1,4 +1,5 @@
-//! Servers that requests are passed on to: one that says exactly what a test wants, byte for byte, and a real nginx.
+//! Servers that requests are passed on to: one that says exactly what a test wants, byte for byte, and a real
+//! nginx.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -84,8 +85,8 @@ pub(crate) struct Nginx {
 }
 
 impl Nginx {
-    /// With these words behind the address of `listen`, and this inside of `server`; `None`, with a visible word, where it
-    /// is not installed.
+    /// With these words behind the address of `listen`, and this inside of `server`; `None`, with a visible
+    /// word, where it is not installed.
     pub(crate) fn start(tree: &Tree, listen: &str, server: &str) -> Option<Nginx> {
         Nginx::start_with(tree, "", listen, server)
     }

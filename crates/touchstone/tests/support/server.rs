@@ -23,8 +23,9 @@ use super::{Client, Response};
 /// Far longer than anything takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Far longer than a stop takes on a busy machine, and shorter than the server waits for what is under way (`drain_timeout`, 30
-/// seconds unless it is set): a stop that waits for nothing is not to pass for a good one.
+/// Far longer than a stop takes on a busy machine, and shorter than the server waits for what is under way
+/// (`drain_timeout`, 30 seconds unless it is set): a stop that waits for nothing is not to pass for a good
+/// one.
 const STOP_PATIENCE: Duration = Duration::from_secs(25);
 
 /// A running server.
@@ -131,8 +132,8 @@ impl Server {
         response
     }
 
-    /// Fails the test unless each of 20 clients gets 200 for each of ten requests, on a connection of its own; the last
-    /// two on new ones.
+    /// Fails the test unless each of 20 clients gets 200 for each of ten requests, on a connection of its
+    /// own; the last two on new ones.
     pub(crate) fn assert_serves_many(&self, target: &str, why: &str) {
         let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
         let one_client = || {
@@ -332,8 +333,9 @@ pub(crate) fn error_lines(output: &Output) -> Vec<String> {
     String::from_utf8_lossy(&output.stderr).lines().map(str::to_owned).collect()
 }
 
-/// A port that nothing listens on, and that nobody is given by chance: below those that the kernel chooses from, and claimed
-/// for this process until its end, so that no test beside this one, of this run or another, is given it too.
+/// A port that nothing listens on, and that nobody is given by chance: below those that the kernel chooses
+/// from, and claimed for this process until its end, so that no test beside this one, of this run or another,
+/// is given it too.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     const FIRST: u16 = 10_000;
@@ -354,8 +356,9 @@ pub(crate) fn free_port() -> u16 {
     }
 }
 
-/// Whether a socket of any protocol has this port. It is not tried out: a program that another test starts just then would
-/// have a copy of the socket until its exec, which would listen on the port still when it is given to somebody.
+/// Whether a socket of any protocol has this port. It is not tried out: a program that another test starts
+/// just then would have a copy of the socket until its exec, which would listen on the port still when it is
+/// given to somebody.
 pub(crate) fn is_in_use(port: u16) -> bool {
     let ending = format!(":{port:04X}");
     ["tcp", "tcp6", "udp", "udp6"].iter().any(|protocol| {
@@ -364,7 +367,8 @@ pub(crate) fn is_in_use(port: u16) -> bool {
     })
 }
 
-/// Claims a port among all tests of this machine. The claim is an abstract socket, which ends with the process.
+/// Claims a port among all tests of this machine. The claim is an abstract socket, which ends with the
+/// process.
 fn claim(port: u16) -> bool {
     let name = format!("touchstone-test-port-{port}");
     let address = std::os::unix::net::SocketAddr::from_abstract_name(name).expect("a short name");
@@ -375,7 +379,8 @@ pub(crate) fn binary() -> Command {
     Command::new(env!("CARGO_BIN_EXE_touchstone"))
 }
 
-/// The binary where every user can reach it: a target directory may lie where only root can, and then it is copied.
+/// The binary where every user can reach it: a target directory may lie where only root can, and then it is
+/// copied.
 pub(crate) fn binary_for_all() -> PathBuf {
     static COPY: OnceLock<Option<(tempfile::TempDir, PathBuf)>> = OnceLock::new();
     let built = Path::new(env!("CARGO_BIN_EXE_touchstone"));

@@ -1,4 +1,5 @@
-//! All shards, the budget, purging. A lock is held for a look, an insertion or a removal, never while anybody waits.
+//! All shards, the budget, purging. A lock is held for a look, an insertion or a removal, never while anybody
+//! waits.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -15,14 +16,16 @@ use crate::rules::key::SPACE_BYTES;
 /// Most shards, so that cores seldom meet at one.
 const MOST_SHARDS: u64 = 32;
 
-/// A shard is worth having for so many bytes: in a smaller one, what is used least is not told from what is used most.
+/// A shard is worth having for so many bytes: in a smaller one, what is used least is not told from what is
+/// used most.
 const SHARD_BYTES: u64 = 4 * 1024 * 1024;
 
-/// An object of more than one part of so many of the budget is let in only when it is asked for the second time, once the
-/// memory is full.
+/// An object of more than one part of so many of the budget is let in only when it is asked for the second
+/// time, once the memory is full.
 const LARGE_PART: u64 = 64;
 
-/// Purges by tag, prefix and the like that are remembered, so that what was on its way when they came is not stored.
+/// Purges by tag, prefix and the like that are remembered, so that what was on its way when they came is not
+/// stored.
 const MOST_REMEMBERED: usize = 256;
 
 /// The stored responses, shared by all cores.
@@ -48,8 +51,8 @@ struct Purges {
     recent: Vec<(u64, Purge)>,
     /// The count of the last one that is not in `recent` any more.
     forgotten: u64,
-    /// The keys, by their hash, of responses that are being fetched: purges by key are noted here alone, so that any number
-    /// of them takes no memory and hides no other.
+    /// The keys, by their hash, of responses that are being fetched: purges by key are noted here alone, so
+    /// that any number of them takes no memory and hides no other.
     fetching: HashMap<u64, KeyFetching>,
 }
 
@@ -138,8 +141,8 @@ pub struct Counters {
     pub purged: u64,
 }
 
-/// The hash of a key: SipHash with a secret of this process, because clients choose the keys and must not be able to find
-/// many with one hash. Another process has other hashes.
+/// The hash of a key: SipHash with a secret of this process, because clients choose the keys and must not be
+/// able to find many with one hash. Another process has other hashes.
 #[inline]
 pub fn hash_of(key: &[u8]) -> u64 {
     static SECRET: LazyLock<RandomState> = LazyLock::new(RandomState::new);
@@ -202,8 +205,8 @@ impl Store {
         lock(self.shard(hash)).under(hash, key).cloned().collect()
     }
 
-    /// Notes that a response is being fetched, whose key has this hash. The number of purges that it gives goes to
-    /// [`Store::insert`] or [`Store::promote`] before it is dropped.
+    /// Notes that a response is being fetched, whose key has this hash. The number of purges that it gives
+    /// goes to [`Store::insert`] or [`Store::promote`] before it is dropped.
     pub fn begin_fetch(self: &Arc<Store>, hash: u64) -> Fetching {
         let mut purges = lock(&self.purges);
         let known = purges.fetching.entry(hash).or_default();
@@ -212,8 +215,8 @@ impl Store {
         Fetching { store: self.clone(), hash, purge_count: purges.count, purges_of_key }
     }
 
-    /// Begins anew after `own` purges of the key that the caller has made itself; `None`: there have been others that take
-    /// this key, or may take it.
+    /// Begins anew after `own` purges of the key that the caller has made itself; `None`: there have been
+    /// others that take this key, or may take it.
     pub fn begin_again(self: &Arc<Store>, fetching: &Fetching, key: &[u8], own: u64) -> Option<Fetching> {
         let again = self.begin_fetch(fetching.hash);
         let has_others = again.purges_of_key - fetching.purges_of_key != own
@@ -221,7 +224,8 @@ impl Store {
         (!has_others).then_some(again)
     }
 
-    /// Whether there has been a purge since that takes this key, or takes responses by what is not known before they come.
+    /// Whether there has been a purge since that takes this key, or takes responses by what is not known
+    /// before they come.
     pub fn is_outdated(&self, hash: u64, key: &[u8], purge_count: u64) -> bool {
         self.may_be_purged_since(hash, key, purge_count, false)
     }
@@ -274,7 +278,8 @@ impl Store {
         true
     }
 
-    /// Takes in a response that the storage behind the memory has given, which was asked when there had been so many purges.
+    /// Takes in a response that the storage behind the memory has given, which was asked when there had been
+    /// so many purges.
     pub fn promote(&self, object: Arc<Object>, purge_count: u64) {
         if self.is_purged_since(&object, purge_count) {
             return;
@@ -320,7 +325,8 @@ impl Store {
             Purge::Key(key) => self.purge_shard(self.shard(hash_of(key)), purge, mode),
             _ => self.shards.iter().map(|shard| self.purge_shard(shard, purge, mode)).sum(),
         };
-        // What is on disk alone is not made stale, but goes: it is no answer to anything before it has been read.
+        // What is on disk alone is not made stale, but goes: it is no answer to anything before it has been
+        // read.
         if let Some(tier) = &self.tier {
             tier.purge(purge);
         }
@@ -419,7 +425,8 @@ impl Purge {
     }
 }
 
-/// A lock that a panicking thread left is taken all the same: every critical section here leaves whole states.
+/// A lock that a panicking thread left is taken all the same: every critical section here leaves whole
+/// states.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

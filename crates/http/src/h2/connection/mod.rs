@@ -1,7 +1,7 @@
 //! A connection as a server sees it: its state, and what can be asked of it.
 //!
-//! What comes in is taken up by [`receive`](ServerConnection::receive), in `receive.rs`. What goes out is planned in
-//! `send.rs`. How it ends is in `shutdown.rs`.
+//! What comes in is taken up by [`receive`](ServerConnection::receive), in `receive.rs`. What goes out is
+//! planned in `send.rs`. How it ends is in `shutdown.rs`.
 
 mod receive;
 mod send;
@@ -47,7 +47,8 @@ struct UnfinishedBlock {
     continuation_frames: u32,
 }
 
-/// The server's side of an HTTP/2 connection, without input and output. See [the module](super) for how to drive it.
+/// The server's side of an HTTP/2 connection, without input and output. See [the module](super) for how to
+/// drive it.
 #[derive(Debug)]
 pub struct ServerConnection {
     limits: Limits,
@@ -79,8 +80,8 @@ pub struct ServerConnection {
 }
 
 impl ServerConnection {
-    /// A connection on which nothing was sent or received. Its `SETTINGS` are in the output at once: a server may send
-    /// them before it has heard from the client (RFC 9113 section 3.4).
+    /// A connection on which nothing was sent or received. Its `SETTINGS` are in the output at once: a server
+    /// may send them before it has heard from the client (RFC 9113 section 3.4).
     pub fn new(limits: Limits) -> ServerConnection {
         let limits = limits.within_bounds();
         let mut control = Vec::new();
@@ -134,19 +135,20 @@ impl ServerConnection {
         self.streams.contains(stream)
     }
 
-    /// Whether the client has begun a header block and not ended it. A server gives it only some time to do so.
+    /// Whether the client has begun a header block and not ended it. A server gives it only some time to do
+    /// so.
     pub fn is_within_header_block(&self) -> bool {
         self.unfinished_block.is_some()
     }
 
-    /// Whether the client has acknowledged all settings. One that does not within some seconds can be told so with
-    /// [`close`](ServerConnection::close) and `SETTINGS_TIMEOUT` (RFC 9113 section 6.5.3).
+    /// Whether the client has acknowledged all settings. One that does not within some seconds can be told so
+    /// with [`close`](ServerConnection::close) and `SETTINGS_TIMEOUT` (RFC 9113 section 6.5.3).
     pub fn settings_are_acknowledged(&self) -> bool {
         self.unacknowledged_settings == 0
     }
 
-    /// To be called about once a second, whatever happens on the connection: a new period begins for the limits on
-    /// resets and on control and empty frames.
+    /// To be called about once a second, whatever happens on the connection: a new period begins for the
+    /// limits on resets and on control and empty frames.
     pub fn replenish(&mut self) {
         self.flood.replenish();
     }
@@ -156,8 +158,8 @@ impl ServerConnection {
         frame::append_ping(payload, false, &mut self.control);
     }
 
-    /// Gives back `bytes` of a request body that the caller does not hold any more, so that the client may send as many
-    /// again. Nothing happens where the stream is closed: that gave back all it held.
+    /// Gives back `bytes` of a request body that the caller does not hold any more, so that the client may
+    /// send as many again. Nothing happens where the stream is closed: that gave back all it held.
     pub fn release(&mut self, stream: StreamKey, bytes: usize) {
         let target = self.limits.stream_window_bytes;
         let Some(open) = self.streams.get(stream) else { return };
@@ -171,7 +173,8 @@ impl ServerConnection {
         self.release_of_connection(bytes);
     }
 
-    /// Changes the priority of a response, where the server knows better than the client (RFC 9218 section 8).
+    /// Changes the priority of a response, where the server knows better than the client (RFC 9218 section
+    /// 8).
     pub fn set_priority(&mut self, stream: StreamKey, priority: Priority) {
         if self.streams.contains(stream) {
             self.scheduler.set_priority(&mut self.streams, stream.index() as u32, priority);

@@ -1,5 +1,5 @@
-//! Taking up what the client sends: each frame, in the state that the connection and its streams are in (RFC 9113
-//! sections 5 and 6).
+//! Taking up what the client sends: each frame, in the state that the connection and its streams are in (RFC
+//! 9113 sections 5 and 6).
 
 use super::super::error::{ConnectionError, ErrorCode, StreamError};
 use super::super::events::{Events, Record};
@@ -36,15 +36,16 @@ pub fn detect_preface(bytes: &[u8]) -> Preface {
 }
 
 impl ServerConnection {
-    /// Takes up what was received and gives how many bytes of it are done with. The others are the beginning of a frame;
-    /// they must stand at the beginning of the next call's input, followed by more. A whole frame is at most
-    /// [`Limits::frame_bytes`](super::super::Limits::frame_bytes) and nine bytes long, so that is the room that the
-    /// caller's buffer needs.
+    /// Takes up what was received and gives how many bytes of it are done with. The others are the beginning
+    /// of a frame; they must stand at the beginning of the next call's input, followed by more. A whole frame
+    /// is at most [`Limits::frame_bytes`](super::super::Limits::frame_bytes) and nine bytes long, so that is
+    /// the room that the caller's buffer needs.
     ///
-    /// `events` is filled anew. What is to be answered without the caller's doing is in the output afterwards.
+    /// `events` is filled anew. What is to be answered without the caller's doing is in the output
+    /// afterwards.
     ///
-    /// After an error, `GOAWAY` is in the output; it is to be sent, and the connection closed. The events up to the
-    /// error are there, but serve no purpose except for the log.
+    /// After an error, `GOAWAY` is in the output; it is to be sent, and the connection closed. The events up
+    /// to the error are there, but serve no purpose except for the log.
     pub fn receive(&mut self, input: &[u8], events: &mut Events) -> Result<usize, ConnectionError> {
         events.clear();
         let received = self.receive_frames(input, events);
@@ -233,8 +234,8 @@ impl ServerConnection {
         Ok(())
     }
 
-    /// Takes up a whole block: a request, or the trailers of one. It is decoded in any case, so that the tables of both
-    /// sides stay the same.
+    /// Takes up a whole block: a request, or the trailers of one. It is decoded in any case, so that the
+    /// tables of both sides stay the same.
     #[inline]
     fn receive_header_block(
         &mut self,
@@ -367,8 +368,8 @@ impl ServerConnection {
         Ok(true)
     }
 
-    /// Section 5.1: on a stream that this side reset anything may still come; on others it must not. Identifiers must
-    /// grow (section 5.1.1).
+    /// Section 5.1: on a stream that this side reset anything may still come; on others it must not.
+    /// Identifiers must grow (section 5.1.1).
     #[cold]
     fn check_headers_of_closed_stream(&mut self, id: u32) -> Result<(), ConnectionError> {
         match self.closed.recall(id) {
@@ -485,7 +486,8 @@ impl ServerConnection {
             return Err(ConnectionError::protocol("a RST_STREAM frame for a stream that was not begun"));
         }
         let Some(slot) = self.streams.find(id) else {
-            // It crossed the end of the stream, or a reset of ours; the client will send nothing more on the stream.
+            // It crossed the end of the stream, or a reset of ours; the client will send nothing more on the
+            // stream.
             if self.closed.recall(id).is_some() {
                 self.closed.remember(id, Closed::Known);
             }
@@ -582,7 +584,8 @@ impl ServerConnection {
 
     // ---- priorities
 
-    /// A stream cannot depend on itself, though nothing else is made of dependencies (RFC 7540 section 5.3.1).
+    /// A stream cannot depend on itself, though nothing else is made of dependencies (RFC 7540 section
+    /// 5.3.1).
     #[inline]
     fn check_dependency(
         &self,
@@ -631,7 +634,8 @@ impl ServerConnection {
             self.scheduler.set_priority(&mut self.streams, slot, priority);
         } else if self.is_idle(id) {
             self.early_priorities.retain(|(other, _)| *other != id);
-            // What does not fit is forgotten: it is a hint, and the client will most likely repeat it in the request.
+            // What does not fit is forgotten: it is a hint, and the client will most likely repeat it in the
+            // request.
             if self.early_priorities.len() < self.limits.concurrent_streams as usize {
                 self.early_priorities.push((id, priority));
             }

@@ -1,8 +1,8 @@
-//! Sending responses: header sections at once, bodies as the windows and the priorities let them (RFC 9113 sections 5.2
-//! and 8.1, RFC 9218).
+//! Sending responses: header sections at once, bodies as the windows and the priorities let them (RFC 9113
+//! sections 5.2 and 8.1, RFC 9218).
 //!
-//! Bodies are never copied into the connection. It knows how many bytes of each the caller has, plans one frame at a
-//! time, writes the frame's header, and has the caller append the bytes.
+//! Bodies are never copied into the connection. It knows how many bytes of each the caller has, plans one
+//! frame at a time, writes the frame's header, and has the caller append the bytes.
 
 use super::super::error::ErrorCode;
 use super::super::frame::{self, HEADER_BYTES};
@@ -19,8 +19,8 @@ pub enum Body<'a> {
     Bytes(&'a [u8]),
     /// So many bytes, which the caller has or can get whenever they are asked for.
     Length(u64),
-    /// Bytes of which it is not known yet how many they are: [`offer`](ServerConnection::offer) says what there is,
-    /// [`finish`](ServerConnection::finish) that it is all.
+    /// Bytes of which it is not known yet how many they are: [`offer`](ServerConnection::offer) says what
+    /// there is, [`finish`](ServerConnection::finish) that it is all.
     Stream,
 }
 
@@ -48,8 +48,8 @@ pub struct DataFrame {
 }
 
 impl ServerConnection {
-    /// Responds to a request: appends the header section to `out`, and the body as well where it is small and nothing
-    /// stands in its way.
+    /// Responds to a request: appends the header section to `out`, and the body as well where it is small and
+    /// nothing stands in its way.
     ///
     /// `block` must be encoded without a dynamic table, as by
     /// [`encode_response_block`](super::super::hpack::encode_response_block) or as a
@@ -93,11 +93,11 @@ impl ServerConnection {
         }
     }
 
-    /// Responds to a request whose fields are encoded for this connection, with its dynamic table: shorter than what
-    /// [`respond`](ServerConnection::respond) sends, but encoded anew each time.
+    /// Responds to a request whose fields are encoded for this connection, with its dynamic table: shorter
+    /// than what [`respond`](ServerConnection::respond) sends, but encoded anew each time.
     ///
-    /// Names may be in any case. Neither a name nor a value may come from outside unchecked. `block` is a buffer that is
-    /// used again and again.
+    /// Names may be in any case. Neither a name nor a value may come from outside unchecked. `block` is a
+    /// buffer that is used again and again.
     pub fn respond_with_fields<'a>(
         &mut self,
         stream: StreamKey,
@@ -160,8 +160,8 @@ impl ServerConnection {
         may
     }
 
-    /// Says that `bytes` more of a body begun as [`Body::Stream`] can be asked for. False when the stream is not open
-    /// any more, or the body was ended.
+    /// Says that `bytes` more of a body begun as [`Body::Stream`] can be asked for. False when the stream is
+    /// not open any more, or the body was ended.
     pub fn offer(&mut self, stream: StreamKey, bytes: usize) -> bool {
         let Some(open) = self.streams.get(stream) else { return false };
         if open.response != Response::Begun || open.ends {
@@ -172,11 +172,12 @@ impl ServerConnection {
         true
     }
 
-    /// Says that a body begun as [`Body::Stream`] is complete with what was offered, and perhaps with trailers: a block
-    /// of fields alone, as by [`encode_fields_block`](super::super::hpack::encode_fields_block).
+    /// Says that a body begun as [`Body::Stream`] is complete with what was offered, and perhaps with
+    /// trailers: a block of fields alone, as by
+    /// [`encode_fields_block`](super::super::hpack::encode_fields_block).
     ///
-    /// Where nothing is left to be sent before it, the end is appended to `out` and the stream done with, which the
-    /// result says.
+    /// Where nothing is left to be sent before it, the end is appended to `out` and the stream done with,
+    /// which the result says.
     pub fn finish(&mut self, stream: StreamKey, trailers: Option<&[u8]>, out: &mut Vec<u8>) -> Responded {
         let Some(open) = self.streams.get(stream) else { return Responded::Gone };
         if open.response != Response::Begun || open.ends {
@@ -199,9 +200,9 @@ impl ServerConnection {
         Responded::Complete
     }
 
-    /// Plans the next `DATA` frame of at most `max_length` bytes: appends its header to `out` and gives the stream whose
-    /// next bytes the caller must append. `None` when there is nothing to be sent, no window to send it in, or `out`
-    /// holds [`Limits::output_bytes`](super::super::Limits::output_bytes) already.
+    /// Plans the next `DATA` frame of at most `max_length` bytes: appends its header to `out` and gives the
+    /// stream whose next bytes the caller must append. `None` when there is nothing to be sent, no window to
+    /// send it in, or `out` holds [`Limits::output_bytes`](super::super::Limits::output_bytes) already.
     ///
     /// Calling it until it gives `None` also appends whatever frames of the connection's own wait to be sent.
     pub fn next_data(&mut self, max_length: usize, out: &mut Vec<u8>) -> Option<DataFrame> {
@@ -243,8 +244,8 @@ impl ServerConnection {
         None
     }
 
-    /// Appends the frames of the connection's own that wait to be sent: acknowledgements, window updates, resets and the
-    /// like. Whatever else appends to `out` does so first.
+    /// Appends the frames of the connection's own that wait to be sent: acknowledgements, window updates,
+    /// resets and the like. Whatever else appends to `out` does so first.
     #[inline]
     pub fn take_output(&mut self, out: &mut Vec<u8>) {
         if !self.control.is_empty() {
@@ -252,14 +253,16 @@ impl ServerConnection {
         }
     }
 
-    /// Whether a call of [`next_data`](ServerConnection::next_data) with an empty buffer would append anything.
+    /// Whether a call of [`next_data`](ServerConnection::next_data) with an empty buffer would append
+    /// anything.
     #[inline]
     pub fn wants_to_send(&self) -> bool {
         !self.control.is_empty() || !self.scheduler.is_empty() && self.send_window.available() > 0
     }
 
-    /// Whether there is data to send, but the client has left no window for any of it. A client that stays so for long
-    /// holds memory without need: a server gives it some time, and then resets the streams or closes the connection.
+    /// Whether there is data to send, but the client has left no window for any of it. A client that stays so
+    /// for long holds memory without need: a server gives it some time, and then resets the streams or closes
+    /// the connection.
     pub fn is_blocked(&self) -> bool {
         !self.wants_to_send() && self.streams.any_unsent()
     }
@@ -269,8 +272,8 @@ impl ServerConnection {
         self.streams.get(stream).map_or(0, |open| open.unsent)
     }
 
-    /// How many bytes more than those that are offered could be sent on a stream now: what a caller that gets a body
-    /// from elsewhere should get next.
+    /// How many bytes more than those that are offered could be sent on a stream now: what a caller that gets
+    /// a body from elsewhere should get next.
     pub fn send_capacity(&mut self, stream: StreamKey) -> usize {
         let of_connection = self.send_window.available();
         self.streams.get(stream).map_or(0, |open| {

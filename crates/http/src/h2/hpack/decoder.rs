@@ -48,8 +48,8 @@ impl Decoder {
         Decoder { table: DynamicTable::new(table_limit), table_limit, size_update_due: false }
     }
 
-    /// Changes the largest table that the peer may choose: a larger one as soon as it is announced, a smaller one when
-    /// the peer has acknowledged it (RFC 9113 section 4.3.1).
+    /// Changes the largest table that the peer may choose: a larger one as soon as it is announced, a smaller
+    /// one when the peer has acknowledged it (RFC 9113 section 4.3.1).
     pub fn set_table_limit(&mut self, bytes: u32) {
         self.table_limit = bytes as usize;
         self.size_update_due |= self.table.max_size() > self.table_limit;
@@ -63,7 +63,8 @@ impl Decoder {
 
     /// Reads a whole block and adds its fields to `list`.
     ///
-    /// Where fields are too many or too large, the rest is read only as far as the tables of both sides need it.
+    /// Where fields are too many or too large, the rest is read only as far as the tables of both sides need
+    /// it.
     #[inline]
     pub fn decode(
         &mut self,
@@ -106,8 +107,8 @@ impl Decoder {
         Ok(decoded)
     }
 
-    /// Reads a field that is not wanted, and copies nothing but what the table needs: references are short, and what they
-    /// stand for is long. Returns whether the table changes.
+    /// Reads a field that is not wanted, and copies nothing but what the table needs: references are short,
+    /// and what they stand for is long. Returns whether the table changes.
     #[cold]
     fn pass_over(&mut self, first: u8, input: &mut &[u8], list: &mut FieldList) -> Result<bool, HpackError> {
         if first & 0x80 != 0 {
@@ -199,7 +200,8 @@ impl Decoder {
             (field.name, field.known, true)
         } else {
             let entry = self.dynamic_entry(index)?;
-            // The validity of an entry is that of its name and its value together, so the name must be judged again.
+            // The validity of an entry is that of its name and its value together, so the name must be judged
+            // again.
             let is_valid = entry.known != KnownName::Other || is_valid_name(entry.name);
             (store_name(entry.known, entry.name, list), entry.known, is_valid)
         };

@@ -1,8 +1,8 @@
 //! The dynamic table (RFC 7541 section 2.3.2): the fields that this connection sent last, newest first.
 //!
-//! The texts of the entries lie behind each other in one buffer, oldest first. What is evicted stays there until as
-//! much is dead as may live; then the living part moves to the beginning. So an entry is always one piece, and on
-//! average each byte is copied once more in its life.
+//! The texts of the entries lie behind each other in one buffer, oldest first. What is evicted stays there
+//! until as much is dead as may live; then the living part moves to the beginning. So an entry is always one
+//! piece, and on average each byte is copied once more in its life.
 
 use super::FIELD_OVERHEAD_BYTES;
 use super::known_name::KnownName;
@@ -81,8 +81,8 @@ impl DynamicTable {
         (0..self.len()).map_while(|index| self.get(index))
     }
 
-    /// Makes room for the entry and adds it; one that is larger than the whole table leaves it empty (RFC 7541 section
-    /// 4.4).
+    /// Makes room for the entry and adds it; one that is larger than the whole table leaves it empty (RFC
+    /// 7541 section 4.4).
     pub(crate) fn insert(&mut self, entry: Entry<'_>) {
         let stored = Stored {
             start: 0,

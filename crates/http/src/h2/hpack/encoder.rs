@@ -1,12 +1,12 @@
 //! Writing blocks (RFC 7541 sections 6 and 7).
 //!
-//! There are two ways. [`encode_response_block`] uses the static table and literals only: its result means the same on
-//! every connection and at every time, so an answer that is kept in a cache is encoded once, as a [`ResponseBlock`].
-//! [`Encoder`] keeps a dynamic table beside it: blocks become shorter with each answer, but they belong to one
-//! connection and must be sent in the order in which they were encoded.
+//! There are two ways. [`encode_response_block`] uses the static table and literals only: its result means
+//! the same on every connection and at every time, so an answer that is kept in a cache is encoded once, as a
+//! [`ResponseBlock`]. [`Encoder`] keeps a dynamic table beside it: blocks become shorter with each answer,
+//! but they belong to one connection and must be sent in the order in which they were encoded.
 //!
-//! Names are written in lower case however they are given, and fields that are about a single HTTP/1 connection are
-//! left out, since they would make the message malformed (RFC 9113 section 8.2.2).
+//! Names are written in lower case however they are given, and fields that are about a single HTTP/1
+//! connection are left out, since they would make the message malformed (RFC 9113 section 8.2.2).
 
 use super::dynamic_table::{DynamicTable, Entry};
 use super::known_name::KnownName;
@@ -19,11 +19,11 @@ const SIZE_UPDATE: u8 = 0x20;
 const LITERAL_NEVER_INDEXED: u8 = 0x10;
 const LITERAL_WITHOUT_INDEXING: u8 = 0x00;
 
-/// Appends the block of a response's header section: the status, then the fields in order. It refers to no dynamic
-/// table.
+/// Appends the block of a response's header section: the status, then the fields in order. It refers to no
+/// dynamic table.
 ///
-/// Neither a name nor a value may come from outside unchecked. A status is written as it is; one that has not three
-/// digits is a mistake of the caller.
+/// Neither a name nor a value may come from outside unchecked. A status is written as it is; one that has not
+/// three digits is a mistake of the caller.
 pub fn encode_response_block<'a>(
     status: u16,
     fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
@@ -125,8 +125,8 @@ impl Encoder {
         let table_declared = DEFAULT_TABLE_BYTES as usize;
         let table_wanted = table_bytes as usize;
         Encoder {
-            // A table that is smaller than the peer reckons with needs no words: what is evicted here only is never
-            // referred to.
+            // A table that is smaller than the peer reckons with needs no words: what is evicted here only is
+            // never referred to.
             table: DynamicTable::new(table_wanted.min(table_declared)),
             table_wanted,
             table_declared,
@@ -135,8 +135,8 @@ impl Encoder {
         }
     }
 
-    /// Takes up the peer's `SETTINGS_HEADER_TABLE_SIZE`. Where that changes the table, the next block must begin with a
-    /// size update.
+    /// Takes up the peer's `SETTINGS_HEADER_TABLE_SIZE`. Where that changes the table, the next block must
+    /// begin with a size update.
     pub fn set_peer_limit(&mut self, bytes: u32) {
         let limit = bytes as usize;
         self.table.set_max_size(self.table_wanted.min(limit));
@@ -151,8 +151,8 @@ impl Encoder {
         self.size_update_due
     }
 
-    /// Appends the size update that is due, if any: the smallest size that there was in between, and the one that counts
-    /// now (RFC 7541 section 4.2).
+    /// Appends the size update that is due, if any: the smallest size that there was in between, and the one
+    /// that counts now (RFC 7541 section 4.2).
     pub fn encode_size_update(&mut self, out: &mut Vec<u8>) {
         if !self.size_update_due {
             return;
@@ -168,8 +168,8 @@ impl Encoder {
         self.size_update_due = false;
     }
 
-    /// Appends the block of a response's header section, using the dynamic table. The blocks of one connection must be
-    /// sent in the order in which they were encoded, and all of them.
+    /// Appends the block of a response's header section, using the dynamic table. The blocks of one
+    /// connection must be sent in the order in which they were encoded, and all of them.
     ///
     /// Neither a name nor a value may come from outside unchecked.
     pub fn encode_response<'a>(
@@ -277,7 +277,8 @@ pub(crate) fn with_lower_case<R>(name: &[u8], encode: impl FnOnce(&[u8], KnownNa
     encode(&lower, KnownName::of(&lower))
 }
 
-/// A field, with the help of the static table only. What is secret stays marked as such (RFC 7541 section 7.1.3).
+/// A field, with the help of the static table only. What is secret stays marked as such (RFC 7541 section
+/// 7.1.3).
 fn encode_without_table(known: KnownName, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     if let Some(index) = static_table::index_of(known, value) {
         return integer::encode(index, 7, INDEXED, out);

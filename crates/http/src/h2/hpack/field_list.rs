@@ -1,8 +1,8 @@
 //! Decoded fields: one buffer for all their bytes, one list of where they are in it.
 //!
-//! A [`FieldList`] is made once for a core and cleared again and again. Fields of the static table cost nothing to add,
-//! because the text of that table stands at the beginning of the buffer for good; only what a client made up itself is
-//! written behind it.
+//! A [`FieldList`] is made once for a core and cleared again and again. Fields of the static table cost
+//! nothing to add, because the text of that table stands at the beginning of the buffer for good; only what a
+//! client made up itself is written behind it.
 
 use super::huffman;
 use super::known_name::KnownName;
@@ -42,8 +42,8 @@ pub struct Field {
     pub value: Span,
     /// Which name it is, if it is recognised.
     pub known: KnownName,
-    /// Whether name and value are made of the bytes that they may be made of (RFC 9113 section 8.2.1), and, for `:path`,
-    /// `:authority` and `host`, whether the value is a path or a host.
+    /// Whether name and value are made of the bytes that they may be made of (RFC 9113 section 8.2.1), and,
+    /// for `:path`, `:authority` and `host`, whether the value is a path or a host.
     pub is_valid: bool,
     /// The sender wants it never to be stored in a table, because it is secret (RFC 7541 section 7.1.3).
     pub is_never_indexed: bool,
@@ -187,8 +187,8 @@ impl FieldList {
         self.text(field.value)
     }
 
-    /// The field of the static table at `index`, which must be from 1 to [`static_table::ENTRIES`]; every list holds its
-    /// text.
+    /// The field of the static table at `index`, which must be from 1 to [`static_table::ENTRIES`]; every
+    /// list holds its text.
     #[inline]
     pub(crate) fn static_field(index: usize) -> Field {
         STATIC_FIELDS[index]

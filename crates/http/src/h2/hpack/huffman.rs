@@ -1,10 +1,10 @@
 //! The Huffman code of HPACK (RFC 7541 section 5.2 and appendix B).
 //!
-//! The code is canonical: the lengths of the codes determine the codes. So the lengths are all that is written down
-//! here, and the tables for both directions are computed from them when this is compiled.
+//! The code is canonical: the lengths of the codes determine the codes. So the lengths are all that is
+//! written down here, and the tables for both directions are computed from them when this is compiled.
 //!
-//! Decoding looks at the next eight bits at once, which hold a whole code for every character that is common in
-//! fields; the longer codes are found by comparing with the first code of each length.
+//! Decoding looks at the next eight bits at once, which hold a whole code for every character that is common
+//! in fields; the longer codes are found by comparing with the first code of each length.
 
 use super::HpackError;
 
@@ -49,7 +49,8 @@ struct Code {
     bounds: [u64; LONGEST_CODE_BITS + 1],
     /// For each length: what to subtract from a code of this length to get its place in `symbols`.
     offsets: [u32; LONGEST_CODE_BITS + 1],
-    /// For the next eight bits: the symbol, and the length of its code where that is eight bits or less, otherwise 0.
+    /// For the next eight bits: the symbol, and the length of its code where that is eight bits or less,
+    /// otherwise 0.
     lookup: [(u8, u8); 1 << LOOKUP_BITS],
 }
 
@@ -110,8 +111,8 @@ pub fn decode(input: &[u8], out: &mut [u8]) -> Result<usize, HpackError> {
     let mut count = 0usize;
     let mut written = 0;
     loop {
-        // As many whole bytes as fit. Where the bits of a further byte come along in part, the next turn writes the same
-        // bits again.
+        // As many whole bytes as fit. Where the bits of a further byte come along in part, the next turn
+        // writes the same bits again.
         let taken = rest.len().min((63 - count) / 8);
         bits |= leading_bytes(rest) >> count;
         count += 8 * taken;

@@ -2,11 +2,12 @@
 
 use super::HpackError;
 
-/// The most bytes that may follow the prefix: 28 bits, far more than any index, length or table size that is allowed.
-/// It also bounds the zeros with which an integer can be padded.
+/// The most bytes that may follow the prefix: 28 bits, far more than any index, length or table size that is
+/// allowed. It also bounds the zeros with which an integer can be padded.
 const MAX_CONTINUATION_BYTES: usize = 4;
 
-/// Reads an integer whose prefix is the lowest `prefix_bits` of `first`, a byte that was taken from `input` already.
+/// Reads an integer whose prefix is the lowest `prefix_bits` of `first`, a byte that was taken from `input`
+/// already.
 #[inline]
 pub(crate) fn decode(first: u8, prefix_bits: u32, input: &mut &[u8]) -> Result<usize, HpackError> {
     let mask = 0xff >> (8 - prefix_bits);

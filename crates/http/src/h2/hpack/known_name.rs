@@ -1,8 +1,8 @@
 //! Field names that are recognised while a block is decoded.
 //!
-//! Nearly every field that a client sends has a name from the static table, or is a repetition of an earlier field.
-//! Which name it is, is then known from its index, without looking at its bytes. [`KnownName`] carries this on, so that
-//! whoever looks for a field compares one byte.
+//! Nearly every field that a client sends has a name from the static table, or is a repetition of an earlier
+//! field. Which name it is, is then known from its index, without looking at its bytes. [`KnownName`] carries
+//! this on, so that whoever looks for a field compares one byte.
 
 use crate::request::KnownField;
 
@@ -41,7 +41,8 @@ macro_rules! known_names {
 
             /// The name that stands at `index` of the static table.
             pub(crate) const fn of_static_index(index: usize) -> KnownName {
-                // An index belongs to the last name that begins at or before it. Names without one have the index 0.
+                // An index belongs to the last name that begins at or before it. Names without one have the
+                // index 0.
                 let mut found = KnownName::Other;
                 $(
                     let first: usize = $static_index;
@@ -132,8 +133,9 @@ impl KnownName {
         }
     }
 
-    /// Whether it is one of the fields that are about a single HTTP/1 connection and make a message of HTTP/2 malformed
-    /// (RFC 9113 section 8.2.2). `te` is not among them, since it is allowed with the value `trailers`.
+    /// Whether it is one of the fields that are about a single HTTP/1 connection and make a message of HTTP/2
+    /// malformed (RFC 9113 section 8.2.2). `te` is not among them, since it is allowed with the value
+    /// `trailers`.
     #[inline]
     pub fn is_connection_specific(self) -> bool {
         matches!(

@@ -1,15 +1,17 @@
 //! HPACK, the compression of field sections (RFC 7541).
 //!
-//! A field section becomes a block of bytes: references into a fixed table of common fields ([`static_table`]),
-//! references into a table of what this connection sent before (`dynamic_table`), and literals, which may be
-//! shortened by a Huffman code ([`huffman`]).
+//! A field section becomes a block of bytes: references into a fixed table of common fields
+//! ([`static_table`]), references into a table of what this connection sent before (`dynamic_table`), and
+//! literals, which may be shortened by a Huffman code ([`huffman`]).
 //!
-//! - [`decoder`] reads blocks into a [`FieldList`], one growing buffer for all fields of all requests, so that
-//!   reading allocates nothing once the buffer has its size.
+//! - [`decoder`] reads blocks into a [`FieldList`], one growing buffer for all fields of all requests, so
+//!   that reading allocates nothing once the buffer has its size.
 //! - [`encoder`] writes blocks: with the connection's own table ([`Encoder`]), or without any table
-//!   ([`encode_response_block`], [`ResponseBlock`]), so that a block can be made once and sent on every connection.
+//!   ([`encode_response_block`], [`ResponseBlock`]), so that a block can be made once and sent on every
+//!   connection.
 //!
-//! Nothing in here knows about streams or about what makes a request well-formed; a client can use it as it is.
+//! Nothing in here knows about streams or about what makes a request well-formed; a client can use it as it
+//! is.
 
 pub mod decoder;
 pub(crate) mod dynamic_table;
@@ -37,8 +39,8 @@ pub const FIELD_OVERHEAD_BYTES: usize = 32;
 /// The size of the dynamic table before anything was negotiated (RFC 9113 section 6.5.2).
 pub const DEFAULT_TABLE_BYTES: u32 = 4096;
 
-/// Why a block cannot be decoded. The tables of both sides may differ after any of them, so that nothing that follows
-/// can be read: the connection ends with `COMPRESSION_ERROR` (RFC 9113 section 4.3).
+/// Why a block cannot be decoded. The tables of both sides may differ after any of them, so that nothing that
+/// follows can be read: the connection ends with `COMPRESSION_ERROR` (RFC 9113 section 4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HpackError {
     /// It ends within a field.
@@ -47,8 +49,8 @@ pub enum HpackError {
     IntegerTooLarge,
     /// A reference to an entry that neither table has (RFC 7541 section 2.3.3).
     UnknownIndex,
-    /// A string that is not valid Huffman code: it holds EOS, or its padding is not up to seven one bits (RFC 7541
-    /// section 5.2).
+    /// A string that is not valid Huffman code: it holds EOS, or its padding is not up to seven one bits (RFC
+    /// 7541 section 5.2).
     Huffman,
     /// The dynamic table is made larger than was allowed (RFC 7541 section 6.3).
     TableTooLarge,

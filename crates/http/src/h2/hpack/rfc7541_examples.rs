@@ -1,5 +1,5 @@
-//! The examples of RFC 7541 appendix C.2 to C.6, byte for byte: the decoder reads them all, and the encoder, given the
-//! same table, writes those with Huffman code.
+//! The examples of RFC 7541 appendix C.2 to C.6, byte for byte: the decoder reads them all, and the encoder,
+//! given the same table, writes those with Huffman code.
 
 use super::decoder::ListLimits;
 use super::{Decoder, Encoder, FieldList, huffman};

@@ -109,8 +109,8 @@ fn fields_beyond_the_limits_are_read_but_not_kept() {
     }
 }
 
-/// A reference of one byte may stand for kilobytes. Beyond the limits it costs a look into the table, no copy: the room
-/// for texts, which grows with what is copied, is that of the fields that are kept.
+/// A reference of one byte may stand for kilobytes. Beyond the limits it costs a look into the table, no
+/// copy: the room for texts, which grows with what is copied, is that of the fields that are kept.
 #[test]
 fn what_is_beyond_the_limits_is_not_copied() {
     let mut decoder = Decoder::new();

@@ -1,14 +1,15 @@
 //! Which names and values are made of the bytes that they may be made of.
 //!
-//! This is judged once, when a field is decoded from a literal; the dynamic table carries the verdict on to its
-//! repetitions. So the fields whose values have a form of their own that every request needs checked, the path and the
-//! authority, are judged here as well.
+//! This is judged once, when a field is decoded from a literal; the dynamic table carries the verdict on to
+//! its repetitions. So the fields whose values have a form of their own that every request needs checked, the
+//! path and the authority, are judged here as well.
 
 use super::known_name::KnownName;
 use crate::grammar::{field_value_length, letters_digits_and};
 use crate::host::is_valid_host;
 
-/// The bytes that a valid field name is made of: those of a token, but for upper case (RFC 9113 section 8.2.1).
+/// The bytes that a valid field name is made of: those of a token, but for upper case (RFC 9113 section
+/// 8.2.1).
 static NAME_BYTES: [bool; 256] = {
     let mut table = letters_digits_and(b"!#$%&'*+-.^_`|~");
     let mut byte = b'A';
@@ -41,9 +42,9 @@ fn is_valid_text(value: &[u8]) -> bool {
     !outer_white_space && field_value_length(value) == value.len()
 }
 
-/// A path with perhaps a query, or the asterisk of OPTIONS (RFC 9113 section 8.3.1). It holds no control byte, no white
-/// space and no fragment; that bytes from 0x80 and some others should be escaped is not held against it, since browsers
-/// send them as they are.
+/// A path with perhaps a query, or the asterisk of OPTIONS (RFC 9113 section 8.3.1). It holds no control
+/// byte, no white space and no fragment; that bytes from 0x80 and some others should be escaped is not held
+/// against it, since browsers send them as they are.
 #[inline]
 fn is_valid_path(value: &[u8]) -> bool {
     match value {
@@ -62,8 +63,8 @@ fn is_valid_path(value: &[u8]) -> bool {
     }
 }
 
-/// Not 0 where one of the bytes of `word` is up to 0x20, `#` or 0x7f. The well-known bit tricks "has a byte less than n"
-/// and "has a zero byte": which bytes they mark is not exact, whether they mark any is.
+/// Not 0 where one of the bytes of `word` is up to 0x20, `#` or 0x7f. The well-known bit tricks "has a byte
+/// less than n" and "has a zero byte": which bytes they mark is not exact, whether they mark any is.
 #[inline]
 fn forbidden_path_bytes(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;

@@ -7,8 +7,8 @@ use crate::h2::hpack::validity::{is_valid_name, is_valid_value};
 use crate::h2::hpack::{HpackError, integer};
 use crate::h3::request_stream::SectionLimits;
 
-/// Reads a whole section and adds its fields to `list`. True when it had more than the limits allow: the fields up to
-/// there are in the list, the others were not looked at.
+/// Reads a whole section and adds its fields to `list`. True when it had more than the limits allow: the
+/// fields up to there are in the list, the others were not looked at.
 pub fn decode(section: &[u8], limits: SectionLimits, list: &mut FieldList) -> Result<bool, QpackError> {
     let mut input = section;
     read_prefix(&mut input)?;
@@ -89,7 +89,8 @@ fn read_string(input: &mut &[u8], list: &mut FieldList) -> Result<Span, QpackErr
     read_text(first, 7, input, list)
 }
 
-/// A string whose length begins in the lowest `prefix_bits` of `first`; the bit above says whether it is Huffman code.
+/// A string whose length begins in the lowest `prefix_bits` of `first`; the bit above says whether it is
+/// Huffman code.
 fn read_text(
     first: u8,
     prefix_bits: u32,

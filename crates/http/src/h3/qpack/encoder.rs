@@ -1,7 +1,7 @@
 //! Writing field sections (RFC 9204 section 4.5).
 //!
-//! Names are written in lower case however they are given, and fields that are about a single HTTP/1 connection are left
-//! out, since they would make the message malformed (RFC 9114 section 4.2).
+//! Names are written in lower case however they are given, and fields that are about a single HTTP/1
+//! connection are left out, since they would make the message malformed (RFC 9114 section 4.2).
 
 use super::static_table;
 use crate::h2::hpack::encoder::{status_text, with_lower_case};
@@ -62,8 +62,8 @@ fn encode_field(known: KnownName, name: &[u8], value: &[u8], out: &mut Vec<u8>) 
     encode_string(value, 7, 0, out);
 }
 
-/// A string, as Huffman code where that is shorter. Its length begins in the lowest `prefix_bits`; the bit above says
-/// which it is.
+/// A string, as Huffman code where that is shorter. Its length begins in the lowest `prefix_bits`; the bit
+/// above says which it is.
 fn encode_string(text: &[u8], prefix_bits: u32, pattern: u8, out: &mut Vec<u8>) {
     let huffman_bytes = huffman::encoded_bytes(text);
     if huffman_bytes < text.len() {

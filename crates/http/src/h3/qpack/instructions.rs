@@ -1,4 +1,5 @@
-//! The client's two QPACK streams (RFC 9204 section 4), on which little can be said while there is no dynamic table.
+//! The client's two QPACK streams (RFC 9204 section 4), on which little can be said while there is no dynamic
+//! table.
 
 use crate::h2::hpack::{HpackError, integer};
 use crate::h3::error::{ConnectionError, ErrorCode};
@@ -6,12 +7,13 @@ use crate::h3::error::{ConnectionError, ErrorCode};
 /// The longest instruction that is valid here: a stream identifier of 62 bits behind a prefix of six.
 const MOST_INSTRUCTION_BYTES: usize = 10;
 
-/// Reads the encoder stream: a client may set the capacity of the dynamic table to 0 and do nothing else (section 3.2.3).
+/// Reads the encoder stream: a client may set the capacity of the dynamic table to 0 and do nothing else
+/// (section 3.2.3).
 #[derive(Debug, Clone, Default)]
 pub struct EncoderInstructions {}
 
-/// Reads the decoder stream: a client may give up streams, and has no section and no insertion of ours to acknowledge
-/// (section 4.4).
+/// Reads the decoder stream: a client may give up streams, and has no section and no insertion of ours to
+/// acknowledge (section 4.4).
 #[derive(Debug, Clone, Default)]
 pub struct DecoderInstructions {
     /// The beginning of an instruction that is not whole.
@@ -21,7 +23,8 @@ pub struct DecoderInstructions {
 impl EncoderInstructions {
     /// Takes what has arrived.
     pub fn receive(&mut self, input: &[u8]) -> Result<(), ConnectionError> {
-        // Set Dynamic Table Capacity (001) to 0 is this one byte; any other byte begins an insertion or a larger table.
+        // Set Dynamic Table Capacity (001) to 0 is this one byte; any other byte begins an insertion or a
+        // larger table.
         if input.iter().all(|&byte| byte == 0x20) {
             return Ok(());
         }
@@ -40,7 +43,8 @@ impl DecoderInstructions {
             if first & 0xc0 != 0x40 {
                 return Err(wrong("an acknowledgement of something that was never sent"));
             }
-            // A stream identifier may be longer than the integers of field sections, so its value is not computed.
+            // A stream identifier may be longer than the integers of field sections, so its value is not
+            // computed.
             match integer::decode(first, 6, &mut rest) {
                 Err(HpackError::Truncated) => {}
                 Err(_) if byte & 0x80 != 0 => {}

@@ -1,4 +1,5 @@
-//! The static table (RFC 9204 appendix A): fields that both sides know from the start. Its indexes begin with 0.
+//! The static table (RFC 9204 appendix A): fields that both sides know from the start. Its indexes begin
+//! with 0.
 
 use crate::h2::hpack::KnownName;
 

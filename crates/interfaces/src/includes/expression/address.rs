@@ -1,11 +1,13 @@
-//! Networks as `-ipmatch` and `-R` have them: an address, with a number of bits or a mask, or its first parts.
+//! Networks as `-ipmatch` and `-R` have them: an address, with a number of bits or a mask, or its first
+//! parts.
 
 use std::net::IpAddr;
 
 /// A network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Network {
-    /// Networks of IPv4 hold no addresses of IPv6, and the other way round; an address in its mapped form is one of IPv4.
+    /// Networks of IPv4 hold no addresses of IPv6, and the other way round; an address in its mapped form is
+    /// one of IPv4.
     is_ipv4: bool,
     address: u128,
     mask: u128,
@@ -69,7 +71,8 @@ impl Network {
     }
 }
 
-/// Whether an address is one of IPv4; it as IPv6 has it, IPv4 in its mapped form; and how many bits its own form has.
+/// Whether an address is one of IPv4; it as IPv6 has it, IPv4 in its mapped form; and how many bits its own
+/// form has.
 fn widen(address: IpAddr) -> (bool, u128, u32) {
     match address {
         IpAddr::V4(address) => (true, address.to_ipv6_mapped().to_bits(), 32),

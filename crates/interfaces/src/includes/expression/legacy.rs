@@ -8,10 +8,10 @@
 //! operand    = "!" operand | "-A" text | "(" [ condition ] ")" | text
 //! ```
 //!
-//! `&&` and `||` bind alike, and to the right: `a && b || c` is `a && (b || c)`. Texts may be quoted with `'`; several
-//! in a row are one with spaces between. Variables are filled in when it is evaluated. Most of nginx's conditions are
-//! understood too; its named groups become variables. In a regular expression a backslash stays, unless it stands before
-//! another, a quote, a slash or a dollar.
+//! `&&` and `||` bind alike, and to the right: `a && b || c` is `a && (b || c)`. Texts may be quoted with
+//! `'`; several in a row are one with spaces between. Variables are filled in when it is evaluated. Most of
+//! nginx's conditions are understood too; its named groups become variables. In a regular expression a
+//! backslash stays, unless it stands before another, a quote, a slash or a dollar.
 
 use super::error::EvaluationError;
 use super::limits::MOST_NESTING;
@@ -280,8 +280,8 @@ fn token(rest: &[u8], after_access: bool) -> (Token, usize) {
     }
 }
 
-/// What stands before the closing quote, its backslashes taken away; nothing where there is no closing quote. Most
-/// backslashes of a regular expression, whose quote is a slash, are its own.
+/// What stands before the closing quote, its backslashes taken away; nothing where there is no closing quote.
+/// Most backslashes of a regular expression, whose quote is a slash, are its own.
 fn quoted(rest: &[u8], quote: u8) -> (Vec<u8>, usize) {
     let mut text = Vec::new();
     let mut at = 0;

@@ -1,5 +1,5 @@
-//! Tokens of the grammar of Apache 2.4. Strings and regular expressions have their own rules, so the parser asks for
-//! what may stand where it is.
+//! Tokens of the grammar of Apache 2.4. Strings and regular expressions have their own rules, so the parser
+//! asks for what may stand where it is.
 
 /// One token outside strings.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,12 +1,14 @@
 //! The conditions of `if` and `elif`, in one of three grammars.
 //!
 //! - [`modern`] is the grammar of Apache 2.4 (`v("name") =~ /regex/ && ...`),
-//! - [`legacy`] that of Apache 2.2 and older (`"$name" = /regex/ && ...`), which takes in most of what nginx understands,
+//! - [`legacy`] that of Apache 2.2 and older (`"$name" = /regex/ && ...`), which takes in most of what nginx
+//!   understands,
 //! - [`nginx`] that of nginx: one comparison.
 //!
-//! A condition is parsed once, when its page is; [`Scope`] is what it sees of the page and the request when it is
-//! evaluated. Regular expressions are those of the `regex` crate, whose time grows with the text and not with what
-//! somebody thought up; look-around and references back inside a pattern are refused with a message.
+//! A condition is parsed once, when its page is; [`Scope`] is what it sees of the page and the request when
+//! it is evaluated. Regular expressions are those of the `regex` crate, whose time grows with the text and
+//! not with what somebody thought up; look-around and references back inside a pattern are refused with a
+//! message.
 
 pub mod legacy;
 pub mod modern;

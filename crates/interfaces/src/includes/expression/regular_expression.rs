@@ -12,8 +12,8 @@ const MOST_COMPILED_BYTES: usize = 256 * 1024;
 pub(super) struct RegularExpression(Regex);
 
 impl RegularExpression {
-    /// Compiles a pattern; `flags` are of `i` (any case), `s` (a dot matches line ends), `m` (`^` and `$` at every
-    /// line), `g` (for substitutions, not looked at here).
+    /// Compiles a pattern; `flags` are of `i` (any case), `s` (a dot matches line ends), `m` (`^` and `$` at
+    /// every line), `g` (for substitutions, not looked at here).
     pub(super) fn new(pattern: &[u8], flags: &[u8]) -> Result<RegularExpression, String> {
         let text = escape_high_bytes(pattern);
         let compiled = RegexBuilder::new(&text)

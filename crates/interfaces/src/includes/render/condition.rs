@@ -1,4 +1,5 @@
-//! Conditions as they are carried out: what they do to the walk's flow, and what is said of those that are broken.
+//! Conditions as they are carried out: what they do to the walk's flow, and what is said of those that are
+//! broken.
 
 use super::sink::Sink;
 use super::walk::Walk;
@@ -58,7 +59,8 @@ impl<H: Host> Walk<H> {
         }
     }
 
-    /// `None`: it is broken, which has been said. Nothing more of it prints: neither branch is known to be meant.
+    /// `None`: it is broken, which has been said. Nothing more of it prints: neither branch is known to be
+    /// meant.
     fn evaluate(&mut self, condition: &Condition, line: usize, sink: &Sink) -> Option<bool> {
         let result = match condition {
             Condition::Expression(expression) => expression.holds(self).map_err(|error| error.to_string()),

@@ -1,8 +1,8 @@
 //! What prints and what does not.
 //!
-//! Conditions switch printing on and off as in Apache, with one flag for whether this branch prints, one for whether a
-//! branch was taken, and a count of conditions inside what does not print. So a page whose `if` and `endif` do not match
-//! looks as it does there.
+//! Conditions switch printing on and off as in Apache, with one flag for whether this branch prints, one for
+//! whether a branch was taken, and a count of conditions inside what does not print. So a page whose `if` and
+//! `endif` do not match looks as it does there.
 
 /// Whether what comes next prints.
 pub(super) struct Flow {

@@ -1,7 +1,9 @@
-//! `include`: pages with directives are evaluated in their place, everything else is fetched, several at a time.
+//! `include`: pages with directives are evaluated in their place, everything else is fetched, several at a
+//! time.
 //!
-//! A page sees the variables of the page that includes it, and sets them for what follows; so pages are evaluated in
-//! order. What is only fetched runs beside them, and its output takes the place that was kept for it.
+//! A page sees the variables of the page that includes it, and sets them for what follows; so pages are
+//! evaluated in order. What is only fetched runs beside them, and its output takes the place that was kept
+//! for it.
 
 use std::rc::Rc;
 
@@ -223,7 +225,8 @@ impl<H: Host> Walk<H> {
         fetched.failure.map_or(Ok(fetched.body), Err)
     }
 
-    /// The same for what goes into the page: nginx shows the page of an error there, unless a block stands in.
+    /// The same for what goes into the page: nginx shows the page of an error there, unless a block stands
+    /// in.
     async fn fetch_shown(
         &self,
         target: Target,

@@ -1,7 +1,8 @@
 //! Evaluating a page: its output comes piece by piece, static text without being copied.
 //!
-//! A [`Rendering`] is driven by whoever sends its output: nothing happens unless it is asked for the next piece. One
-//! future walks over the pages; inclusions that need no more than fetching run beside it, a few at a time.
+//! A [`Rendering`] is driven by whoever sends its output: nothing happens unless it is asked for the next
+//! piece. One future walks over the pages; inclusions that need no more than fetching run beside it, a few at
+//! a time.
 
 mod condition;
 mod flow;

@@ -1,5 +1,5 @@
-//! What a page and everything that it includes share while they are evaluated: the variables, the blocks, the limits,
-//! and the count of what the output depends on.
+//! What a page and everything that it includes share while they are evaluated: the variables, the blocks, the
+//! limits, and the count of what the output depends on.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -94,7 +94,8 @@ impl<H: Host> Shared<H> {
         self.stopped.get()
     }
 
-    /// Puts bytes out, unless the output would get too long; the first time that it would, it ends with the error text.
+    /// Puts bytes out, unless the output would get too long; the first time that it would, it ends with the
+    /// error text.
     pub(super) fn write(&self, sink: &Sink, bytes: Bytes) {
         if self.stopped.get() {
             return;

@@ -1,8 +1,10 @@
-//! A connection that speaks HTTP/2 (RFC 9113): the engine of the http crate, driven by this connection's bytes.
+//! A connection that speaks HTTP/2 (RFC 9113): the engine of the http crate, driven by this connection's
+//! bytes.
 //!
-//! Each turn takes in what was received, answers every request in it, and writes all frames that the windows allow in
-//! one go. A plain GET of a cached file is answered in passing, its header block encoded once a second for all
-//! connections of the core ([`crate::header_blocks`]); everything else goes to the same handlers as with HTTP/1.
+//! Each turn takes in what was received, answers every request in it, and writes all frames that the windows
+//! allow in one go. A plain GET of a cached file is answered in passing, its header block encoded once a
+//! second for all connections of the core ([`crate::header_blocks`]); everything else goes to the same
+//! handlers as with HTTP/1.
 
 mod hits;
 mod streams;
@@ -518,8 +520,8 @@ impl Http2 {
     }
 }
 
-/// An answer as HTTP/2 has it: there are no protocols to switch to (RFC 9113 section 8.6), but tunnels, which 200 begins
-/// (RFC 8441 section 5).
+/// An answer as HTTP/2 has it: there are no protocols to switch to (RFC 9113 section 8.6), but tunnels, which
+/// 200 begins (RFC 8441 section 5).
 fn as_http2(mut answer: Answer, is_tunnel: bool) -> Answer {
     const NAMES: [&[u8]; 3] = [b"connection", b"upgrade", b"sec-websocket-accept"];
     match (answer.switches_protocols(), is_tunnel) {

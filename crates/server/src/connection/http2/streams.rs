@@ -1,8 +1,9 @@
-//! HTTP/2 streams whose answers take their time: requests on their way in, handlers at work, bodies on their way out.
+//! HTTP/2 streams whose answers take their time: requests on their way in, handlers at work, bodies on their
+//! way out.
 //!
-//! Each request has a task, which leaves its answer in the connection's [`Inbox`]. Bodies go through pipes in both
-//! directions, and windows are opened again only as fast as they are read; so a slow handler slows its client, and a slow
-//! client its handler, and no other stream.
+//! Each request has a task, which leaves its answer in the connection's [`Inbox`]. Bodies go through pipes in
+//! both directions, and windows are opened again only as fast as they are read; so a slow handler slows its
+//! client, and a slow client its handler, and no other stream.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -143,8 +144,8 @@ const LINGER: Duration = Duration::from_millis(250);
 pub struct BodyEnd(oneshot::Receiver<()>);
 
 impl BodyEnd {
-    /// Waits for it, but not for long: an answer before the end of the body must end the stream with a reset (RFC 9113
-    /// section 8.1), which some clients take for an error although the answer is whole.
+    /// Waits for it, but not for long: an answer before the end of the body must end the stream with a reset
+    /// (RFC 9113 section 8.1), which some clients take for an error although the answer is whole.
     pub async fn linger(self) {
         let _ = tokio::time::timeout(LINGER, self.0).await;
     }
@@ -211,8 +212,8 @@ impl Incoming {
         self.is_tunnel || self.is_unlimited
     }
 
-    /// Opens the client's windows for what the handler has read, and notes what that says of the body. Ready if anything has
-    /// changed; called again when more is read.
+    /// Opens the client's windows for what the handler has read, and notes what that says of the body. Ready
+    /// if anything has changed; called again when more is read.
     pub fn poll_release(&mut self, engine: &mut ServerConnection, context: &mut Context<'_>) -> Poll<()> {
         let Some(sender) = &mut self.sender else { return Poll::Pending };
         let held_bytes = sender.held_bytes();

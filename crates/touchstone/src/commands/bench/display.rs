@@ -1,5 +1,5 @@
-//! A run while it goes on, on standard error: the whole screen of a terminal, one line that changes, or plain lines; and beside
-//! it the live page, where it was asked for.
+//! A run while it goes on, on standard error: the whole screen of a terminal, one line that changes, or plain
+//! lines; and beside it the live page, where it was asked for.
 
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;

@@ -34,9 +34,9 @@ pub struct Arguments {
     #[arg(value_name = "SUITE")]
     suite: String,
 
-    /// A system (touchstone systems), the path of a definition, ssh://[USER@]HOST[:PORT]/SYSTEM to start one on another
-    /// machine, or the URL of a server that runs already; several separated by commas or by repeating the option
-    /// [default: touchstone]
+    /// A system (touchstone systems), the path of a definition, ssh://[USER@]HOST[:PORT]/SYSTEM to start one
+    /// on another machine, or the URL of a server that runs already; several separated by commas or by
+    /// repeating the option [default: touchstone]
     #[arg(long = "sut", value_name = "NAME|URL", value_delimiter = ',')]
     systems: Vec<String>,
 
@@ -44,11 +44,13 @@ pub struct Arguments {
     #[arg(long)]
     quick: bool,
 
-    /// How often each mix is run on each system, in blocks in which all systems take turns [default: 3, with --quick 1]
+    /// How often each mix is run on each system, in blocks in which all systems take turns [default: 3, with
+    /// --quick 1]
     #[arg(long, value_name = "N")]
     runs: Option<u64>,
 
-    /// Search for each system's peak with short trials, and measure the loads around it instead of the suite's mixes
+    /// Search for each system's peak with short trials, and measure the loads around it instead of the
+    /// suite's mixes
     #[arg(long, conflicts_with = "clients")]
     find_peak: bool,
 
@@ -76,13 +78,13 @@ pub struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     ramp_down: Option<Duration>,
 
-    /// For how long each system is loaded before its first mix with everything that will be asked of it, uncounted [default:
-    /// the suite's]
+    /// For how long each system is loaded before its first mix with everything that will be asked of it,
+    /// uncounted [default: the suite's]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     warm_up: Option<Duration>,
 
-    /// How many processors the system under test gets; several numbers measure each system on each of them, for the
-    /// speedup [default: half of them]
+    /// How many processors the system under test gets; several numbers measure each system on each of them,
+    /// for the speedup [default: half of them]
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     cores: Vec<usize>,
 
@@ -119,7 +121,8 @@ pub struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s", requires = "fleet")]
     fleet_wait: Duration,
 
-    /// With --fleet: go on when an agent is lost, with its part left out and marked, instead of ending an invalid run
+    /// With --fleet: go on when an agent is lost, with its part left out and marked, instead of ending an
+    /// invalid run
     #[arg(long, requires = "fleet")]
     exploratory: bool,
 
@@ -131,13 +134,13 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// How to show the run while it goes on: the whole screen, one line that changes, or plain lines [default: the screen
-    /// on a terminal, plain lines elsewhere]
+    /// How to show the run while it goes on: the whole screen, one line that changes, or plain lines
+    /// [default: the screen on a terminal, plain lines elsewhere]
     #[arg(long, value_name = "FORM", value_parser = ["screen", "line", "plain"])]
     progress: Option<String>,
 
-    /// Show the run while it goes on as a page of this machine as well, for example 8089 or 127.0.0.1:8089; with port 0
-    /// at any port that is free
+    /// Show the run while it goes on as a page of this machine as well, for example 8089 or 127.0.0.1:8089;
+    /// with port 0 at any port that is free
     #[arg(long, value_name = "PORT", value_parser = live_address)]
     live: Option<std::net::SocketAddr>,
 
@@ -208,7 +211,8 @@ pub fn run(arguments: Arguments) -> Exit {
     }
 }
 
-/// The same with a fleet, which is started where its file says how. `left` is told of results that stay on agents' disks.
+/// The same with a fleet, which is started where its file says how. `left` is told of results that stay on
+/// agents' disks.
 fn with_fleet(
     directory: &Path,
     fleet: ControllerOptions,

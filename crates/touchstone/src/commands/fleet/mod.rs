@@ -49,7 +49,8 @@ enum FleetCommand {
     Logs(SomeAgents),
     /// Have agents end when they have finished what they do
     Drain(SomeAgents),
-    /// Print manifests that have Kubernetes run the agents that make load: an Indexed Job, a Secret, a Service
+    /// Print manifests that have Kubernetes run the agents that make load: an Indexed Job, a Secret, a
+    /// Service
     Manifests(ManifestsArguments),
 }
 
@@ -71,7 +72,8 @@ struct InitArguments {
     /// The names of agents that watch a server's machine
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     probes: Vec<String>,
-    /// Have touchstone bench start the agents: in network namespaces of this machine, over ssh, or under Slurm
+    /// Have touchstone bench start the agents: in network namespaces of this machine, over ssh, or under
+    /// Slurm
     #[arg(long, value_enum, value_name = "BY")]
     launch: Option<LauncherWord>,
     /// With --launch: where these agents may send load (touchstone agent --allow)
@@ -99,8 +101,8 @@ struct SshArguments {
     /// With --launch ssh: the file of the key that lets in there [default: ssh's own choice]
     #[arg(long, value_name = "FILE", requires = "launch")]
     ssh_identity: Option<String>,
-    /// With --launch ssh: the file of the host keys that are known; a machine with another one gets no credentials
-    /// [default: ssh's own choice]
+    /// With --launch ssh: the file of the host keys that are known; a machine with another one gets no
+    /// credentials [default: ssh's own choice]
     #[arg(long, value_name = "FILE", requires = "launch")]
     ssh_known_hosts: Option<String>,
 }

@@ -16,7 +16,8 @@ pub(super) fn of(finished: &Finished) -> Value {
         "clients": plan.clients,
         "duration_s": plan.length.as_secs_f64(),
         "plan": planned(plan),
-        // The whole run, so that the server's log can be held against it; the rest is counted within the window.
+        // The whole run, so that the server's log can be held against it; the rest is counted within the
+        // window.
         "requests": outcome.total_requests,
         "errors": outcome.total_errors,
         "errors_by_kind": errors(&outcome.total_errors_by_kind),

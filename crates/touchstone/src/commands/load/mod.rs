@@ -29,9 +29,9 @@ use values::{
 
 /// Drive one URL, or a list of them, with virtual clients and print the figures.
 ///
-/// Each virtual client has one request under way at a time, and sends the next when the last was answered. With --rate
-/// requests arrive at that rate instead, however the server answers, and latencies count from the moment at which a
-/// request was due. Ctrl-C ends a run early: what was measured is printed.
+/// Each virtual client has one request under way at a time, and sends the next when the last was answered.
+/// With --rate requests arrive at that rate instead, however the server answers, and latencies count from the
+/// moment at which a request was due. Ctrl-C ends a run early: what was measured is printed.
 ///
 /// Exit code 0 when there was an answer, 1 when there was none, 2 when the load could not start, 3 when a
 /// threshold was missed.
@@ -61,7 +61,8 @@ pub struct Arguments {
     #[arg(long, help_heading = "Load")]
     poisson: bool,
 
-    /// What arrives are sessions of N requests on a connection of their own, with think times between; ~N: N on average
+    /// What arrives are sessions of N requests on a connection of their own, with think times between; ~N: N
+    /// on average
     #[arg(long, value_name = "N", value_parser = varying_number, help_heading = "Load")]
     session: Option<Varying<f64>>,
 
@@ -73,7 +74,8 @@ pub struct Arguments {
     #[arg(long, value_name = "LIST", value_parser = stages, conflicts_with_all = ["rate", "duration", "delay"], help_heading = "Load")]
     rate_stages: Option<StageList>,
 
-    /// Each client waits this long between an answer and its next request; ~TIME: so long on average, at random
+    /// Each client waits this long between an answer and its next request; ~TIME: so long on average, at
+    /// random
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = varying_time, help_heading = "Load")]
     think_time: Varying<Duration>,
 
@@ -109,7 +111,8 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["urls", "rate", "rate_stages", "stages", "poisson", "session", "delay", "think_time", "method", "body", "body_file", "body_size"], help_heading = "Requests")]
     replay: Option<PathBuf>,
 
-    /// How the lines of the log are written: '$client [$time] "$request" $status' [default: told by the lines]
+    /// How the lines of the log are written: '$client [$time] "$request" $status' [default: told by the
+    /// lines]
     #[arg(long, value_name = "FORMAT", requires = "replay", value_parser = LogFormat::parse, help_heading = "Requests")]
     log_format: Option<LogFormat>,
 

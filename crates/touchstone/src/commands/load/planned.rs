@@ -231,7 +231,8 @@ fn trust(arguments: &Arguments) -> Result<Trust, String> {
     })
 }
 
-/// The processors of the engine threads. Servers are mostly pinned to the first ones, so a number takes the last.
+/// The processors of the engine threads. Servers are mostly pinned to the first ones, so a number takes the
+/// last.
 fn cores(number: Option<usize>, list: Option<&str>) -> Result<Vec<usize>, String> {
     if let Some(list) = list {
         return parse_list(list).map_err(|error| format!("--pin: {error}"));

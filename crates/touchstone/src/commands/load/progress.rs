@@ -1,4 +1,5 @@
-//! Progress while a load runs: a line that changes each second on a terminal, a plain line now and then elsewhere.
+//! Progress while a load runs: a line that changes each second on a terminal, a plain line now and then
+//! elsewhere.
 
 use super::thresholds::Watch;
 use std::io::{IsTerminal, Write};

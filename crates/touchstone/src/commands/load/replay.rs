@@ -1,4 +1,5 @@
-//! A recorded load, made again: every request of an access log or a HAR at its own moment, as fast as it was or some times faster.
+//! A recorded load, made again: every request of an access log or a HAR at its own moment, as fast as it was
+//! or some times faster.
 
 use super::Arguments;
 use std::collections::HashMap;

@@ -17,7 +17,8 @@ pub(super) struct Entry {
     pub(super) url: HttpUrl,
 }
 
-/// Reads a list. A path belongs to the URL that was given beside the list or, without one, to the one before it.
+/// Reads a list. A path belongs to the URL that was given beside the list or, without one, to the one before
+/// it.
 pub(super) fn read(text: &str, base: Option<&HttpUrl>) -> Result<Vec<Entry>, String> {
     let (mut entries, mut base) = (Vec::new(), base.cloned());
     for (number, line) in text.lines().enumerate() {

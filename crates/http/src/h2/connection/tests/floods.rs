@@ -137,8 +137,8 @@ fn continuation_without_end() {
     assert_eq!(endures(limits, 1000, large), 272);
 }
 
-/// A block of a few kilobytes that refers to one large entry again and again unpacks to megabytes, of which no more is
-/// kept than the limit allows.
+/// A block of a few kilobytes that refers to one large entry again and again unpacks to megabytes, of which
+/// no more is kept than the limit allows.
 #[test]
 fn a_header_block_that_unpacks_to_a_large_list() {
     let mut harness = Harness::with_limits(Limits { header_list_bytes: 10_000, ..Limits::default() });

@@ -49,8 +49,8 @@ fn what_a_connection_must_begin_with() {
     }
 }
 
-/// A connection with streams in four states: 1 closed by both sides, 3 reset by the client, 5 half-closed by the client,
-/// 7 open, 9 reset by the server, 11 reset by the server for an error; 13 and above are idle.
+/// A connection with streams in four states: 1 closed by both sides, 3 reset by the client, 5 half-closed by
+/// the client, 7 open, 9 reset by the server, 11 reset by the server for an error; 13 and above are idle.
 fn with_streams() -> Harness {
     let mut harness = Harness::new();
     harness.receive(Input::new().get(1).post(3).get(5).post(7).post(9));

@@ -206,8 +206,8 @@ impl Client {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// Whatever a client and a server do: windows are respected, nothing follows an end, the caller is told of every end
-    /// that it did not bring about, and what can be sent is sent.
+    /// Whatever a client and a server do: windows are respected, nothing follows an end, the caller is told
+    /// of every end that it did not bring about, and what can be sent is sent.
     #[test]
     fn a_client_that_watches_finds_nothing_wrong(steps in proptest::collection::vec(any_step(), 0..120)) {
         let mut harness = Harness::with_limits(Limits { concurrent_streams: 6, ..Limits::default() });
@@ -218,7 +218,8 @@ proptest! {
             let pick = |which: usize| keys.get(which % keys.len().max(1)).copied();
             match step {
                 Step::Receive(mut input) => {
-                    // Most streams are new ones, and those that are not should not end the connection too often.
+                    // Most streams are new ones, and those that are not should not end the connection too
+                    // often.
                     if let Some(header) = input.bytes.first_chunk_mut::<HEADER_BYTES>() {
                         let mut parsed = FrameHeader::parse(header);
                         if parsed.frame_type == FrameType::HEADERS && parsed.has(4) {

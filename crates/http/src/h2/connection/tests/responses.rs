@@ -192,7 +192,8 @@ fn fields_encoded_for_the_connection() {
     assert_eq!(sent[2], headers(5, true));
 }
 
-/// RFC 9113 section 4.3.1: a smaller table of the client is confirmed at the start of the next block, whichever that is.
+/// RFC 9113 section 4.3.1: a smaller table of the client is confirmed at the start of the next block,
+/// whichever that is.
 #[test]
 fn a_smaller_table_is_confirmed() {
     for encoded_for_the_connection in [false, true] {

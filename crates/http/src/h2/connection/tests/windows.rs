@@ -72,7 +72,8 @@ fn the_window_of_the_connection_survives_its_streams() {
         ..Limits::default()
     });
     let mut sum = 0;
-    // Each stream takes nearly a third of the window and none is released by the caller; they end in every way.
+    // Each stream takes nearly a third of the window and none is released by the caller; they end in every
+    // way.
     for round in 0..12 {
         let stream = 2 * round + 1;
         harness.receive(much_data(Input::new().post(stream), stream, 20_000));

@@ -1,8 +1,8 @@
 //! The grammar of Apache 2.4 (`ap_expr`): its parser, which makes a `tree`.
 //!
-//! `a || b && !c`, comparisons of words (`==`, `-eq`, `=~`, `-in`, `-strmatch` and their like), functions, variables
-//! `%{NAME}`, strings with variables in them. The operators that look at files are refused, as Apache refuses them in
-//! pages.
+//! `a || b && !c`, comparisons of words (`==`, `-eq`, `=~`, `-in`, `-strmatch` and their like), functions,
+//! variables `%{NAME}`, strings with variables in them. The operators that look at files are refused, as
+//! Apache refuses them in pages.
 
 mod parser;
 mod text;

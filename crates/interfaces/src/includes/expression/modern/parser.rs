@@ -1,4 +1,5 @@
-//! The parser of conditions of Apache 2.4: by recursive descent, no deeper than [`MOST_NESTING`], without going back.
+//! The parser of conditions of Apache 2.4: by recursive descent, no deeper than [`MOST_NESTING`], without
+//! going back.
 
 use crate::includes::expression::address::Network;
 use crate::includes::expression::functions::Function;

@@ -59,8 +59,8 @@ final class Application {
     }
 
     /**
-     * The version that Tomcat knows it by. Tomcat gives new requests to the last in the order of strings, so each generation
-     * comes behind the one before, and ahead of whatever version a name can say beyond that.
+     * The version that Tomcat knows it by. Tomcat gives new requests to the last in the order of strings, so
+     * each generation comes behind the one before, and ahead of whatever version a name can say beyond that.
      */
     String versionOfGeneration() {
         return generation == 0 ? version : String.format("%s#%06d", version, generation);
@@ -72,7 +72,8 @@ final class Application {
             File descriptor = new File(source, "WEB-INF/web.xml");
             File context = new File(source, "META-INF/context.xml");
             long descriptors = descriptor.lastModified() * 31 + context.lastModified();
-            // A directory's own time changes with whatever is put into it, which Tomcat serves without a reload.
+            // A directory's own time changes with whatever is put into it, which Tomcat serves without a
+            // reload.
             boolean isDirectory = source.isDirectory();
             return new Fingerprint(isDirectory ? 0 : source.lastModified(), isDirectory ? 0 : source.length(), descriptors);
         }

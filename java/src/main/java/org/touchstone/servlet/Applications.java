@@ -40,11 +40,13 @@ import org.apache.tomcat.util.threads.TaskThreadFactory;
 import org.apache.tomcat.util.threads.ThreadPoolExecutor;
 
 /**
- * The applications of one route: a service of Tomcat's with one host, which nothing but this route's requests reach.
+ * The applications of one route: a service of Tomcat's with one host, which nothing but this route's requests
+ * reach.
  *
  * <p>Sources are looked at once a second. One that has changed is prepared while the old one still answers; then
- * requests for it wait until the new one has started. An old one that still has requests by then is {@link Replaced}, and
- * runs beside the new one until they have ended. Others are not touched: each is started and stopped by a thread of its own.
+ * requests for it wait until the new one has started. An old one that still has requests by then is {@link
+ * Replaced}, and runs beside the new one until they have ended. Others are not touched: each is started and
+ * stopped by a thread of its own.
  */
 final class Applications {
 
@@ -370,8 +372,8 @@ final class Applications {
     }
 
     /**
-     * Lets an application run beside the one that comes, for the requests that are in it; false where there are none, or it
-     * has a manager of sessions of its own, of which there can be one at a time.
+     * Lets an application run beside the one that comes, for the requests that are in it; false where there
+     * are none, or it has a manager of sessions of its own, of which there can be one at a time.
      */
     private boolean replace(Application application) {
         Context context = application.context;
@@ -422,8 +424,8 @@ final class Applications {
     }
 
     private Context start(Application application) {
-        // The end of an application that was busy, with sockets of clients say, can leave its class loader with this thread;
-        // it has stopped, and finds nothing for the next one.
+        // The end of an application that was busy, with sockets of clients say, can leave its class loader
+        // with this thread; it has stopped, and finds nothing for the next one.
         Thread.currentThread().setContextClassLoader(Applications.class.getClassLoader());
         StandardContext context = new StandardContext();
         String version = application.versionOfGeneration();

@@ -33,7 +33,8 @@ import org.apache.tomcat.util.net.SocketEvent;
 import org.apache.tomcat.util.net.SocketWrapperBase;
 
 /**
- * One request and its answer, between the two buffers of a slab and Tomcat. It is used for one request after another.
+ * One request and its answer, between the two buffers of a slab and Tomcat. It is used for one request after
+ * another.
  *
  * <p>A request that is answered at once costs one call from the server and none back. The server is called only for
  * what does not fit: more of a body, an answer longer than the buffer, or one that goes on by itself.
@@ -99,7 +100,8 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         lock.lock();
         try {
             begin(length);
-            // It is under way before it looks, so that a thread that replaces an application sees it, or has it wait.
+            // It is under way before it looks, so that a thread that replaces an application sees it, or has
+            // it wait.
             int standing = applications.areAllAvailable() ? DONE : applications.standing(reader);
             if (standing != DONE) {
                 end();
@@ -160,7 +162,8 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
     }
 
     /**
-     * Tomcat has failed, and has not put its own request and response back into order: so this exchange is never used again.
+     * Tomcat has failed, and has not put its own request and response back into order: so this exchange is
+     * never used again.
      */
     private int failed(Throwable failure) {
         int result = answerFailure(failure);
@@ -307,8 +310,8 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
     }
 
     /**
-     * Completes a request whose servlet has thrown behind startAsync(), where no listener has done so: its state has no way out
-     * otherwise, and Tomcat's own connector ends the connection with a fault.
+     * Completes a request whose servlet has thrown behind startAsync(), where no listener has done so: its
+     * state has no way out otherwise, and Tomcat's own connector ends the connection with a fault.
      */
     private void endFailedAsync() {
         Object thrown = request.getAttribute(ERROR_ATTRIBUTE);

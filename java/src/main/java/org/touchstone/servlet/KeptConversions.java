@@ -24,9 +24,9 @@ import org.apache.juli.logging.LogFactory;
 import org.apache.tomcat.jakartaee.Info;
 
 /**
- * What WARs were converted to, for the next start: one archive for each application, which is unpacked again each time. So
- * nothing that an application writes among its own files comes back, and one archive can take the place of another while
- * applications run.
+ * What WARs were converted to, for the next start: one archive for each application, which is unpacked again
+ * each time. So nothing that an application writes among its own files comes back, and one archive can take
+ * the place of another while applications run.
  *
  * <p>What lies here is run: the directory must be one that only this user can write to, which the server sees to.
  */

@@ -45,8 +45,8 @@ final class Native {
     static native void cut(int slab);
 
     /**
-     * The answer of a request that goes on is whole with the second buffer's first {@code length} bytes, which nothing changes
-     * until the request has ended.
+     * The answer of a request that goes on is whole with the second buffer's first {@code length} bytes,
+     * which nothing changes until the request has ended.
      */
     static native void complete(int slab, int length);
 

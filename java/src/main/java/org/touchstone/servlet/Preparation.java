@@ -23,8 +23,8 @@ import org.apache.tomcat.jakartaee.EESpecProfiles;
 import org.apache.tomcat.jakartaee.Migration;
 
 /**
- * Makes a WAR ready to be run: unpacks it, and converts one that was written for {@code javax.servlet}. The source is
- * never changed.
+ * Makes a WAR ready to be run: unpacks it, and converts one that was written for {@code javax.servlet}. The
+ * source is never changed.
  */
 final class Preparation {
 
@@ -83,7 +83,8 @@ final class Preparation {
         } finally {
             remove(unpacked);
         }
-        // One that was replaced meanwhile is converted again in a moment, and must not be kept under the old one's key.
+        // One that was replaced meanwhile is converted again in a moment, and must not be kept under the old
+        // one's key.
         if (key != null && key.equals(KeptConversions.key(source, converts))) {
             kept.keep(application, key, work);
         }
@@ -140,8 +141,8 @@ final class Preparation {
     }
 
     /**
-     * Which names an application uses. Its own classes, pages and descriptor say it. Where they use neither, its libraries
-     * do: many of those have classes for both, or for what an application may but need not use.
+     * Which names an application uses. Its own classes, pages and descriptor say it. Where they use neither,
+     * its libraries do: many of those have classes for both, or for what an application may but need not use.
      */
     private static final class Names {
         boolean isOwnOld;
@@ -158,8 +159,8 @@ final class Preparation {
                 isOwnNew |= contains(content.readAllBytes(), NEW_SCHEMA);
             } else if (isLookedAt(name)) {
                 byte[] bytes = content.readAllBytes();
-                // A page may import in either quotes, several at once, or name classes where it uses them; in comments and in
-                // texts it may say anything, so that one with both is new.
+                // A page may import in either quotes, several at once, or name classes where it uses them; in
+                // comments and in texts it may say anything, so that one with both is new.
                 boolean isNewPage = !name.endsWith(".class") && contains(bytes, NEW_WORD);
                 boolean isOldPage = !name.endsWith(".class") && contains(bytes, OLD_WORD);
                 isOwnOld |= contains(bytes, OLD_NAME) || isOldPage && !isNewPage;

@@ -20,7 +20,8 @@ import org.apache.tomcat.util.http.MimeHeaders;
  * Reads a request as the server writes it down: numbers, then texts, then header fields.
  *
  * <p>It is copied to the heap once; Tomcat then looks at slices of that copy. The form is that of
- * {@code crates/servlet/src/flat.rs}; it is the same process or its child that writes it, so it is not checked again.
+ * {@code crates/servlet/src/flat.rs}; it is the same process or its child that writes it, so it is not
+ * checked again.
  */
 final class RequestReader {
 

@@ -9,8 +9,9 @@ import org.apache.tomcat.util.buf.MessageBytes;
 import org.apache.tomcat.util.http.MimeHeaders;
 
 /**
- * Writes the head of an answer to the slab: the length of the field lines, the status, the length of the body; room, in
- * which the server may put a whole head in front of the body; then the lines as they go to the client.
+ * Writes the head of an answer to the slab: the length of the field lines, the status, the length of the
+ * body; room, in which the server may put a whole head in front of the body; then the lines as they go to the
+ * client.
  *
  * <p>What belongs to the connection (how the body is framed, the date, whether it stays open) is the server's.
  */
@@ -23,8 +24,8 @@ final class ResponseHead {
     }
 
     /**
-     * The buffer is at the place where the lines begin, and afterwards where the body does. The result is the length of the
-     * body, or -1 where that is not known.
+     * The buffer is at the place where the lines begin, and afterwards where the body does. The result is the
+     * length of the body, or -1 where that is not known.
      */
     static long write(Response response, ByteBuffer out) {
         int status = response.getStatus();

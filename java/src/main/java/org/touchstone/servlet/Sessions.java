@@ -20,9 +20,10 @@ import org.apache.juli.logging.Log;
 import org.apache.juli.logging.LogFactory;
 
 /**
- * The sessions of one application. They are written down when it stops and read when it starts, as Tomcat's own manager does
- * it; and where an application is replaced while requests still are in the old one, both run for a while. Then the new one
- * takes a session over when it is first asked for, and the rest when the old one stops.
+ * The sessions of one application. They are written down when it stops and read when it starts, as Tomcat's
+ * own manager does it; and where an application is replaced while requests still are in the old one, both run
+ * for a while. Then the new one takes a session over when it is first asked for, and the rest when the old
+ * one stops.
  *
  * <p>What is taken over is a copy, made of the new application's classes. A request that is still in the old one keeps the
  * session that it has; what it changes there from then on stays there.

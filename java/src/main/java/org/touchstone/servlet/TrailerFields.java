@@ -14,8 +14,8 @@ final class TrailerFields {
     static final int MOST_FIELDS = 100;
 
     /**
-     * Those that route, authenticate or change a message, or belong to the connection, mean nothing behind it; Tomcat's own
-     * list has those that frame it and say what its content is.
+     * Those that route, authenticate or change a message, or belong to the connection, mean nothing behind
+     * it; Tomcat's own list has those that frame it and say what its content is.
      */
     private static final Set<String> NEVER = Set.of("authorization", "connection", "cookie", "expect", "host", "if-match",
             "if-modified-since", "if-none-match", "if-range", "if-unmodified-since", "keep-alive", "max-forwards",
@@ -39,7 +39,8 @@ final class TrailerFields {
             int colon = text.indexOf(':', at);
             String name = colon < at || colon > end ? "" : text.substring(at, colon);
             if (mayBe(name)) {
-                // Applications find them in small letters, as the API says (HttpServletRequest.getTrailerFields).
+                // Applications find them in small letters, as the API says
+                // (HttpServletRequest.getTrailerFields).
                 into.addValue(name.toLowerCase(Locale.ENGLISH)).setString(text.substring(colon + 1, end).trim());
             }
             at = end + 2;

@@ -7,8 +7,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 
 /**
- * Starts Tomcat with an application of one page and asks for it, so that the virtual machine can write down the classes
- * that are loaded meanwhile ({@code -XX:ArchiveClassesAtExit}) and need not load and check them one by one at each start.
+ * Starts Tomcat with an application of one page and asks for it, so that the virtual machine can write down
+ * the classes that are loaded meanwhile ({@code -XX:ArchiveClassesAtExit}) and need not load and check them
+ * one by one at each start.
  */
 public final class Training {
 

@@ -26,8 +26,8 @@ import org.apache.tomcat.util.net.SocketEvent;
 import org.apache.tomcat.util.net.SocketWrapperBase;
 
 /**
- * A connection after a switch of protocols, such as WebSocket: bytes both ways, through the slab of the request that
- * switched.
+ * A connection after a switch of protocols, such as WebSocket: bytes both ways, through the slab of the
+ * request that switched.
  */
 final class UpgradedConnection extends SocketWrapperBase<Integer> {
 
