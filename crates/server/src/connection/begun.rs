@@ -104,7 +104,7 @@ impl Connection {
         if self.generation != hot.generation {
             self.take_up(hot);
         }
-        let last = length == input.len();
+        let last = length == input.len() && !hot.head.lacks_length;
         let hit = self.give_now(hot, &input, made, Body::Bytes(body), last);
         input.drain(..length);
         self.input = input;

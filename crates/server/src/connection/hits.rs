@@ -81,7 +81,8 @@ impl Connection {
                 Ok(Parsed::Partial) => return (at, Next::Receive),
                 Err(error) => return (at, Next::Refuse(Refusal::Head(error))),
             };
-            let last = at + length == bytes.len();
+            // After a head without a length more may come that belongs to its request.
+            let last = at + length == bytes.len() && !hot.head.lacks_length;
             match self.try_hit(hot, rest, last) {
                 Hit::Answered { persistent: true } => at += length,
                 Hit::Answered { persistent: false } if last => return (at + length, Next::Close),

@@ -230,7 +230,8 @@ impl Connection {
             return Next::Linger;
         }
         match variant {
-            Variant::Close if feed.is_done() && self.input.is_empty() => Next::Close,
+            Variant::Close if feed.is_done() && self.input.is_empty() && !head.lacks_length => Next::Close,
+            // More may come: closing now would reset the connection, and the client could lose the answer.
             Variant::Close => Next::Linger,
             _ => Next::Buffered,
         }

@@ -1,11 +1,28 @@
 //! Request bodies: read to their end and dropped, or refused (RFC 9112 sections 6 and 7.1).
 
-use crate::case::{Case, case, check, request};
+use std::time::Duration;
+
+use crate::case::{Case, Peer, case, check, request};
 use crate::support::ALPHABET;
 
 #[test]
 fn of_known_length() {
     check(known_length());
+}
+
+/// The server cannot know that the request has ended, so it listens on after its answer. Without that the
+/// body's bytes would reset the connection, and a slow client could lose the answer.
+#[test]
+fn a_body_after_the_answer_resets_nothing() {
+    let peer = Peer::start();
+    let mut client = peer.connect();
+    client.send("POST /alphabet.txt HTTP/1.0\r\n\r\n");
+    assert_eq!(client.answer().status, 411);
+    client.end();
+    for _ in 0..20 {
+        client.try_send(b"hello").expect("the server still listens");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]
