@@ -256,6 +256,9 @@ fn stands_with_others(section: &str, key: &str) -> bool {
     if section == "site.route.servlet" {
         return !["directory", "users"].contains(&key);
     }
+    if section == "site.route" {
+        return !["alias", "try_files"].contains(&key);
+    }
     let of_origins = section == "site.route.proxy" && key == "proxy_protocol";
     !(calls_programs.contains(&section) && excludes_or_names.contains(&key) || of_origins)
 }

@@ -14,9 +14,9 @@ use super::includes::{INCLUDES, IncludesConfig};
 use super::nsapi::{self, NsapiConfig};
 use super::parse::{Reader, Value};
 use super::proxy::{ProxyConfig, read_proxy};
-use super::section::{ABSENT, Key, Kind, Section};
+use super::section::{ABSENT, Choice, Key, Kind, Section};
 use super::servlet::{self, ServletConfig};
-use super::{SectionPlaces, routes, values};
+use super::{DirectoryListing, SectionPlaces, SiteConfig, routes, values};
 
 /// `[[site.route]]`: which requests, and what is done with them.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,6 +57,18 @@ pub struct RouteConfig {
     pub servlet: Option<ServletConfig>,
     /// Files below another directory.
     pub root: Option<PathBuf>,
+    /// The directory that stands for the beginning of the path.
+    pub alias: Option<PathBuf>,
+    /// Files that are served in place of the program, where they are there.
+    pub try_files: Vec<String>,
+    /// File names for a directory; empty: those of the site.
+    pub index: Vec<String>,
+    /// How a directory is listed; `None`: as the site says.
+    pub listing: Option<DirectoryListing>,
+    /// The file for what is not found; empty: as the site says; [`NO_FALLBACK`].
+    pub fallback: String,
+    /// The field of its files; empty: as the site says.
+    pub cache_control: String,
     /// Which of its files and answers are pages with directives.
     pub includes: Option<IncludesConfig>,
     /// Header fields that the answer gets.
@@ -65,6 +77,41 @@ pub struct RouteConfig {
     pub early_hints: Vec<String>,
     /// Who is let in.
     pub access: AccessConfig,
+}
+
+/// The value of `fallback` that turns off what the site says.
+pub const NO_FALLBACK: &str = "none";
+
+impl RouteConfig {
+    /// Whether its files are not served just as those of the site.
+    pub fn has_own_files(&self) -> bool {
+        self.root.is_some()
+            || self.alias.is_some()
+            || self.includes.is_some()
+            || !self.index.is_empty()
+            || self.listing.is_some()
+            || !self.fallback.is_empty()
+            || !self.cache_control.is_empty()
+    }
+
+    /// The site with what the route says of its own about files, and without rules.
+    pub fn files_of(&self, site: &SiteConfig) -> SiteConfig {
+        let or = |own: &String, other: &String| if own.is_empty() { other.clone() } else { own.clone() };
+        // The fallback of a site is a path of the site, and none below another directory's name.
+        let fallback = if self.alias.is_some() { String::new() } else { site.fallback.clone() };
+        let fallback = or(&self.fallback, &fallback);
+        SiteConfig {
+            root: self.alias.as_ref().or(self.root.as_ref()).unwrap_or(&site.root).clone(),
+            includes: self.includes.clone().or(site.includes.clone()),
+            index: if self.index.is_empty() { site.index.clone() } else { self.index.clone() },
+            listing: self.listing.unwrap_or(site.listing),
+            fallback: if fallback == NO_FALLBACK { String::new() } else { fallback },
+            cache_control: or(&self.cache_control, &site.cache_control),
+            access: AccessConfig::default(),
+            routes: Vec::new(),
+            ..site.clone()
+        }
+    }
 }
 
 /// `redirect`
@@ -127,6 +174,12 @@ pub static ROUTE: Section<RouteConfig> = Section {
         nsapi: None,
         servlet: None,
         root: None,
+        alias: None,
+        try_files: Vec::new(),
+        index: Vec::new(),
+        listing: None,
+        fallback: String::new(),
+        cache_control: String::new(),
         includes: None,
         headers: BTreeMap::new(),
         early_hints: Vec::new(),
@@ -270,6 +323,87 @@ pub static ROUTE: Section<RouteConfig> = Section {
             documentation: "The directory below which the route's files are, instead of the site's. \
                 The whole path is looked for there, as it is in the site's root. Empty: the site's root.",
             kind: Kind::File(|route, value| route.root = value),
+        },
+        Key {
+            name: "alias",
+            default: Some("\"\""),
+            example: "\"/usr/share/doc\"",
+            documentation: "The directory that stands for the beginning of the path, as nginx and Apache have it: with \
+                `path = \"/doc/\"`, `/doc/a.html` is the file `a.html` of the directory. `path` must end with a slash. Not \
+                together with `root`, `rewrite`, a program or another server. Empty: none.",
+            kind: Kind::File(|route, value| route.alias = value),
+        },
+        Key {
+            name: "try_files",
+            default: Some("[]"),
+            example: "[\"$path\", \"$path/\"]",
+            documentation: "Files that are looked for before the route's program or other server is asked: the first that is \
+                there answers a GET or HEAD. They are paths below the route's `root` or that of the site, with the variables \
+                of `redirect`. One with a slash at its end is a directory with an index file. Together with `proxy`, \
+                `fastcgi`, `scgi`, `ajp` or `servlet`.",
+            kind: Kind::CheckedArray {
+                what: "array of paths with variables",
+                parse: |text| Ok(text.to_string()),
+                set: |route, value| route.try_files = value,
+            },
+        },
+        Key {
+            name: "index",
+            default: Some("[]"),
+            example: "[\"index.html\", \"index.htm\"]",
+            documentation: "The file names that are tried in turn for a directory. Empty: those of the site.",
+            kind: Kind::FileNames(|route, value| route.index = value),
+        },
+        Key {
+            name: "listing",
+            default: Some("\"site\""),
+            example: "\"html\"",
+            documentation: "How a directory without an index file is listed.",
+            kind: Kind::Choice(&[
+                Choice { word: "site", meaning: "as the site says", set: |route| route.listing = None },
+                Choice {
+                    word: "off",
+                    meaning: "not at all: 403 Forbidden",
+                    set: |route| route.listing = Some(DirectoryListing::Off),
+                },
+                Choice {
+                    word: "html",
+                    meaning: "as a page for people",
+                    set: |route| route.listing = Some(DirectoryListing::Html),
+                },
+                Choice {
+                    word: "json",
+                    meaning: "as JSON",
+                    set: |route| route.listing = Some(DirectoryListing::Json),
+                },
+                Choice {
+                    word: "auto",
+                    meaning: "as the client's Accept field prefers",
+                    set: |route| route.listing = Some(DirectoryListing::Auto),
+                },
+            ]),
+        },
+        Key {
+            name: "fallback",
+            default: Some("\"\""),
+            example: "\"/app/index.html\"",
+            documentation: "The file that answers for a path that is not found, as `fallback` of the site does. Empty: that \
+                of the site. `\"none\"`: none.",
+            kind: Kind::Checked {
+                what: "path that begins with `/`, `none`, or nothing",
+                parse: |text, _| match text {
+                    NO_FALLBACK => Ok(text.to_string()),
+                    _ => values::parse_site_path_or_empty(text),
+                },
+                set: |route, value| route.fallback = value,
+            },
+        },
+        Key {
+            name: "cache_control",
+            default: Some("\"\""),
+            example: "\"public, max-age=31536000, immutable\"",
+            documentation: "The Cache-Control field of every file of the route. Empty: as the site says.",
+            kind: Kind::HeaderValue(|route, value| route.cache_control = value),
         },
         Key {
             name: "includes",

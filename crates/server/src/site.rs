@@ -24,8 +24,7 @@ use crate::site_tls::open_endpoint;
 use crate::unusable::Unusable;
 use touchstone_access::{AccessShared, ConnectionGate};
 use touchstone_acme::HttpChallenges;
-use touchstone_config::routes::OwnFiles;
-use touchstone_config::{self as config, AccessConfig, Config, SiteConfig, names_of_sites};
+use touchstone_config::{self as config, Config, SiteConfig, names_of_sites};
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::RouteTable;
 use touchstone_tls::{ServerNames, TlsEndpoint, TlsShared, host_name};
@@ -114,6 +113,12 @@ pub fn scheme(sites: &ListenerSites) -> &'static str {
 }
 
 impl Snapshot {
+    /// The site that stands for the files of a route, see [`Route::root`](touchstone_config::routes::Route),
+    /// or the site itself.
+    pub fn files_of(&self, site: usize, root: Option<usize>) -> usize {
+        root.map_or(site, |root| self.sites[site].first_root + root)
+    }
+
     /// Opens every root and certificate, and prepares the lookups.
     pub fn open(
         config: Config,
@@ -123,24 +128,16 @@ impl Snapshot {
         acme_challenges: &Arc<HttpChallenges>,
         error_log: &ErrorLog,
     ) -> Result<Snapshot, Unusable> {
-        let open = |site: &SiteConfig| open_site(site, access, accelerator);
+        let open = |site: &SiteConfig| open_site(site, b"/", access, accelerator);
         let mut sites = config.sites.iter().map(open).collect::<Result<Vec<Site>, Unusable>>()?;
         // What a route says of its own about files is a site of its own that no host leads to: so its files
         // have their own cache.
         for index in 0..config.sites.len() {
             sites[index].first_root = sites.len();
             let site = &config.sites[index];
-            let below = |own: OwnFiles<'_>| SiteConfig {
-                root: own.directory.map_or(site.root.clone(), Into::into),
-                includes: own.includes.cloned().or(site.includes.clone()),
-                access: AccessConfig::default(),
-                routes: Vec::new(),
-                ..site.clone()
-            };
-            let roots: Vec<SiteConfig> =
-                sites[index].rules.iter().flat_map(SiteRules::roots).map(below).collect();
-            for below in roots {
-                sites.push(open(&below)?);
+            for route in site.routes.iter().filter(|route| route.has_own_files()) {
+                let mount = if route.alias.is_some() { route.path.as_bytes() } else { b"/" };
+                sites.push(open_site(&route.files_of(site), mount, access, accelerator)?);
             }
         }
         accelerator.store.set_budget(config.accelerator.memory_bytes);
@@ -197,8 +194,10 @@ impl Snapshot {
     }
 }
 
+/// Opens a site's files, which stand for the paths below `mount`.
 fn open_site(
     config: &SiteConfig,
+    mount: &[u8],
     access: &Arc<AccessShared>,
     accelerator: &Arc<Accelerator>,
 ) -> Result<Site, Unusable> {
@@ -217,7 +216,7 @@ fn open_site(
         SiteRules::open(config, access, accelerator).map_err(|problems| Unusable(problems.join("; ")))?;
     Ok(Site {
         config: config.clone(),
-        root: Arc::new(root),
+        root: Arc::new(root.mounted_at(mount)),
         content_types,
         rules,
         first_root: 0,

@@ -208,11 +208,13 @@ fn check_access_and_routes(
         }
     }
     for (index, route) in site.routes.iter().enumerate() {
-        let Some(root) = &route.root else { continue };
-        if let Err(reason) = check_root(root) {
-            let within = site_places.and_then(|places| places.table("route", index));
-            let place = within.map(|within| within.key("root"));
-            problems.push(places.problem(place, format!("root '{}' {reason}", root.display())));
+        for (key, directory) in [("root", &route.root), ("alias", &route.alias)] {
+            let Some(directory) = directory else { continue };
+            if let Err(reason) = check_root(directory) {
+                let within = site_places.and_then(|places| places.table("route", index));
+                let place = within.map(|within| within.key(key));
+                problems.push(places.problem(place, format!("{key} '{}' {reason}", directory.display())));
+            }
         }
     }
 }

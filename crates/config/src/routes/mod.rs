@@ -18,7 +18,6 @@ mod template;
 
 pub use answer_fields::{AnswerFields, check_answer_field};
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -70,24 +69,28 @@ pub struct Route {
     request: RequestMatch,
     /// What is done with its requests.
     pub action: Action,
-    /// The directory below which its files are, if not the site's: a position in [`Routes::roots`].
+    /// Where it says something of its own about files: its position among the routes that do.
     pub root: Option<usize>,
-    directory: Option<PathBuf>,
     /// What it says of pages with directives, if that is not what the site says.
     pub includes: Option<IncludesConfig>,
+    /// Whether its directory stands for the beginning of the path.
+    pub is_alias: bool,
+    /// Files that are looked for before its program is asked.
+    pub try_files: Box<[TryFile]>,
     /// Fields that the answer gets.
     pub fields: AnswerFields,
     /// Field lines that are sent ahead of an answer that takes its time; empty: none.
     pub early_hints: Arc<[u8]>,
 }
 
-/// What a route says of its own about files; otherwise it is as the site says.
-#[derive(Debug, Clone, Copy)]
-pub struct OwnFiles<'r> {
-    /// Below which directory they are.
-    pub directory: Option<&'r Path>,
-    /// Which are pages with directives.
-    pub includes: Option<&'r IncludesConfig>,
+/// A file of `try_files`.
+#[derive(Debug)]
+pub struct TryFile {
+    path: Template,
+    /// It is meant to be a directory.
+    is_directory: bool,
+    /// It is what was asked for.
+    is_path: bool,
 }
 
 /// What is done with the requests of a route.
@@ -137,7 +140,7 @@ impl Routes {
             let mut route = compile_route(config)
                 .map_err(|mut problems| RouteProblem { route: index, ..problems.swap_remove(0) })?;
             route.index = index;
-            if route.directory.is_some() || route.includes.is_some() {
+            if config.has_own_files() {
                 route.root = Some(roots);
                 roots += 1;
             }
@@ -179,15 +182,6 @@ impl Routes {
         let is_its_begin =
             |route: &&Route| matches!(&route.path, PathMatch::Below(begin) if **begin == *path);
         self.find(&RequestView { path: &path, ..*request }).filter(is_its_begin)
-    }
-
-    /// What routes say of their own about files, in the order of [`Route::root`].
-    pub fn roots(&self) -> impl Iterator<Item = OwnFiles<'_>> {
-        let own = |route: &Route| route.root.is_some();
-        self.routes.iter().filter(move |route| own(route)).map(|route| OwnFiles {
-            directory: route.directory.as_deref(),
-            includes: route.includes.as_ref(),
-        })
     }
 
     /// All routes in their order.
@@ -260,6 +254,21 @@ impl Route {
         matches!(self.action, Action::Files) && self.root.is_none() && self.fields.is_empty()
     }
 
+    /// Whether the file at the path, if there is one, answers a request before the route's program.
+    #[inline]
+    pub fn tries_path_first(&self, path: &[u8]) -> bool {
+        self.try_files.first().is_some_and(|first| first.is_path) && !path.ends_with(b"/")
+    }
+
+    /// The files of `try_files` in their order, and whether a directory is meant.
+    pub fn tried<'v>(&'v self, request: &'v RequestView<'v>) -> impl Iterator<Item = (Rewritten, bool)> + 'v {
+        let captures = self.captures(request.path);
+        self.try_files.iter().filter_map(move |file| {
+            let (path, _) = file.path.target(&self.values(request, &captures))?;
+            Some((rewritten(&path, request.query.map(<[u8]>::to_vec))?, file.is_directory))
+        })
+    }
+
     /// What the wildcards or groups stand for: those of the pattern, where there is one.
     fn captures<'p>(&self, path: &'p [u8]) -> Vec<&'p [u8]> {
         self.captured().captures(path)
@@ -287,13 +296,17 @@ impl Route {
     pub fn rewritten(&self, rewrite: &Rewrite, request: &RequestView<'_>) -> Option<Rewritten> {
         let captures = self.captures(request.path);
         let (target, query) = rewrite.to.target(&self.values(request, &captures))?;
-        let read = PathRules::USUAL.read(&target).ok()?;
-        Some(Rewritten {
-            path: read.judged.into(),
-            path_as_sent: read.written.into(),
-            query: query.map(Bytes::from),
-        })
+        rewritten(&target, query)
     }
+}
+
+fn rewritten(target: &[u8], query: Option<Vec<u8>>) -> Option<Rewritten> {
+    let read = PathRules::USUAL.read(target).ok()?;
+    Some(Rewritten {
+        path: read.judged.into(),
+        path_as_sent: read.written.into(),
+        query: query.map(Bytes::from),
+    })
 }
 
 /// Whether the text is good for the key `path`.
@@ -366,10 +379,15 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
     for (key, message) in contradictions(config) {
         problem(key, message);
     }
+    if config.alias.is_some() && !matches!(path, PathMatch::Below(_)) {
+        let message =
+            "'alias' needs a 'path' that ends with a slash, without wildcards: the directory stands for it";
+        problem("alias", message.to_string());
+    }
+    let try_files = compile_try_files(config, &names, has_program, &mut problem);
     let fields = AnswerFields::new(&config.headers);
     match request {
         Some(request) if problems.is_empty() => {
-            let directory = config.root.clone();
             let hints: String = config.early_hints.iter().map(|value| format!("Link: {value}\r\n")).collect();
             let early_hints = Arc::from(hints.into_bytes());
             let includes = config.includes.clone();
@@ -379,14 +397,45 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
                 request,
                 action,
                 root: None,
-                directory,
                 includes,
+                is_alias: config.alias.is_some(),
+                try_files,
                 fields,
                 early_hints,
             })
         }
         _ => Err(problems),
     }
+}
+
+/// The files of `try_files`.
+fn compile_try_files(
+    config: &RouteConfig,
+    names: &[Option<String>],
+    has_program: bool,
+    problem: &mut impl FnMut(&'static str, String),
+) -> Box<[TryFile]> {
+    let mut try_files = Vec::new();
+    for text in &config.try_files {
+        match Template::rewrite(text, names) {
+            Ok(path) => {
+                try_files.push(TryFile { path, is_directory: text.ends_with('/'), is_path: text == "$path" })
+            }
+            Err(message) => problem("try_files", format!("'try_files': {message}")),
+        }
+    }
+    if !config.try_files.is_empty()
+        && (config.php.is_some() || config.cgi.is_some() || config.nsapi.is_some())
+    {
+        let message = "'try_files' does not go with 'php', 'cgi' or 'nsapi', which look for files themselves and whose programs \
+                       are files; see 'front_controller' of 'php'";
+        problem("try_files", message.to_string());
+    } else if !config.try_files.is_empty() && !has_program {
+        let message = "'try_files' needs a program or another server beside it, which answers where no file does; for files \
+                       alone there is 'fallback'";
+        problem("try_files", message.to_string());
+    }
+    try_files.into()
 }
 
 /// Keys of which only one can be done.
@@ -404,6 +453,7 @@ fn contradictions(config: &RouteConfig) -> Vec<(&'static str, String)> {
         ("nsapi", config.nsapi.is_some()),
         ("servlet", config.servlet.is_some()),
         ("root", config.root.is_some()),
+        ("alias", config.alias.is_some()),
     ];
     let given: Vec<&'static str> = set.iter().filter(|(_, given)| *given).map(|(key, _)| *key).collect();
     match given.as_slice() {

@@ -19,9 +19,11 @@
 //! `/proc` must be mounted: it is the only way to open a pinned inode for reading. [`Root::new`] says so when
 //! it is not.
 
+use std::ffi::OsStr;
 use std::fmt::{self, Write as _};
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -119,6 +121,8 @@ pub enum Refused {
 pub struct Root {
     /// Absolute, and never resolved: it may lead to another directory tomorrow.
     path: PathBuf,
+    /// The beginning of request paths that stands for the directory. It begins and ends with a slash.
+    mount: Box<[u8]>,
     policy: SymlinkPolicy,
     /// Linux 5.6 and not filtered away by seccomp, which old container runtimes did.
     openat2_works: bool,
@@ -148,7 +152,28 @@ impl Root {
         // is an old kernel, EPERM a seccomp filter.
         let openat2_works =
             fs::openat2(&directory.descriptor, ".", PIN, Mode::empty(), ResolveFlags::BENEATH).is_ok();
-        Ok(Root { path, policy, openat2_works, directory: RwLock::new(Arc::new(directory)) })
+        let directory = RwLock::new(Arc::new(directory));
+        Ok(Root { path, mount: b"/".as_slice().into(), policy, openat2_works, directory })
+    }
+
+    /// Has the directory stand for the paths below `mount` alone: with `/downloads/`, the path
+    /// `/downloads/a.zip` is the file `a.zip` of the directory, and every other path is
+    /// [`Refused::NotFound`]. `mount` begins and ends with a slash.
+    #[must_use]
+    pub fn mounted_at(self, mount: &[u8]) -> Root {
+        Root { mount: mount.into(), ..self }
+    }
+
+    /// Where the file of a request path would be in the file system.
+    pub fn place_of(&self, path: &[u8]) -> PathBuf {
+        let name = path.strip_prefix(&*self.mount).unwrap_or_default();
+        self.path.join(Path::new(OsStr::from_bytes(name)))
+    }
+
+    /// The request path of a file that is named by its absolute path, if it is below the directory.
+    pub fn path_of(&self, place: &[u8]) -> Option<Vec<u8>> {
+        let name = place.strip_prefix(self.path.as_os_str().as_bytes())?.strip_prefix(b"/")?;
+        Some([&self.mount, name].concat())
     }
 
     /// The absolute path this root was configured with, its own links unresolved.
@@ -187,7 +212,7 @@ impl Root {
     /// # Errors
     /// See [`Refused`]. A `..` that slipped through is forbidden, whatever the policy.
     pub fn open(&self, path: &[u8]) -> Result<Opened, Refused> {
-        let name = below_root(path)?;
+        let name = self.name_of(path)?;
         let directory = self.directory();
         let (pinned, followed_links) = self.pin_noting_links(&directory, name)?;
         let facts = FileFacts::of(&pinned)?;
@@ -204,8 +229,13 @@ impl Root {
     /// # Errors
     /// See [`Refused`].
     pub fn facts(&self, path: &[u8]) -> Result<FileFacts, Refused> {
-        let name = below_root(path)?;
+        let name = self.name_of(path)?;
         FileFacts::of(self.pin(&self.directory(), name)?)
+    }
+
+    /// The name below the directory.
+    fn name_of<'p>(&self, path: &'p [u8]) -> Result<&'p [u8], Refused> {
+        below_root(path.strip_prefix(&*self.mount).ok_or(Refused::NotFound)?)
     }
 
     fn directory(&self) -> Arc<Directory> {

@@ -1,6 +1,5 @@
 //! Makes the server's answer of a program's: its fields, its body, or a file that it names.
 
-use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -57,8 +56,7 @@ pub fn named_file(head: &mut DocumentHead, root: &Root) -> Option<Vec<u8>> {
     let is_it = |line: &[u8]| line.get(..11).is_some_and(|name| name.eq_ignore_ascii_case(b"x-sendfile:"));
     head.fields = lines.filter(|line| !is_it(line)).flatten().copied().collect();
     // An absolute path of the machine, which must lie below.
-    let below = path.strip_prefix(root.path().as_os_str().as_bytes()).filter(|rest| rest.starts_with(b"/"));
-    Some(below.map_or(path.clone(), <[u8]>::to_vec))
+    Some(root.path_of(&path).unwrap_or(path))
 }
 
 /// The answer with the file as its body.

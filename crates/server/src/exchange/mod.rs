@@ -225,12 +225,20 @@ async fn step(
         request.query = rewritten.query;
     } else if let Outcome::Files { root } = resolved.outcome
         && rules.lacks_slash(&view)
-        && static_files::is_missing(&snapshot.sites[files_of(snapshot, site, root)], view.path)
+        && static_files::is_missing(&snapshot.sites[snapshot.files_of(site, root)], view.path)
     {
         progress.with("redirect");
         let answer = static_files::redirect_to_slash(view.path, view.query);
         let answer = finish(core, snapshot, &request, site, variant, answer).await;
         return Step::Answer(apply(&resolved, answer));
+    }
+    let now = RequestView { path: &request.path, query: request.query.as_deref(), ..view };
+    if let (Outcome::Handler(_), Some(route)) = (&resolved.outcome, resolved.route)
+        && let Some(file) = static_files::tried_file(snapshot, site, route, &now)
+    {
+        resolved.outcome = Outcome::Files { root: route.root };
+        request.path = file.path;
+        request.path_as_sent = file.path_as_sent;
     }
     match carry_out(core, snapshot, &resolved, request, variant, progress).await {
         Step::Answer(answer) => Step::Answer(apply(&resolved, answer)),
@@ -271,7 +279,7 @@ async fn carry_out(
             }
             let mut handled = handler_of(core, snapshot, interface).handle(request).await;
             if let (Handled::Answer(answer), Some(root)) = (&mut handled, pages) {
-                let pages = files_of(snapshot, site, Some(root));
+                let pages = snapshot.files_of(site, Some(root));
                 // Apart, for the sake of the size of futures that do not need it.
                 Box::pin(includes::evaluate(core, snapshot, &left, pages, answer)).await;
             }
@@ -279,7 +287,7 @@ async fn carry_out(
         }
         Outcome::Files { root } => {
             progress.with("files");
-            let site = files_of(snapshot, site, *root);
+            let site = snapshot.files_of(site, *root);
             Step::Answer(answer_file(core, snapshot, &request, site, variant).await)
         }
         outcome => {
@@ -390,11 +398,6 @@ impl std::fmt::Display for Named<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.0.is_empty() { Ok(()) } else { write!(formatter, " (request {})", self.0) }
     }
-}
-
-/// The site that stands for a directory of a site's routes, or the site itself.
-fn files_of(snapshot: &Snapshot, site: usize, root: Option<usize>) -> usize {
-    root.map_or(site, |root| snapshot.sites[site].first_root + root)
 }
 
 fn apply(resolved: &Resolved<'_>, mut answer: Answer) -> Answer {

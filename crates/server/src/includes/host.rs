@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -144,9 +143,8 @@ impl Host for PageHost {
         let Some(includes) = self.includes() else { return Err("exec is not allowed".to_owned()) };
         let limits =
             Limits { timeout: includes.exec_timeout(), most_bytes: includes.settings.most_output_bytes };
-        let end = self.file_path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
-        let below = self.file_path[..end].strip_prefix(b"/").unwrap_or(&self.file_path[..end]);
-        let directory = self.root().path().join(Path::new(std::ffi::OsStr::from_bytes(below)));
+        let end = self.file_path.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
+        let directory = self.root().place_of(&self.file_path[..end]);
         let mut environment = self.variables().all();
         environment.extend(variables.into_iter().filter(|(name, _)| command::may_be_set(name)));
         let output = command::run(command, directory, environment, limits).await?;
@@ -179,10 +177,8 @@ impl Host for PageHost {
     }
 
     fn is_file(&self, path: &[u8]) -> bool {
-        let root = self.root().path().as_os_str().as_bytes();
-        let below = path.strip_prefix(root).filter(|below| below.starts_with(b"/"));
-        let Some(below) = below else { return false };
-        let target = Target { path: below.to_vec(), query: None, place: Place::File };
+        let Some(path) = self.root().path_of(path) else { return false };
+        let target = Target { path, query: None, place: Place::File };
         self.facts(&target).is_ok()
     }
 
@@ -216,8 +212,8 @@ impl Host for PageHost {
 
     fn report(&self, problem: Problem<'_>) {
         let Problem { file_path, line, message } = problem;
-        let root = self.root().path().display();
-        let text = format_args!("{root}{}:{line}: {message}", file_path.escape_ascii());
+        let place = self.root().place_of(file_path);
+        let text = format_args!("{}:{line}: {message}", place.as_os_str().as_bytes().escape_ascii());
         self.core.error_log.limited(LogLevel::Warning, "pages with directives", text);
     }
 }

@@ -10,8 +10,9 @@ use touchstone_interfaces::includes::{Place, Target};
 use touchstone_interfaces::request::{ReceivedHead, Request};
 
 use crate::hidden_names::is_refused_name;
-use crate::route::Outcome;
+use crate::route::{Outcome, Resolved};
 use crate::site::Snapshot;
+use crate::static_files;
 use touchstone_access as access;
 use touchstone_http::request_view::{HeadFields, RequestView};
 
@@ -79,7 +80,7 @@ pub async fn lead(
     if let Err(refusal) = access::pass(&resolved.gates, &view).await {
         return Err(format!("{} is refused with {}", held.shown(), refusal.answer().status));
     }
-    lead.follow(snapshot, resolved);
+    lead.follow(snapshot, resolved, &view);
     Ok(lead)
 }
 
@@ -99,7 +100,7 @@ pub fn lead_at_once(
     if !resolved.gates.iter().all(|gate| gate.admit_at_once(&view).is_some()) {
         return Err(format!("{} is refused", held.shown()));
     }
-    lead.follow(snapshot, resolved);
+    lead.follow(snapshot, resolved, &view);
     Ok(lead)
 }
 
@@ -159,14 +160,21 @@ impl Held {
 }
 
 impl Lead {
-    fn follow(&mut self, snapshot: &Snapshot, mut resolved: crate::route::Resolved<'_>) {
+    fn follow(&mut self, snapshot: &Snapshot, mut resolved: Resolved<'_>, view: &RequestView<'_>) {
         self.asked_rules = true;
-        let rewritten = resolved.rewritten.take();
-        self.to = match &resolved.outcome {
-            Outcome::Files { root } => {
-                let own = self.request.site;
-                LeadTo::Files { site: root.map_or(own, |root| snapshot.sites[own].first_root + root) }
-            }
+        let mut rewritten = resolved.rewritten.take();
+        let now = match &rewritten {
+            None => *view,
+            Some(new) => RequestView { path: &new.path, query: new.query.as_deref(), ..*view },
+        };
+        if let (Outcome::Handler(_), Some(route)) = (&resolved.outcome, resolved.route)
+            && let Some(file) = static_files::tried_file(snapshot, self.request.site, route, &now)
+        {
+            resolved.outcome = Outcome::Files { root: route.root };
+            rewritten = Some(file);
+        }
+        self.to = match resolved.outcome {
+            Outcome::Files { root } => LeadTo::Files { site: snapshot.files_of(self.request.site, root) },
             Outcome::Handler(_) => LeadTo::Handler,
             outcome => LeadTo::Answer { status: outcome.answer().map_or(500, |answer| answer.status) },
         };

@@ -91,8 +91,8 @@ impl Variables<'_> {
             }
             "REMOTE_USER" => request.user.as_ref().and_then(|user| text(user)),
             "REQUEST_FILENAME" | "SCRIPT_FILENAME" => {
-                use std::os::unix::ffi::OsStrExt as _;
-                Some([self.root.path().as_os_str().as_bytes(), self.file_path].concat())
+                use std::os::unix::ffi::OsStringExt as _;
+                Some(self.root.place_of(self.file_path).into_os_string().into_vec())
             }
             "REQUEST_METHOD" => Some(request.received.method_text().to_vec()),
             "REQUEST_SCHEME" => text(if request.is_https() { "https" } else { "http" }),

@@ -11,7 +11,7 @@ use rustc_hash::FxHashSet;
 
 use touchstone_accelerator::layer::{Accelerator, CachedRoute};
 use touchstone_access::{AccessShared, Admitted, Gate};
-use touchstone_config::routes::{Action, AnswerFields, OwnFiles, Rewritten, Route, Routes};
+use touchstone_config::routes::{Action, AnswerFields, Rewritten, Route, Routes};
 use touchstone_config::{RespondConfig, SiteConfig};
 use touchstone_http::path::PathRules;
 use touchstone_http::request_view::RequestView;
@@ -31,8 +31,8 @@ pub struct SiteRules {
     route_gates: Box<[Option<Arc<Gate>>]>,
     /// The program of each route.
     route_interfaces: Box<[RouteInterface]>,
-    /// Where the paths of programs begin, without the slash.
-    program_begins: FxHashSet<Box<[u8]>>,
+    /// Where the paths of programs and of other directories begin, without the slash.
+    begins: FxHashSet<Box<[u8]>>,
     has_programs_at_once: bool,
     has_called_programs: bool,
 }
@@ -162,11 +162,11 @@ impl SiteRules {
                 route_interfaces.iter().filter_map(|route: &RouteInterface| route.interface.as_ref());
             interfaces.any(|interface| of(&**interface))
         };
-        let program_begins = routes.iter().flat_map(Routes::iter).filter_map(|route| {
+        let begins = routes.iter().flat_map(Routes::iter).filter_map(|route| {
             let is_programs = route_interfaces.get(route.index)?.interface.is_some();
-            route.begin().filter(|_| is_programs).map(Box::from)
+            route.begin().filter(|_| is_programs || route.is_alias).map(Box::from)
         });
-        let program_begins = program_begins.collect();
+        let begins = begins.collect();
         let has_programs_at_once = any(|interface| interface.answers_at_once());
         let has_called_programs = any(|interface| interface.is_called());
         Ok((!says_nothing).then_some(SiteRules {
@@ -174,15 +174,10 @@ impl SiteRules {
             routes,
             route_gates,
             route_interfaces,
-            program_begins,
+            begins,
             has_programs_at_once,
             has_called_programs,
         }))
-    }
-
-    /// What routes say of their own about files.
-    pub fn roots(&self) -> impl Iterator<Item = OwnFiles<'_>> {
-        self.routes.iter().flat_map(Routes::roots)
     }
 
     /// The routes that have the cache.
@@ -206,7 +201,10 @@ impl SiteRules {
     #[inline]
     pub fn at_once(&self, request: &RequestView<'_>) -> AtOnce {
         let route = self.routes.as_ref().and_then(|routes| routes.find(request));
-        if route.is_some_and(|route| !route.is_plain() || self.interface_of(route).is_some()) {
+        let is_for_files = |route: &Route| {
+            route.is_plain() && (self.interface_of(route).is_none() || route.tries_path_first(request.path))
+        };
+        if !route.is_none_or(is_for_files) {
             return AtOnce::Resolve;
         }
         let admitted = match self.gate_of(route) {
@@ -235,7 +233,7 @@ impl SiteRules {
         let interface = interface.as_ref()?;
         let says_nothing_else =
             matches!(route.action, Action::Files) && route.fields.is_empty() && route.early_hints.is_empty();
-        let says_nothing_else = says_nothing_else && route.includes.is_none();
+        let says_nothing_else = says_nothing_else && route.includes.is_none() && route.try_files.is_empty();
         says_nothing_else.then(|| ProgramAtOnce {
             route: route.index,
             interface,
@@ -328,14 +326,14 @@ impl SiteRules {
             || !other.gates.iter().zip(&resolved.gates).all(is_same_gate)
     }
 
-    /// Whether the path lacks only the slash at its end to be that of a route with a program.
+    /// Whether the path lacks only the slash at its end to be that of a route with a program or an alias.
     pub fn lacks_slash(&self, request: &RequestView<'_>) -> bool {
-        self.program_begins.contains(request.path)
+        self.begins.contains(request.path)
             && self
                 .routes
                 .as_ref()
                 .and_then(|routes| routes.find_below(request))
-                .is_some_and(|route| self.interface_of(route).is_some())
+                .is_some_and(|route| route.is_alias || self.interface_of(route).is_some())
     }
 
     /// The program of a route, by the route's position.

@@ -1,16 +1,14 @@
 //! From a path to what it stands for: the cache, then the disk; a file, a page with directives, or a
 //! directory's index.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use touchstone_config::DirectoryListing;
 use touchstone_files::cache::{Lasts, NewEntry, ReadTicket, Representation};
 use touchstone_files::coding::Codings;
 use touchstone_files::percent::encode_path;
-use touchstone_files::root::{FileFacts, FileKind, Opened};
+use touchstone_files::root::{FileFacts, FileKind, Opened, Root};
 use touchstone_http::date::format_imf_fixdate;
 
 use super::codings::{choose_coding, choose_uncached};
@@ -145,7 +143,7 @@ async fn open(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], file_path:
 /// Takes note of what the cache knows before a file is looked at, where there is a cache.
 fn begin_read(request: &FileRequest<'_>, file_path: &[u8]) -> Option<ReadTicket> {
     let cache = request.snapshot.cache.as_ref()?;
-    Some(cache.begin_read(&directory_of(request.site().root.path(), file_path)))
+    Some(cache.begin_read(&directory_of(&request.site().root, file_path)))
 }
 
 /// Answers with a page with directives whose parsed form is kept.
@@ -210,10 +208,9 @@ fn made(made: Made) -> Found {
     }
 }
 
-fn directory_of(root: &Path, file_path: &[u8]) -> PathBuf {
-    let below = file_path.iter().rposition(|&byte| byte == b'/').map_or(&[][..], |slash| &file_path[..slash]);
-    let below = below.strip_prefix(b"/").unwrap_or(below);
-    root.join(Path::new(OsStr::from_bytes(below)))
+fn directory_of(root: &Root, file_path: &[u8]) -> PathBuf {
+    let end = file_path.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
+    root.place_of(&file_path[..end])
 }
 
 /// What a file is, and what it can be coded in; `kept`: whether the cache will hold it.

@@ -9,17 +9,19 @@
 //! | `find` | from a path to what it stands for |
 //! | `codings` | which of a file's forms the client gets |
 //! | `content` | from a file's bytes to an answer: conditions, ranges |
+//! | `tried` | files that answer in place of a program |
 
 mod codings;
 mod content;
 mod find;
+mod tried;
 
 use std::io;
 use std::rc::Rc;
 
 use touchstone_config::{DirectoryListing, LogLevel};
 use touchstone_files::listing::{self, ListingOptions};
-use touchstone_files::root::Refused;
+use touchstone_files::root::{FileKind, Refused};
 use touchstone_http::accept;
 use touchstone_http::request::Method;
 use touchstone_http::target::{PathError, normalise_path};
@@ -36,6 +38,7 @@ use content::{answer_content, precondition};
 use find::{Found, find, find_page};
 
 pub use find::redirect_to_slash;
+pub use tried::tried_file;
 
 /// The methods that files answer.
 pub const ALLOWED_METHODS: &str = "GET, HEAD, OPTIONS";
@@ -75,6 +78,18 @@ pub async fn answer(core: &Rc<Core>, request: &FileRequest<'_>) -> Answer {
 pub fn is_missing(site: &Site, path: &[u8]) -> bool {
     let is_kept_back = !site.config.hidden_files && is_hidden(path);
     is_kept_back || matches!(site.root.facts(path), Err(Refused::NotFound))
+}
+
+/// Whether there is a file for visitors, or with `is_directory` a directory with an index file. `path` is in
+/// its normal form.
+pub fn is_file(site: &Site, path: &[u8], is_directory: bool) -> bool {
+    let is_kept_back = !site.config.hidden_files && is_hidden(path);
+    let is_regular = |path: &[u8]| site.root.facts(path).is_ok_and(|facts| facts.kind == FileKind::Regular);
+    !is_kept_back
+        && match is_directory {
+            true => candidates(site, path).iter().any(|path| is_regular(path)),
+            false => !path.ends_with(b"/") && is_regular(path),
+        }
 }
 
 /// Answers for what was not found with the site's fallback, if it has one and this request may get it.
