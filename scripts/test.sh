@@ -31,10 +31,18 @@ main() {
     case " $* " in *" -- "*) set -- "$@" --show-output ;; *) set -- "$@" -- --show-output ;; esac
     [ ! -t 1 ] || export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-always}
 
-    local status=0
-    exec 3< <(exec cargo test --no-fail-fast "$@" 2>&1 </dev/null)
+    # The output goes through a file, not a pipe: programs that tests start inherit it, and one that makes a
+    # pipe non-blocking (node does) has the harness, or cargo, fail to print when the reader is slow.
+    local status=0 output
+    output=$(mktemp)
+    # A process group of its own, so that an interrupt ends cargo and the tests too.
+    set -m
+    cargo test --no-fail-fast "$@" >"$output" 2>&1 </dev/null &
     local cargo=$!
-    read_output <&3
+    set +m
+    # shellcheck disable=SC2064 # the values of now
+    trap "kill -- -$cargo 2>/dev/null; rm -f '$output'" EXIT
+    read_output < <(tail -n +1 -f -s 0.2 --pid="$cargo" "$output")
     wait "$cargo" || status=$?
     show_failures
 
@@ -72,6 +80,9 @@ read_output() {
             *"process didn't exit successfully: "*)
                 # It was killed, or ended everything: there is no block of a test's own.
                 failures+=("$file") said[$file]=$line ;;
+            "error: test failed, to rerun pass "* | "error: could not "*)
+                # Of cargo itself, also where a test's process ended amid what its passing tests wrote.
+                [ $inside != yes ] || inside=no ;;
             *"SKIPPED: "*)
                 [ $inside != yes ] || printf '%s\n' "SKIPPED: ${line#*SKIPPED: }"
                 # Outside the block of a passing test the writer's name is not known: each line is one test.
