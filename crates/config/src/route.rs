@@ -339,8 +339,8 @@ pub static ROUTE: Section<RouteConfig> = Section {
             example: "[\"$path\", \"$path/\"]",
             documentation: "Files that are looked for before the route's program or other server is asked: the first that is \
                 there answers a GET or HEAD. They are paths below the route's `root` or that of the site, with the variables \
-                of `redirect`. One with a slash at its end is a directory with an index file. Together with `proxy`, \
-                `fastcgi`, `scgi`, `ajp` or `servlet`.",
+                of `redirect`. One with a slash at its end is a directory with an index file. Not together with `php`, `cgi` or \
+                `nsapi`, which look for files themselves.",
             kind: Kind::CheckedArray {
                 what: "array of paths with variables",
                 parse: |text| Ok(text.to_string()),

@@ -206,6 +206,27 @@ fn a_file_where_there_is_one_and_else_the_application() {
 }
 
 #[test]
+fn files_are_tried_where_there_are_only_files() {
+    let tree = tree();
+    let server = server(
+        &tree,
+        "[[site.route]]\npath = \"/\"\ntry_files = [\"$path.html\", \"$path\", \"/index.html\"]\n",
+    );
+    let root = tree.root();
+    let served = format!("root {}; try_files $uri.html $uri /index.html;", root.display());
+    let nginx = Nginx::start(&tree, "", &served);
+    let targets = [
+        ("/page", 200, "page"),
+        ("/logo.txt", 200, "logo of the site"),
+        ("/users/42", 200, "home"),
+        ("/missing.png", 200, "home"),
+    ];
+    for _ in 0..2 {
+        alike(&server, nginx.as_ref(), &targets);
+    }
+}
+
+#[test]
 fn the_gate_of_a_route_stands_before_its_files() {
     let tree = tree();
     let application = application();
@@ -260,7 +281,7 @@ fn what_does_not_go_together_is_refused() {
         ("path = \"/a/\"\nalias = \"nowhere\"\n", "alias '"),
         ("path = \"/a/\"\nalias = \".\"\nroot = \".\"\n", "'alias' and 'root' cannot both be done"),
         ("path = \"/a/\"\nalias = \".\"\nproxy = { to = \"http://127.0.0.1:1\" }\n", "cannot both be done"),
-        ("path = \"/a/\"\ntry_files = [\"$path\"]\n", "'try_files' needs a program or another server"),
+        ("path = \"/a/\"\ntry_files = [\"$path\"]\ncgi = {}\n", "'try_files' does not go with"),
         ("path = \"/a/\"\ntry_files = [\"$path\"]\nphp = \"127.0.0.1:9000\"\n", "'front_controller'"),
         (
             "path = \"/a/\"\ntry_files = [\"x\"]\nproxy = { to = \"http://127.0.0.1:1\" }\n",

@@ -384,7 +384,7 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
             "'alias' needs a 'path' that ends with a slash, without wildcards: the directory stands for it";
         problem("alias", message.to_string());
     }
-    let try_files = compile_try_files(config, &names, has_program, &mut problem);
+    let try_files = compile_try_files(config, &names, &mut problem);
     let fields = AnswerFields::new(&config.headers);
     match request {
         Some(request) if problems.is_empty() => {
@@ -412,7 +412,6 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
 fn compile_try_files(
     config: &RouteConfig,
     names: &[Option<String>],
-    has_program: bool,
     problem: &mut impl FnMut(&'static str, String),
 ) -> Box<[TryFile]> {
     let mut try_files = Vec::new();
@@ -429,10 +428,6 @@ fn compile_try_files(
     {
         let message = "'try_files' does not go with 'php', 'cgi' or 'nsapi', which look for files themselves and whose programs \
                        are files; see 'front_controller' of 'php'";
-        problem("try_files", message.to_string());
-    } else if !config.try_files.is_empty() && !has_program {
-        let message = "'try_files' needs a program or another server beside it, which answers where no file does; for files \
-                       alone there is 'fallback'";
         problem("try_files", message.to_string());
     }
     try_files.into()

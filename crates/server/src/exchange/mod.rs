@@ -233,7 +233,7 @@ async fn step(
         return Step::Answer(apply(&resolved, answer));
     }
     let now = RequestView { path: &request.path, query: request.query.as_deref(), ..view };
-    if let (Outcome::Handler(_), Some(route)) = (&resolved.outcome, resolved.route)
+    if let (Outcome::Handler(_) | Outcome::Files { .. }, Some(route)) = (&resolved.outcome, resolved.route)
         && let Some(file) = static_files::tried_file(snapshot, site, route, &now)
     {
         resolved.outcome = Outcome::Files { root: route.root };
@@ -415,7 +415,8 @@ async fn answer_file(
     let file_request = file_request(snapshot, request, site, variant);
     // Apart, because its future is long, and those of programs would have to be moved with room for it.
     let answer = Box::pin(static_files::answer(core, &file_request)).await;
-    finish(core, snapshot, request, site, variant, answer).await
+    // Error pages are files of the site, not of a route's directory.
+    finish(core, snapshot, request, request.site, variant, answer).await
 }
 
 /// Adds what the site says about all its answers.

@@ -167,7 +167,8 @@ impl Lead {
             None => *view,
             Some(new) => RequestView { path: &new.path, query: new.query.as_deref(), ..*view },
         };
-        if let (Outcome::Handler(_), Some(route)) = (&resolved.outcome, resolved.route)
+        if let (Outcome::Handler(_) | Outcome::Files { .. }, Some(route)) =
+            (&resolved.outcome, resolved.route)
             && let Some(file) = static_files::tried_file(snapshot, self.request.site, route, &now)
         {
             resolved.outcome = Outcome::Files { root: route.root };

@@ -202,7 +202,11 @@ impl SiteRules {
     pub fn at_once(&self, request: &RequestView<'_>) -> AtOnce {
         let route = self.routes.as_ref().and_then(|routes| routes.find(request));
         let is_for_files = |route: &Route| {
-            route.is_plain() && (self.interface_of(route).is_none() || route.tries_path_first(request.path))
+            route.is_plain()
+                && match route.try_files.is_empty() {
+                    true => self.interface_of(route).is_none(),
+                    false => route.tries_path_first(request.path),
+                }
         };
         if !route.is_none_or(is_for_files) {
             return AtOnce::Resolve;
