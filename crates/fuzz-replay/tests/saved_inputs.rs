@@ -46,6 +46,8 @@ targets! {
     response_head = "../../http/fuzz/fuzz_targets/response_head.rs";
     target = "../../http/fuzz/fuzz_targets/target.rs";
     trace_context = "../../http/fuzz/fuzz_targets/trace_context.rs";
+    "import":
+    nginx = "../../import/fuzz/fuzz_targets/nginx.rs";
     "interfaces":
     ajp = "../../interfaces/fuzz/fuzz_targets/ajp.rs";
     cgi_response = "../../interfaces/fuzz/fuzz_targets/cgi_response.rs";

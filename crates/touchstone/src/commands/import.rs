@@ -1,8 +1,10 @@
-//! `touchstone import`: a suite of one's own from what other tools have recorded or listed.
+//! `touchstone import`: a suite of one's own from what other tools have recorded or listed, or a
+//! configuration from that of another server.
 
 use super::print::print;
 use crate::exit::Exit;
 use std::path::{Path, PathBuf};
+use touchstone_import::nginx;
 use touchstone_lab::capability::OWN_REQUESTS;
 use touchstone_lab::import::suite_text::{Form, SuiteWishes, suite_name};
 use touchstone_lab::import::{
@@ -17,7 +19,7 @@ const EXAMPLE_URL: &str = "http://127.0.0.1:8080";
 /// The arguments of `touchstone import`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// What the file is
+    /// What the file is: requests become a suite, nginx's configuration one for this server
     #[arg(value_name = "FORMAT")]
     format: Format,
 
@@ -25,7 +27,7 @@ pub struct Arguments {
     #[arg(value_name = "FILE")]
     input: String,
 
-    /// Write the suite to this file, which must not be there yet [default: standard output]
+    /// Write the suite or configuration to this file, which must not be there yet [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -68,6 +70,8 @@ enum Format {
     Webstone,
     /// A curl command line
     Curl,
+    /// A configuration of nginx, or a file of its sites, with what it includes
+    Nginx,
 }
 
 /// What becomes of the requests.
@@ -81,7 +85,11 @@ enum Wanted {
 
 /// Reads, converts, and writes or prints the suite.
 pub fn run(arguments: &Arguments) -> Exit {
-    import(arguments).unwrap_or_else(|message| {
+    let imported = match arguments.format {
+        Format::Nginx => server_configuration(arguments),
+        _ => import(arguments),
+    };
+    imported.unwrap_or_else(|message| {
         eprintln!("touchstone import: {message}");
         Exit::Usage
     })
@@ -135,6 +143,56 @@ fn import(arguments: &Arguments) -> Result<Exit, String> {
     Ok(Exit::Done)
 }
 
+/// Translates the configuration of another server.
+fn server_configuration(arguments: &Arguments) -> Result<Exit, String> {
+    let of_suites = [
+        ("--name", arguments.name.is_some()),
+        ("--as", arguments.form.is_some()),
+        ("--origin", arguments.origin.is_some()),
+        ("--log-format", arguments.log_format.is_some()),
+        ("--with-secrets", arguments.with_secrets),
+    ];
+    if let Some((option, _)) = of_suites.iter().find(|(_, given)| *given) {
+        return Err(format!("{option} is for suites, and nginx's configuration becomes none"));
+    }
+    let directives = match arguments.input.as_str() {
+        "-" => nginx::parse("standard input", &text("-")?.1)?,
+        file => nginx::read(Path::new(file))?,
+    };
+    let imported = nginx::translate(&directives);
+    if imported.translated == 0 {
+        return Err(format!("{}: nothing of nginx's was found in it", arguments.input));
+    }
+    for problem in &imported.problems {
+        eprintln!("{}: not translated: {}\n    {}", problem.place, problem.directive, problem.advice);
+    }
+    let sums = format!(
+        "{} directives translated, {} not needed, {} not translated",
+        imported.translated,
+        imported.unneeded,
+        imported.problems.len()
+    );
+    let place = arguments.output.as_deref().unwrap_or(Path::new("touchstone.toml"));
+    // What it says about the files of this machine is for `check`.
+    if let Err(problems) = touchstone_config::parse(&imported.text, place) {
+        for problem in problems {
+            eprintln!("touchstone import: {problem}");
+        }
+    }
+    match &arguments.output {
+        None => {
+            print(imported.text.trim_end());
+            eprintln!("touchstone import: {sums}.");
+        }
+        Some(path) => {
+            write(path, &imported.text)?;
+            let file = path.display();
+            print(&format!("{file}: {sums}. Look it through, then: touchstone check --config {file}"));
+        }
+    }
+    Ok(Exit::Done)
+}
+
 /// A HAR tells what one person did, and so it is a session; the other files tell what many did.
 fn form(arguments: &Arguments) -> Result<Form, String> {
     match (arguments.form, arguments.format) {
@@ -165,6 +223,7 @@ fn recording(arguments: &Arguments) -> Result<(String, Recording), String> {
         Format::Urls => url_list::read(&file, &text, arguments.with_secrets),
         Format::Webstone => filelist::read(&file, &text),
         Format::Curl => curl::read(&file, &text, arguments.with_secrets),
+        Format::Nginx => return Err("nginx's configuration is no recording".to_string()),
     };
     Ok((file, read.map_err(|error| error.to_string())?))
 }

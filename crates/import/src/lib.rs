@@ -1,0 +1,38 @@
+//! Configurations of other servers, written anew for this one.
+//!
+//! The result is text to be read by a person: each original line stands as a comment beside what became of
+//! it. What has no counterpart is named with its place and with what to do about it; nothing is left out
+//! without a word.
+//!
+//! | module | |
+//! |---|---|
+//! | [`nginx`] | nginx: servers, locations, upstreams |
+//! | `output` | the text that is written, and its parts |
+
+pub mod nginx;
+mod output;
+
+/// What became of a configuration.
+#[derive(Debug, Default)]
+pub struct Imported {
+    /// The configuration for this server.
+    pub text: String,
+    /// Directives that were translated.
+    pub translated: usize,
+    /// Directives that need no counterpart: this server does the same without being told, or does it in
+    /// another way that no client sees.
+    pub unneeded: usize,
+    /// Directives that were not translated.
+    pub problems: Vec<Problem>,
+}
+
+/// A directive that was not translated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Where it stands.
+    pub place: nginx::Place,
+    /// The directive, as it stands there.
+    pub directive: String,
+    /// What to do about it.
+    pub advice: String,
+}

@@ -1,0 +1,177 @@
+//! Directives that mean the same at every place, or nothing here.
+
+use super::Directive;
+use super::account::Account;
+use crate::output::Section;
+
+/// Directives that need no counterpart, by what this server does without being told.
+const UNNEEDED: &[(&str, &[&str])] = &[
+    (
+        "the server sees to it itself",
+        &[
+            "events",
+            "worker_connections",
+            "multi_accept",
+            "use",
+            "sendfile",
+            "tcp_nopush",
+            "tcp_nodelay",
+            "aio",
+            "directio",
+            "output_buffers",
+            "types_hash_max_size",
+            "types_hash_bucket_size",
+            "server_names_hash_bucket_size",
+            "server_names_hash_max_size",
+            "variables_hash_max_size",
+            "map_hash_bucket_size",
+            "open_file_cache",
+            "open_file_cache_valid",
+            "open_file_cache_min_uses",
+            "open_file_cache_errors",
+            "worker_rlimit_nofile",
+            "worker_cpu_affinity",
+            "load_module",
+            "pid",
+            "lock_file",
+            "daemon",
+            "master_process",
+            "client_body_temp_path",
+            "proxy_temp_path",
+            "fastcgi_temp_path",
+            "client_body_buffer_size",
+            "client_header_buffer_size",
+            "connection_pool_size",
+            "request_pool_size",
+            "reset_timedout_connection",
+            "server_tokens",
+            "merge_slashes",
+        ],
+    ),
+    (
+        "bodies stream, and nothing is spooled",
+        &[
+            "proxy_buffering",
+            "proxy_buffers",
+            "proxy_buffer_size",
+            "proxy_busy_buffers_size",
+            "proxy_request_buffering",
+            "proxy_max_temp_file_size",
+            "proxy_temp_file_write_size",
+            "fastcgi_buffering",
+            "fastcgi_buffers",
+            "fastcgi_buffer_size",
+            "fastcgi_busy_buffers_size",
+            "fastcgi_request_buffering",
+            "client_body_in_file_only",
+        ],
+    ),
+    (
+        "files and answers are compressed unless 'compression' says otherwise",
+        &[
+            "gzip",
+            "gzip_vary",
+            "gzip_proxied",
+            "gzip_comp_level",
+            "gzip_buffers",
+            "gzip_http_version",
+            "gzip_types",
+            "gzip_min_length",
+            "gzip_disable",
+            "gzip_static",
+            "brotli",
+            "brotli_comp_level",
+            "brotli_types",
+            "brotli_static",
+        ],
+    ),
+    (
+        "TLS has safe suites and tickets that change by themselves",
+        &[
+            "ssl_session_cache",
+            "ssl_session_timeout",
+            "ssl_session_tickets",
+            "ssl_ciphers",
+            "ssl_prefer_server_ciphers",
+            "ssl_dhparam",
+            "ssl_ecdh_curve",
+            "ssl_conf_command",
+            "ssl_buffer_size",
+            "ssl",
+            "http2",
+            "http3",
+            "ssl_early_data",
+        ],
+    ),
+    (
+        "connections to origins are kept, and names are looked up again in time",
+        &[
+            "proxy_http_version",
+            "keepalive",
+            "zone",
+            "resolver",
+            "resolver_timeout",
+            "proxy_socket_keepalive",
+        ],
+    ),
+    ("media types are known by their endings", &["types", "default_type"]),
+    ("what is not found is not logged as an error", &["log_not_found"]),
+    ("programs are told by the server", &["fastcgi_index", "fastcgi_split_path_info", "fastcgi_keep_conn"]),
+];
+
+/// Files that distributions include, and that hold what programs and origins are told in any case.
+const COMMON_INCLUDES: [&str; 6] =
+    ["mime.types", "fastcgi_params", "fastcgi.conf", "fastcgi-php.conf", "proxy_params", "scgi_params"];
+
+/// A directive that means the same at every place, or nothing here.
+pub fn common(directive: &Directive, section: &mut Section, account: &mut Account) {
+    let name = directive.name.as_str();
+    if let Some((why, _)) = UNNEEDED.iter().find(|(_, names)| names.contains(&name)) {
+        return account.unneeded(directive, section, why);
+    }
+    let advice = match name {
+        "include" => {
+            let file = directive.argument(0).rsplit('/').next().unwrap_or_default();
+            if COMMON_INCLUDES.contains(&file) {
+                let why = "programs and origins are told by the server, and media types are known";
+                return account.unneeded(directive, section, why);
+            }
+            "the file is not there; import again on the machine that has it"
+        }
+        "map" if directive.argument(0) == "$http_upgrade" => {
+            return account.unneeded(directive, section, "WebSocket passes");
+        }
+        "map" | "geo" | "split_clients" => {
+            "no table gives a variable its value; write a route for each, with 'request_headers' or 'pattern'"
+        }
+        "limit_req_zone" | "limit_req" => "see 'rate_limit' of a site or route (docs/access.md)",
+        "limit_conn_zone" | "limit_conn" => "see 'connections_per_client' of [limits]",
+        "proxy_cache_path"
+        | "proxy_cache"
+        | "proxy_cache_valid"
+        | "proxy_cache_key"
+        | "proxy_cache_use_stale"
+        | "proxy_cache_lock"
+        | "proxy_cache_bypass"
+        | "proxy_no_cache" => {
+            "see 'cache' of a route and [accelerator]; it stores by the rules of RFC 9111 (docs/cache.md)"
+        }
+        "uwsgi_pass" => {
+            "uwsgi is not spoken; start the program with --http-socket and use 'proxy', or with 'scgi'"
+        }
+        "ssl_stapling" | "ssl_stapling_verify" | "ssl_trusted_certificate" => {
+            "responses of OCSP are not stapled"
+        }
+        "if" | "set" => {
+            "conditions are routes: 'request_headers', 'methods' and 'pattern' say when (docs/routes.md)"
+        }
+        "sub_filter" | "sub_filter_once" => {
+            "answers are not rewritten; see includes of a route (docs/includes.md)"
+        }
+        "auth_request" => {
+            "no other server decides who is let in; see 'basic_authentication' and client certificates"
+        }
+        _ => "there is no counterpart, or it is not known to this command",
+    };
+    account.problem(directive, section, advice);
+}

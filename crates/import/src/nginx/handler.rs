@@ -1,0 +1,465 @@
+//! What answers in a location: another server, PHP, FastCGI or SCGI programs, files.
+
+use super::account::Account;
+use super::common::common;
+use super::keys::{access, headers};
+use super::matching::{Match, is_everything};
+use super::rewriting::rewriting;
+use super::scope::Scope;
+use super::site::Site;
+use super::{Directive, value};
+use crate::output::{Section, array, quoted};
+
+const NO_NESTING: &str =
+    "locations do not lie in each other here; write it beside this one, with the whole path";
+
+/// The routes of a location: those of its `rewrite` and `return`, and the one that answers.
+pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut Account) -> Vec<Section> {
+    if site.php().is_some_and(|php| std::ptr::eq(php, location)) {
+        // The route for all paths runs the scripts.
+        return Vec::new();
+    }
+    let mut routes = Vec::new();
+    let mut route = Section::new("[[site.route]]");
+    account.translated(location, &mut route);
+    if let Err(advice) = how.keys(&mut route) {
+        account.problem(location, &mut route, &advice);
+        // Without what it matches it would be a route for everything: only its comments are written.
+        return vec![route.with_header("# A location that was not translated:")];
+    }
+    let inside = Scope::new(location.inside());
+    for directive in location.inside() {
+        match directive.name.as_str() {
+            "return" => match rewriting(directive, Some(how), site, &mut route, account) {
+                Some(mut answer) => {
+                    answer.note_first(location.to_string());
+                    routes.push(answer);
+                    return routes;
+                }
+                None => continue,
+            },
+            "rewrite" => routes.extend(rewriting(directive, Some(how), site, &mut route, account)),
+            "location" => account.problem(directive, &mut route, NO_NESTING),
+            name if is_of_handler(name) => {}
+            "access_log" | "error_log" => {
+                account.problem(
+                    directive,
+                    &mut route,
+                    "there is one log for the server, see [access_log] and [error_log]",
+                );
+            }
+            "client_max_body_size" => {}
+            "internal" => account.problem(
+                directive,
+                &mut route,
+                "put what programs send by X-Accel-Redirect below 'send_files_from' of their route",
+            ),
+            _ => common(directive, &mut route, account),
+        }
+    }
+    let is_shut = inside.all("deny").iter().any(|directive| directive.argument(0) == "all");
+    if is_shut && inside.all("allow").is_empty() {
+        inside.all("deny").iter().for_each(|directive| account.translated(directive, &mut route));
+        route.key("respond", "{ status = 403 }");
+        routes.push(route);
+        return routes;
+    }
+    access(&inside, &mut route, account);
+    let is_files = !location.inside().iter().any(|directive| directive.name.ends_with("_pass"));
+    headers(&inside, is_files, &mut route, account);
+    answer(how, location.inside(), site, &mut route, account);
+    routes.push(route);
+    routes
+}
+
+/// Whether the directive is one of those that [`answer`], `access` and `headers` look at.
+fn is_of_handler(name: &str) -> bool {
+    const NAMES: [&str; 24] = [
+        "proxy_pass",
+        "proxy_set_header",
+        "proxy_read_timeout",
+        "proxy_connect_timeout",
+        "proxy_send_timeout",
+        "proxy_redirect",
+        "proxy_pass_header",
+        "proxy_hide_header",
+        "fastcgi_pass",
+        "fastcgi_param",
+        "fastcgi_read_timeout",
+        "scgi_pass",
+        "scgi_param",
+        "grpc_pass",
+        "try_files",
+        "root",
+        "alias",
+        "index",
+        "autoindex",
+        "allow",
+        "deny",
+        "auth_basic",
+        "auth_basic_user_file",
+        "add_header",
+    ];
+    NAMES.contains(&name) || name == "expires"
+}
+
+/// The route for PHP, where no location is for all paths.
+pub fn php_route(site: &Site<'_>, account: &mut Account) -> Option<Section> {
+    let mut route = Section::new("[[site.route]]");
+    route.key("path", quoted("/"));
+    php(site, None, &mut route, account);
+    Some(route)
+}
+
+/// Writes what answers.
+fn answer(how: &Match, block: &[Directive], site: &Site<'_>, route: &mut Section, account: &mut Account) {
+    let own = Scope::new(block);
+    let scope = site.scope.within(block);
+    files(&own, route, account);
+    if let Some(pass) = own.one("proxy_pass").or(own.one("grpc_pass")) {
+        return proxy(pass, how, &scope, route, account);
+    }
+    if let Some(pass) = own.one("fastcgi_pass") {
+        return program("fastcgi", pass, &scope, route, account);
+    }
+    if let Some(pass) = own.one("scgi_pass") {
+        return program("scgi", pass, &scope, route, account);
+    }
+    let Some(tried) = own.one("try_files") else {
+        // An expression comes before a prefix in nginx, so a script below the prefix is run.
+        if site.php().is_some()
+            && !matches!(
+                how,
+                Match::Exact(_) | Match::Expression { .. } | Match::Prefix { is_first: true, .. }
+            )
+        {
+            php(site, None, route, account);
+        }
+        return;
+    };
+    try_files(tried, how, site, route, account);
+}
+
+/// Where the files are.
+fn files(own: &Scope<'_>, route: &mut Section, account: &mut Account) {
+    if let Some(root) = own.one("root") {
+        account.translated(root, route);
+        route.key("root", quoted(root.argument(0)));
+    }
+    if let Some(alias) = own.one("alias") {
+        let directory = alias.argument(0);
+        match directory.contains('$') {
+            true => account.problem(alias, route, "a directory has no variables"),
+            false => {
+                account.translated(alias, route);
+                route.key("alias", quoted(directory));
+            }
+        }
+    }
+    if let Some(index) = own.one("index") {
+        account.translated(index, route);
+        route.key("index", array(index.arguments.iter().filter(|name| !name.ends_with(".php"))));
+    }
+    if let Some(listing) = own.one("autoindex") {
+        account.translated(listing, route);
+        route.key("listing", quoted(if listing.argument(0) == "on" { "html" } else { "off" }));
+    }
+}
+
+/// `try_files FILE ... LAST`
+fn try_files(
+    directive: &Directive,
+    how: &Match,
+    site: &Site<'_>,
+    route: &mut Section,
+    account: &mut Account,
+) {
+    let Some((last, tried)) = directive.arguments.split_last() else {
+        return account.problem(directive, route, "it names nothing");
+    };
+    let templates: Result<Vec<String>, String> =
+        tried.iter().map(|file| value::template(file, &site.facts(false))).collect();
+    let mut templates = match templates {
+        Ok(templates) => templates,
+        Err(advice) => return account.problem(directive, route, &advice),
+    };
+    let script = last.split('?').next().unwrap_or_default();
+    let is_plain = templates.iter().all(|file| file == "$path" || file == "$path/");
+    if let Some(name) = last.strip_prefix('@') {
+        let named = site.locations().find(|location| location.argument(0).strip_prefix('@') == Some(name));
+        let Some(named) = named else {
+            return account.problem(directive, route, "the location that it names is not there");
+        };
+        account.translated(directive, route);
+        route.key("try_files", array(&templates));
+        account.translated(named, route);
+        return answer(how, named.inside(), site, route, account);
+    }
+    if site.php().is_some() && script.ends_with(".php") {
+        account.translated(directive, route);
+        return php(site, Some(script), route, account);
+    }
+    if last.starts_with('=') && is_plain {
+        account.unneeded(directive, route, "files are served, and what is not there is 404");
+        if site.php().is_some() && is_everything(how) {
+            php(site, None, route, account);
+        }
+        return;
+    }
+    if !last.starts_with('=') {
+        match value::template(last, &site.facts(false)) {
+            Ok(last) => templates.push(last),
+            Err(advice) => return account.problem(directive, route, &advice),
+        }
+    } else if last != "=404" {
+        account.problem(directive, route, "what is not there is 404");
+    }
+    account.translated(directive, route);
+    route.key("try_files", array(&templates));
+}
+
+/// The keys of PHP, for all paths that the route matches.
+fn php(site: &Site<'_>, front: Option<&str>, route: &mut Section, account: &mut Account) {
+    let Some(location) = site.php() else { return };
+    let scope = site.scope.within(location.inside());
+    let mut table = Section::new("[site.route.php]");
+    account.translated(location, &mut table);
+    let Some(pass) = scope.one("fastcgi_pass") else { return };
+    backends(pass, &scope, &mut table, account);
+    if let Some(index) = site.scope.one("index") {
+        table.key("index", array(&index.arguments));
+    }
+    if let Some(front) = front {
+        table.key("front_controller", quoted(front));
+    }
+    parameters(&scope, &mut table, account);
+    if let Some(time) = scope.one("fastcgi_read_timeout") {
+        timeout(time, &["first_byte_timeout", "idle_timeout"], &mut table, account);
+    }
+    for directive in location.inside() {
+        match directive.name.as_str() {
+            "fastcgi_pass" | "fastcgi_param" | "fastcgi_read_timeout" | "client_max_body_size" => {}
+            "try_files" => {
+                account.unneeded(directive, &mut table, "a script that is not there is never asked for")
+            }
+            _ => common(directive, &mut table, account),
+        }
+    }
+    route.push(table);
+}
+
+fn program(
+    kind: &'static str,
+    pass: &Directive,
+    scope: &Scope<'_>,
+    route: &mut Section,
+    account: &mut Account,
+) {
+    let mut table = Section::new(&format!("[site.route.{kind}]"));
+    backends(pass, scope, &mut table, account);
+    parameters(scope, &mut table, account);
+    route.push(table);
+}
+
+/// Where programs listen: an address, or the servers of an `upstream`.
+fn backends(pass: &Directive, scope: &Scope<'_>, table: &mut Section, account: &mut Account) {
+    let name = pass.argument(0);
+    if name.contains('$') {
+        return account.problem(pass, table, "an address has no variables");
+    }
+    account.translated(pass, table);
+    let servers = upstream(name, scope);
+    let addresses: Vec<String> = match &servers {
+        Some(servers) => servers.iter().map(|server| server.argument(0).to_string()).collect(),
+        None => vec![name.to_string()],
+    };
+    servers.iter().flatten().for_each(|server| account.translated(server, table));
+    let addresses = addresses.iter().map(|address| {
+        let address = address.trim_end_matches(':').replace("localhost:", "127.0.0.1:");
+        if address.starts_with("unix:") || address.contains(':') {
+            address
+        } else {
+            format!("{address}:9000")
+        }
+    });
+    table.key("backends", array(addresses));
+}
+
+/// The servers of an `upstream` of this name.
+fn upstream<'d>(name: &str, scope: &Scope<'d>) -> Option<Vec<&'d Directive>> {
+    let all = scope.all("upstream");
+    let block = all.into_iter().find(|upstream| upstream.argument(0) == name)?;
+    Some(block.inside().iter().filter(|directive| directive.name == "server").collect())
+}
+
+/// `fastcgi_param NAME VALUE`, where programs are not told it in any case.
+fn parameters(scope: &Scope<'_>, table: &mut Section, account: &mut Account) {
+    const TOLD: [&str; 8] = [
+        "SCRIPT_FILENAME",
+        "DOCUMENT_ROOT",
+        "PATH_INFO",
+        "PATH_TRANSLATED",
+        "HTTPS",
+        "SCRIPT_NAME",
+        "REDIRECT_STATUS",
+        "HTTP_PROXY",
+    ];
+    for directive in scope.all("fastcgi_param") {
+        let (name, text) = (directive.argument(0), directive.argument(1));
+        if TOLD.contains(&name) {
+            account.unneeded(directive, table, "programs are told it by the server");
+        } else if text.contains('$') {
+            // fastcgi_params of the distribution, written out.
+            account.unneeded(directive, table, "programs are told the variables of CGI by the server");
+        } else {
+            account.translated(directive, table);
+            table.entry("variables", name, quoted(text));
+        }
+    }
+}
+
+fn timeout(directive: &Directive, keys: &[&str], table: &mut Section, account: &mut Account) {
+    match value::seconds(directive.argument(0)) {
+        Some(seconds @ 1..=86_400) => {
+            account.translated(directive, table);
+            keys.iter().for_each(|key| table.key(key, quoted(&format!("{seconds}s"))));
+        }
+        _ => account.problem(directive, table, "a time from a second to a day"),
+    }
+}
+
+/// `proxy_pass` and what stands beside it.
+fn proxy(pass: &Directive, how: &Match, scope: &Scope<'_>, route: &mut Section, account: &mut Account) {
+    let mut table = Section::new("[site.route.proxy]");
+    let is_grpc = pass.name == "grpc_pass";
+    let url = pass.argument(0).replace("grpc://", "http://").replace("grpcs://", "https://");
+    let split = url.split_once("://").filter(|_| !url.contains('$'));
+    let Some((scheme, rest)) = split else {
+        return account.problem(pass, route, "an origin is an address without variables");
+    };
+    account.translated(pass, &mut table);
+    let (host, uri) = match rest.strip_prefix("unix:") {
+        Some(socket) => {
+            let (socket, uri) = socket.split_once(':').unwrap_or((socket, ""));
+            (format!("unix:{socket}"), uri)
+        }
+        None => match rest.find('/') {
+            Some(at) => (rest[..at].to_string(), &rest[at..]),
+            None => (rest.to_string(), ""),
+        },
+    };
+    let base = uri.trim_end_matches('/');
+    let origin = |host: &str| match host.starts_with("unix:") {
+        true => host.to_string(),
+        false => format!("{scheme}://{host}{base}"),
+    };
+    let servers = upstream(&host, scope);
+    servers.iter().flatten().for_each(|server| account.translated(server, &mut table));
+    let origins: Vec<String> = match &servers {
+        Some(servers) => servers.iter().map(|server| upstream_origin(server, &origin)).collect(),
+        None => vec![origin(&host)],
+    };
+    table.key("to", if origins.len() == 1 { quoted(&origins[0]) } else { array(&origins) });
+    // With a path of its own, even "/", nginx puts it in place of the beginning that the location names.
+    if let (false, Match::Prefix { path, .. }) = (uri.is_empty(), how) {
+        let begin = path.trim_end_matches('/');
+        if !begin.is_empty() {
+            table.key("strip_prefix", quoted(begin));
+        }
+    }
+    if is_grpc {
+        table.key("version", quoted("2"));
+    }
+    fields(scope, &mut table, account);
+    let times = [
+        ("proxy_read_timeout", &["response_timeout", "idle_timeout"][..]),
+        ("proxy_connect_timeout", &["connect_timeout"][..]),
+        ("proxy_send_timeout", &["send_timeout"][..]),
+    ];
+    for (name, keys) in times {
+        if let Some(directive) = scope.one(name) {
+            timeout(directive, keys, &mut table, account);
+        }
+    }
+    match scope.one("proxy_redirect") {
+        Some(directive) if directive.argument(0) == "off" => {
+            account.unneeded(directive, &mut table, "'Location' goes on as the origin wrote it");
+        }
+        Some(directive) => {
+            account.problem(directive, &mut table, "'Location' goes on as the origin wrote it")
+        }
+        None => {}
+    }
+    for name in ["proxy_hide_header", "proxy_pass_header"] {
+        for directive in scope.all(name) {
+            match name {
+                "proxy_hide_header" => {
+                    account.translated(directive, route);
+                    route.entry("headers", directive.argument(0), quoted(""));
+                }
+                _ => account.unneeded(directive, &mut table, "fields go on unless they are removed"),
+            }
+        }
+    }
+    route.push(table);
+}
+
+fn upstream_origin(server: &Directive, origin: &impl Fn(&str) -> String) -> String {
+    let mut text = origin(&server.argument(0).replace("localhost:", "127.0.0.1:"));
+    for word in &server.arguments[1..] {
+        if word == "backup" || word.starts_with("weight=") {
+            text.push(' ');
+            text.push_str(word);
+        }
+    }
+    text
+}
+
+/// `proxy_set_header`: most of what is set by habit is what origins get in any case.
+fn fields(scope: &Scope<'_>, table: &mut Section, account: &mut Account) {
+    let mut forward = Section::new("[site.route.proxy.forward]");
+    let mut sets_host = false;
+    for directive in scope.all("proxy_set_header") {
+        let (name, text) = (directive.argument(0), directive.argument(1));
+        match (name.to_ascii_lowercase().as_str(), text) {
+            ("host", "$host" | "$http_host" | "$server_name") => {
+                sets_host = true;
+                account.unneeded(directive, table, "origins get the host that the client asked for");
+            }
+            ("host", "$proxy_host") => account.translated(directive, table),
+            (
+                "x-real-ip" | "x-forwarded-for" | "x-forwarded-proto" | "x-forwarded-host"
+                | "x-forwarded-port" | "x-forwarded-server" | "x-forwarded-ssl" | "x-scheme" | "forwarded",
+                _,
+            ) => account.unneeded(directive, table, "origins are told about the client (docs/proxy.md)"),
+            ("upgrade" | "connection", _) => account.unneeded(directive, table, "WebSocket passes"),
+            ("proxy", "") => account.unneeded(directive, table, "the field goes to no origin"),
+            (_, "") => {
+                account.translated(directive, &mut forward);
+                let removed: Vec<&str> = scope
+                    .all("proxy_set_header")
+                    .into_iter()
+                    .filter(|other| {
+                        other.argument(1).is_empty() && !other.argument(0).eq_ignore_ascii_case("proxy")
+                    })
+                    .map(|other| other.argument(0))
+                    .collect();
+                forward.key("remove", array(removed));
+            }
+            (_, text) if text.contains('$') => {
+                account.problem(directive, table, "fields for origins have no variables");
+            }
+            (_, text) => {
+                account.translated(directive, &mut forward);
+                forward.entry("set", name, quoted(text));
+            }
+        }
+    }
+    if !sets_host {
+        table.note("nginx gives origins their own host unless it is told otherwise.");
+        table.key("host", quoted("origin"));
+    }
+    if !forward.is_empty() {
+        table.push(forward);
+    }
+}

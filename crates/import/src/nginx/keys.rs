@@ -1,0 +1,111 @@
+//! What servers and locations have alike: fields of answers, error pages, and who is let in.
+
+use super::account::Account;
+use super::scope::Scope;
+use super::value;
+use crate::output::{Section, array, quoted};
+
+/// Fields of answers, and how long they may be kept; `is_files`: files answer.
+pub fn headers(scope: &Scope<'_>, is_files: bool, section: &mut Section, account: &mut Account) {
+    let mut cache_control: Vec<String> = Vec::new();
+    if let Some(expires) = scope.one("expires") {
+        match expires.argument(0) {
+            "off" => account.translated(expires, section),
+            "epoch" => {
+                account.translated(expires, section);
+                cache_control.push("no-cache".to_string());
+            }
+            "max" => {
+                account.translated(expires, section);
+                cache_control.push("max-age=315360000".to_string());
+            }
+            time => match (time.strip_prefix('-'), value::seconds(time)) {
+                (Some(_), _) => {
+                    account.translated(expires, section);
+                    cache_control.push("no-cache".to_string());
+                }
+                (None, Some(seconds)) => {
+                    account.translated(expires, section);
+                    cache_control.push(format!("max-age={seconds}"));
+                }
+                (None, None) => {
+                    account.problem(expires, section, "write the time as 'headers = { Cache-Control = ... }'")
+                }
+            },
+        }
+    }
+    for directive in scope.all("add_header") {
+        let (name, text) = (directive.argument(0), directive.argument(1));
+        if text.contains('$') {
+            account.problem(directive, section, "fields of answers have no variables");
+        } else if name.eq_ignore_ascii_case("cache-control") {
+            account.translated(directive, section);
+            cache_control.push(text.to_string());
+        } else {
+            account.translated(directive, section);
+            // Lines may be broken in nginx.
+            let text: Vec<&str> = text.split_whitespace().collect();
+            section.entry("headers", name, quoted(&text.join(" ")));
+        }
+    }
+    if cache_control.is_empty() {
+        return;
+    }
+    let cache_control = quoted(&cache_control.join(", "));
+    // As in nginx, errors do not have it.
+    match is_files {
+        true => section.key("cache_control", cache_control),
+        false => section.entry("headers", "Cache-Control", cache_control),
+    }
+}
+
+pub fn error_pages(scope: &Scope<'_>, section: &mut Section, account: &mut Account) {
+    for directive in scope.all("error_page") {
+        let (page, statuses) =
+            directive.arguments.split_last().map_or(("", &[][..]), |(page, rest)| (page, rest));
+        let changes = statuses.iter().any(|status| status.starts_with('='));
+        if changes || !page.starts_with('/') || page.ends_with(".php") || page.contains('$') {
+            account.problem(directive, section, "an error page is a file of the site, and keeps the status");
+            continue;
+        }
+        account.translated(directive, section);
+        for status in statuses {
+            section.entry("error_pages", status, quoted(page));
+        }
+    }
+}
+
+/// Who is let in.
+pub fn access(scope: &Scope<'_>, section: &mut Section, account: &mut Account) {
+    let (allow, deny) = (scope.all("allow"), scope.all("deny"));
+    for (name, directives) in [("allow", &allow), ("deny", &deny)] {
+        let mut networks = Vec::new();
+        for directive in directives {
+            match directive.argument(0) {
+                "all" => account.translated(directive, section),
+                "unix:" => account.unneeded(directive, section, "unix sockets are not listened on"),
+                network => {
+                    account.translated(directive, section);
+                    networks.push(network);
+                }
+            }
+        }
+        if !networks.is_empty() {
+            section.key(name, array(networks));
+        }
+    }
+    let Some(realm) = scope.one("auth_basic") else { return };
+    match (realm.argument(0), scope.one("auth_basic_user_file")) {
+        ("off", _) => {
+            account.translated(realm, section);
+            section.key("basic_authentication", "{ file = \"off\" }");
+        }
+        (text, Some(file)) => {
+            account.translated(realm, section);
+            account.translated(file, section);
+            let (file, text) = (quoted(file.argument(0)), quoted(text));
+            section.key("basic_authentication", format!("{{ file = {file}, realm = {text} }}"));
+        }
+        (_, None) => account.problem(realm, section, "'auth_basic_user_file' is missing"),
+    }
+}

@@ -1,0 +1,36 @@
+//! nginx: `http`, `server`, `location`, `upstream`, and what stands in them.
+//!
+//! ```text
+//! files -> read: directives with their places -> translate: sites -> location: routes, in nginx's order
+//! ```
+//!
+//! | module | |
+//! |---|---|
+//! | `read` | from files to directives |
+//! | `scope` | which directive counts at a place: the inner one, or that of a block around it |
+//! | `value` | variables, expressions, times and sizes |
+//! | `account` | what became of each directive |
+//! | `common` | directives that mean the same at every place, or nothing here |
+//! | `site` | a server, as its locations see it |
+//! | `matching` | how a location matches |
+//! | `keys` | what servers and locations have alike |
+//! | `rewriting` | `return`, `rewrite` and `if` |
+//! | `handler` | what answers in a location: another server, PHP, FastCGI, files |
+//! | `location` | what stands in a server, and its locations in nginx's order |
+//! | `translate` | what stands outside of servers, and their addresses and names |
+
+mod account;
+mod common;
+mod handler;
+mod keys;
+mod location;
+mod matching;
+mod read;
+mod rewriting;
+mod scope;
+mod site;
+mod translate;
+mod value;
+
+pub use read::{Directive, Place, parse, read};
+pub use translate::translate;

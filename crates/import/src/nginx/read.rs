@@ -1,0 +1,448 @@
+//! From files to directives: words, quotes, blocks, comments and `include`.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// The most bytes of one file.
+const FILE_BYTES: u64 = 4 << 20;
+/// The most files that one configuration may have.
+const FILES: usize = 1_000;
+/// The most directives of a configuration.
+const DIRECTIVES: usize = 100_000;
+/// How deep blocks and included files may lie in each other.
+const DEPTH: usize = 32;
+
+/// Where a directive stands.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    file: Rc<str>,
+    line: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:{}", self.file, self.line)
+    }
+}
+
+/// A directive with its arguments, and what stands in its block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Directive {
+    /// Its name.
+    pub name: String,
+    /// What follows the name, without quotes.
+    pub arguments: Vec<String>,
+    /// What stands in its block, if it has one.
+    pub block: Option<Vec<Directive>>,
+    /// Where it stands.
+    pub place: Place,
+}
+
+impl Directive {
+    /// An argument, or nothing.
+    pub fn argument(&self, index: usize) -> &str {
+        self.arguments.get(index).map_or("", String::as_str)
+    }
+
+    /// What stands in its block.
+    pub fn inside(&self) -> &[Directive] {
+        self.block.as_deref().unwrap_or_default()
+    }
+
+    /// The directive as it was written, in one line and without what is in its block.
+    pub fn text(&self) -> String {
+        let end = if self.block.is_some() { " { ... }" } else { ";" };
+        let words: Vec<String> =
+            std::iter::once(&self.name).chain(&self.arguments).map(|word| shown(word)).collect();
+        format!("{}{end}", words.join(" "))
+    }
+}
+
+impl fmt::Display for Directive {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.place, self.text())
+    }
+}
+
+fn shown(word: &str) -> String {
+    let needs_quotes =
+        word.is_empty() || word.chars().any(|c| c.is_whitespace() || c.is_control() || c == ';');
+    if needs_quotes { format!("{word:?}") } else { word.to_string() }
+}
+
+/// Reads a file and the files that it includes.
+///
+/// # Errors
+/// What is wrong, with its place: a file that cannot be read, a quote or a block that does not end, too much.
+pub fn read(file: &Path) -> Result<Vec<Directive>, String> {
+    let directory = file.parent().unwrap_or(Path::new("")).to_path_buf();
+    let mut reader = Reader { directory: Some(directory), files: 0, directives: 0 };
+    reader.file(file, 0)
+}
+
+/// Reads a text. Files that it includes are not read: their `include` stays as it is.
+///
+/// # Errors
+/// As of [`read`].
+pub fn parse(name: &str, text: &str) -> Result<Vec<Directive>, String> {
+    let mut reader = Reader { directory: None, files: 0, directives: 0 };
+    reader.text(name, text, 0)
+}
+
+struct Reader {
+    /// What relative names are relative to: the directory of the first file, as nginx has it.
+    directory: Option<PathBuf>,
+    files: usize,
+    directives: usize,
+}
+
+impl Reader {
+    fn file(&mut self, path: &Path, depth: usize) -> Result<Vec<Directive>, String> {
+        self.files += 1;
+        if self.files > FILES {
+            return Err(format!("{}: more than {FILES} files are included", path.display()));
+        }
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        let metadata = std::fs::metadata(path).map_err(failed)?;
+        if !metadata.is_file() || metadata.len() > FILE_BYTES {
+            return Err(format!("{}: not a file of at most {FILE_BYTES} bytes", path.display()));
+        }
+        let text = std::fs::read(path).map_err(failed)?;
+        self.text(&path.display().to_string(), &String::from_utf8_lossy(&text), depth)
+    }
+
+    fn text(&mut self, name: &str, text: &str, depth: usize) -> Result<Vec<Directive>, String> {
+        let mut words = Words { file: name.into(), rest: text, line: 1 };
+        self.block(&mut words, depth, false)
+    }
+
+    /// Reads directives up to the end of the file, or to the brace that ends the block.
+    fn block(
+        &mut self,
+        words: &mut Words<'_>,
+        depth: usize,
+        is_inner: bool,
+    ) -> Result<Vec<Directive>, String> {
+        if depth > DEPTH {
+            return Err(words.fault(&format!("blocks and files are more than {DEPTH} deep in each other")));
+        }
+        let mut directives = Vec::new();
+        loop {
+            let Some((word, line)) = words.next()? else {
+                return match is_inner {
+                    true => Err(words.fault("the file ends in a block: a '}' is missing")),
+                    false => Ok(directives),
+                };
+            };
+            let name = match word {
+                Word::Text(name) => name,
+                Word::BlockEnds if is_inner => return Ok(directives),
+                Word::BlockEnds => return Err(words.fault("a '}' without its '{'")),
+                Word::BlockBegins | Word::Ends => return Err(words.fault("a directive has no name")),
+            };
+            self.directives += 1;
+            if self.directives > DIRECTIVES {
+                return Err(words.fault(&format!("more than {DIRECTIVES} directives")));
+            }
+            let place = Place { file: words.file.clone(), line };
+            let directive = self.rest_of(name, place, words, depth)?;
+            match directive.name == "include" && self.directory.is_some() {
+                true => directives.extend(self.included(directive, depth)?),
+                false => directives.push(directive),
+            }
+        }
+    }
+
+    fn rest_of(
+        &mut self,
+        name: String,
+        place: Place,
+        words: &mut Words<'_>,
+        depth: usize,
+    ) -> Result<Directive, String> {
+        let mut arguments = Vec::new();
+        loop {
+            match words.next()?.map(|(word, _)| word) {
+                Some(Word::Text(argument)) => arguments.push(argument),
+                Some(Word::Ends) => return Ok(Directive { name, arguments, block: None, place }),
+                Some(Word::BlockBegins) if name.ends_with("_by_lua_block") => {
+                    words.skip_block()?;
+                    return Ok(Directive { name, arguments, block: Some(Vec::new()), place });
+                }
+                Some(Word::BlockBegins) => {
+                    let block = Some(self.block(words, depth + 1, true)?);
+                    return Ok(Directive { name, arguments, block, place });
+                }
+                Some(Word::BlockEnds) | None => {
+                    return Err(format!("{place}: {name:?} does not end: a ';' is missing"));
+                }
+            }
+        }
+    }
+
+    /// What the files of an `include` hold. One that is not there stays as a directive, and is told with the
+    /// others that were not translated.
+    fn included(&mut self, directive: Directive, depth: usize) -> Result<Vec<Directive>, String> {
+        let pattern = self.directory.clone().unwrap_or_default().join(directive.argument(0));
+        let files = matching(&pattern);
+        if files.is_empty() && !directive.argument(0).contains(['*', '?']) {
+            return Ok(vec![directive]);
+        }
+        let mut all = Vec::new();
+        for file in files {
+            all.extend(self.file(&file, depth + 1)?);
+        }
+        Ok(all)
+    }
+}
+
+/// The files that a name with `*` and `?` in its last part means, in the order of their names.
+fn matching(pattern: &Path) -> Vec<PathBuf> {
+    let name = pattern.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if !name.contains(['*', '?']) {
+        return if pattern.is_file() { vec![pattern.to_path_buf()] } else { Vec::new() };
+    }
+    let Ok(entries) = std::fs::read_dir(pattern.parent().unwrap_or(Path::new("."))) else {
+        return Vec::new();
+    };
+    let mut files: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.is_file())
+        .filter(|path| {
+            let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            (!file.starts_with('.') || name.starts_with('.')) && fits(name.as_bytes(), file.as_bytes())
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+fn fits(pattern: &[u8], name: &[u8]) -> bool {
+    // The place behind the last '*', and what it has been tried for.
+    let (mut p, mut n, mut star) = (0, 0, None);
+    while n < name.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                star = Some((p, n));
+                p += 1;
+            }
+            Some(byte) if *byte == b'?' || *byte == name[n] => {
+                p += 1;
+                n += 1;
+            }
+            _ => match star {
+                Some((at, tried)) => {
+                    star = Some((at, tried + 1));
+                    p = at + 1;
+                    n = tried + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|byte| *byte == b'*')
+}
+
+enum Word {
+    Text(String),
+    Ends,
+    BlockBegins,
+    BlockEnds,
+}
+
+struct Words<'t> {
+    file: Rc<str>,
+    rest: &'t str,
+    line: usize,
+}
+
+impl Words<'_> {
+    fn fault(&self, message: &str) -> String {
+        format!("{}:{}: {message}", self.file, self.line)
+    }
+
+    fn take(&mut self) -> Option<char> {
+        let character = self.rest.chars().next()?;
+        self.rest = &self.rest[character.len_utf8()..];
+        if character == '\n' {
+            self.line += 1;
+        }
+        Some(character)
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest.chars().next()
+    }
+
+    /// The next word, and the line on which it begins.
+    fn next(&mut self) -> Result<Option<(Word, usize)>, String> {
+        loop {
+            let Some(character) = self.peek() else { return Ok(None) };
+            let line = self.line;
+            match character {
+                '#' => {
+                    let end = self.rest.find('\n').unwrap_or(self.rest.len());
+                    self.rest = &self.rest[end..];
+                    continue;
+                }
+                c if c.is_whitespace() || c == '\u{feff}' => {
+                    self.take();
+                    continue;
+                }
+                _ => {}
+            }
+            self.take();
+            let word = match character {
+                ';' => Word::Ends,
+                '{' => Word::BlockBegins,
+                '}' => Word::BlockEnds,
+                '"' | '\'' => Word::Text(self.quoted(character)?),
+                first => Word::Text(self.bare(first)),
+            };
+            return Ok(Some((word, line)));
+        }
+    }
+
+    fn quoted(&mut self, quote: char) -> Result<String, String> {
+        let begin = self.fault("a quote does not end");
+        let mut text = String::new();
+        loop {
+            match self.take().ok_or_else(|| begin.clone())? {
+                c if c == quote => return Ok(text),
+                '\\' => text.push_str(&self.escape().ok_or_else(|| begin.clone())?),
+                c => text.push(c),
+            }
+        }
+    }
+
+    fn bare(&mut self, first: char) -> String {
+        let mut text = String::new();
+        let mut next = Some(first);
+        while let Some(character) = next {
+            match character {
+                '\\' => text.push_str(&self.escape().unwrap_or_default()),
+                c => text.push(c),
+            }
+            next = match self.peek() {
+                // The braces around the name of a variable.
+                Some('{') if character == '$' => {
+                    let end = self.rest.find('}').map_or(self.rest.len(), |at| at + 1);
+                    text.push_str(&self.rest[..end]);
+                    self.line += self.rest[..end].matches('\n').count();
+                    self.rest = &self.rest[end..];
+                    self.peek().filter(|c| !ends_a_word(*c))
+                }
+                other => other.filter(|c| !ends_a_word(*c)),
+            };
+            if next.is_some() {
+                self.take();
+            }
+        }
+        text
+    }
+
+    /// What follows a backslash: quotes and backslashes lose it, and all else keeps it, for expressions.
+    fn escape(&mut self) -> Option<String> {
+        Some(match self.take()? {
+            c @ ('"' | '\'' | '\\') => c.to_string(),
+            't' => "\t".to_string(),
+            'r' => "\r".to_string(),
+            'n' => "\n".to_string(),
+            other => format!("\\{other}"),
+        })
+    }
+
+    /// Goes behind a block that holds another language.
+    fn skip_block(&mut self) -> Result<(), String> {
+        let mut depth = 1;
+        while depth > 0 {
+            match self.take().ok_or_else(|| self.fault("the file ends in a block: a '}' is missing"))? {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn ends_a_word(character: char) -> bool {
+    character.is_whitespace() || matches!(character, ';' | '{' | '}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn names(text: &str) -> Vec<String> {
+        parse("x", text).unwrap().iter().map(Directive::to_string).collect()
+    }
+
+    #[test]
+    fn words_quotes_blocks_and_comments() {
+        let text = "# a comment\nuser www-data;\nhttp { # behind\n  a \"b c\" 'd;e' ${x}y \\\"z;\n\
+                      location ~ \\.php$ { }\n}";
+        let read = parse("x", text).unwrap();
+        assert_eq!(names(text), ["x:2: user www-data;", "x:3: http { ... }"]);
+        let inside: Vec<String> = read[1].inside().iter().map(Directive::to_string).collect();
+        assert_eq!(inside, ["x:4: a \"b c\" \"d;e\" ${x}y \"z;", "x:5: location ~ \\.php$ { ... }"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place() {
+        for (text, message) in [
+            ("a b", "x:1: \"a\" does not end: a ';' is missing"),
+            ("\na {\n b;\n", "x:4: the file ends in a block: a '}' is missing"),
+            ("a;\n}", "x:2: a '}' without its '{'"),
+            ("a 'b;", "x:1: a quote does not end"),
+            ("{ }", "x:1: a directive has no name"),
+        ] {
+            assert_eq!(parse("x", text).unwrap_err(), message, "{text:?}");
+        }
+        let deep = "a {".repeat(40) + &"}".repeat(40);
+        assert!(parse("x", &deep).unwrap_err().contains("deep in each other"));
+    }
+
+    #[test]
+    fn files_are_included_in_the_order_of_their_names() {
+        let directory = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
+        write("nginx.conf", "include b*.conf;\ninclude none*.conf;\ninclude missing;\n");
+        write("b2.conf", "two;");
+        write("b1.conf", "one;");
+        write("c.conf", "three;");
+        let read = read(&directory.path().join("nginx.conf")).unwrap();
+        let names: Vec<&str> = read.iter().map(|directive| directive.name.as_str()).collect();
+        assert_eq!(names, ["one", "two", "include"]);
+        write("nginx.conf", "include nginx.conf;");
+        assert!(
+            super::read(&directory.path().join("nginx.conf")).unwrap_err().contains("deep in each other")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "[a-z{};\"'$\\\\# \n*~^/.]{0,200}") {
+            if let Ok(read) = parse("x", &text) {
+                let _ = crate::nginx::translate(&read);
+            }
+        }
+
+        #[test]
+        fn names_fit_as_in_a_shell(pattern in "[ab*?]{0,6}", name in "[ab]{0,6}") {
+            let mut table = vec![vec![false; name.len() + 1]; pattern.len() + 1];
+            table[0][0] = true;
+            for (p, byte) in pattern.bytes().enumerate() {
+                for n in 0..=name.len() {
+                    table[p + 1][n] = match byte {
+                        b'*' => table[p][n] || n > 0 && table[p + 1][n - 1],
+                        byte => n > 0 && table[p][n - 1] && (byte == b'?' || byte == name.as_bytes()[n - 1]),
+                    };
+                }
+            }
+            prop_assert_eq!(fits(pattern.as_bytes(), name.as_bytes()), table[pattern.len()][name.len()]);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! `return`, `rewrite` and `if` as routes.
+
+use super::account::Account;
+use super::common::common;
+use super::matching::Match;
+use super::site::Site;
+use super::{Directive, value};
+use crate::output::{Section, array, quoted};
+
+/// `return` and `rewrite` as routes; with `within` those of a location.
+pub fn rewriting(
+    directive: &Directive,
+    within: Option<&Match>,
+    site: &Site<'_>,
+    section: &mut Section,
+    account: &mut Account,
+) -> Option<Section> {
+    let mut route = Section::new("[[site.route]]");
+    let result = match directive.name.as_str() {
+        "return" => keys_within(within, &mut route).and_then(|()| answer(directive, site, &mut route)),
+        _ => rewrite(directive, within, site, &mut route),
+    };
+    match result {
+        Ok(()) => {
+            account.translated(directive, &mut route);
+            route.notes_first();
+            Some(route)
+        }
+        Err(advice) => {
+            account.problem(directive, section, &advice);
+            None
+        }
+    }
+}
+
+fn keys_within(within: Option<&Match>, route: &mut Section) -> Result<(), String> {
+    match within {
+        Some(how) => how.keys(route),
+        None => {
+            route.key("path", quoted("/"));
+            Ok(())
+        }
+    }
+}
+
+/// `return 301 https://...`, `return 403`, `return 200 "ok"`, `return https://...`
+fn answer(directive: &Directive, site: &Site<'_>, route: &mut Section) -> Result<(), String> {
+    let (code, text) = match directive.argument(0).parse::<u16>() {
+        Ok(code) => (code, directive.argument(1)),
+        Err(_) => (302, directive.argument(0)),
+    };
+    match code {
+        301 | 302 | 303 | 307 | 308 => redirect(code, text, true, site, route),
+        444 => {
+            Err("a connection is not closed without an answer; 'respond = { status = 403 }' answers"
+                .to_string())
+        }
+        200..=599 => {
+            if text.contains('$') {
+                return Err("the text of an answer has no variables".to_string());
+            }
+            let body = if text.is_empty() { String::new() } else { format!(", body = {}", quoted(text)) };
+            route.key("respond", format!("{{ status = {code}{body} }}"));
+            Ok(())
+        }
+        _ => Err("no such status".to_string()),
+    }
+}
+
+fn redirect(
+    code: u16,
+    to: &str,
+    drops_query: bool,
+    site: &Site<'_>,
+    route: &mut Section,
+) -> Result<(), String> {
+    let to = value::template(to, &site.facts(drops_query))?;
+    route.key("redirect", format!("{{ to = {}, status = {code} }}", quoted(&to)));
+    Ok(())
+}
+
+/// `rewrite EXPRESSION TO [permanent|redirect|last|break]`
+fn rewrite(
+    directive: &Directive,
+    within: Option<&Match>,
+    site: &Site<'_>,
+    route: &mut Section,
+) -> Result<(), String> {
+    match within {
+        None => {}
+        Some(Match::Expression { .. }) => {
+            return Err("a route has one expression: put this one in the location".to_string());
+        }
+        Some(how) => how.keys(route)?,
+    }
+    route.key("pattern", quoted(&value::pattern(directive.argument(0), false)?));
+    let to = directive.argument(1);
+    match directive.argument(2) {
+        "permanent" => redirect(301, to, false, site, route),
+        "redirect" => redirect(302, to, false, site, route),
+        _ if to.starts_with("http://") || to.starts_with("https://") => redirect(302, to, false, site, route),
+        _ => {
+            let to = value::template(to, &site.facts(false))?;
+            route.key("rewrite", format!("{{ to = {} }}", quoted(&to)));
+            Ok(())
+        }
+    }
+}
+
+/// `if ($host = name) { return ...; }` and `if ($scheme = http) { return ...; }`, as certificates' programs
+/// write them.
+pub fn condition(
+    directive: &Directive,
+    site: &Site<'_>,
+    section: &mut Section,
+    account: &mut Account,
+) -> Option<Section> {
+    let words: Vec<String> =
+        directive.arguments.iter().map(|word| word.trim_matches(['(', ')']).to_string()).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
+    let inside: Vec<&Directive> = directive.inside().iter().filter(|d| d.name != "break").collect();
+    let ([variable, "=", wanted], [inner]) = (words.as_slice(), inside.as_slice()) else {
+        common(directive, section, account);
+        return None;
+    };
+    let mut route = Section::new("[[site.route]]");
+    match *variable {
+        "$host" | "$http_host" => route.entry("request_headers", "Host", quoted(wanted)),
+        "$scheme" if (*wanted == "https") != site.is_secure => {
+            account.unneeded(directive, section, "the site has no such clients");
+            return None;
+        }
+        "$scheme" => {}
+        "$request_method" => route.key("methods", array([wanted])),
+        _ => {
+            common(directive, section, account);
+            return None;
+        }
+    }
+    route.key("path", quoted("/"));
+    match answer(inner, site, &mut route) {
+        Ok(()) if inner.name == "return" => {
+            account.translated(directive, &mut route);
+            account.translated(inner, &mut route);
+            route.notes_first();
+            Some(route)
+        }
+        Ok(()) | Err(_) => {
+            common(directive, section, account);
+            None
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Which directive counts at a place: that of the innermost block that has one of its name.
+
+use super::Directive;
+
+/// A block, and the blocks around it.
+#[derive(Debug, Clone)]
+pub struct Scope<'d> {
+    /// From the outermost to the innermost.
+    blocks: Vec<&'d [Directive]>,
+}
+
+impl<'d> Scope<'d> {
+    /// The outermost block.
+    pub fn new(block: &'d [Directive]) -> Scope<'d> {
+        Scope { blocks: vec![block] }
+    }
+
+    /// A block in this one.
+    pub fn within(&self, block: &'d [Directive]) -> Scope<'d> {
+        let mut blocks = self.blocks.clone();
+        blocks.push(block);
+        Scope { blocks }
+    }
+
+    /// The directives of the innermost block that has any of this name.
+    pub fn all(&self, name: &str) -> Vec<&'d Directive> {
+        let of = |block: &&'d [Directive]| -> Vec<&'d Directive> {
+            block.iter().filter(|directive| directive.name == name).collect()
+        };
+        self.blocks.iter().rev().map(of).find(|found| !found.is_empty()).unwrap_or_default()
+    }
+
+    /// The last of these.
+    pub fn one(&self, name: &str) -> Option<&'d Directive> {
+        self.all(name).pop()
+    }
+}

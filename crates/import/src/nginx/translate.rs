@@ -1,0 +1,347 @@
+//! What stands outside of servers and in them: addresses, names, certificates, files, limits, logs.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use super::account::Account;
+use super::common::common;
+use super::location;
+use super::scope::Scope;
+use super::site::Site;
+use super::{Directive, value};
+use crate::Imported;
+use crate::output::{Section, array, quoted};
+
+/// Translates a configuration, or the part of one that holds servers.
+pub fn translate(directives: &[Directive]) -> Imported {
+    let mut account = Account::default();
+    let mut server = Section::new("[server]");
+    let mut limits = Section::new("[limits]");
+    let mut access_log = Section::new("[access_log]");
+    let mut error_log = Section::new("[error_log]");
+    let mut proxies = Section::new("[proxies]");
+    let mut other = Section::new("");
+    let main = Scope::new(directives);
+    let http = directives.iter().find(|directive| directive.name == "http");
+    let (scope, inside) = match http {
+        Some(http) => (main.within(http.inside()), http.inside()),
+        None => (main, directives),
+    };
+    let outside = directives.iter().filter(|directive| http.is_some() && directive.name != "http");
+    for directive in outside.chain(inside) {
+        match directive.name.as_str() {
+            "server" | "upstream" | "client_max_body_size" => {}
+            "user" if directive.argument(0) == "root" => {
+                account.unneeded(
+                    directive,
+                    &mut server,
+                    "without the key the server goes on as it was started",
+                );
+            }
+            "user" => {
+                account.translated(directive, &mut server);
+                server.key("user", quoted(directive.argument(0)));
+            }
+            "worker_processes" => match directive.argument(0).parse::<u32>() {
+                Ok(cores) => {
+                    account.translated(directive, &mut server);
+                    server.key("cores", cores);
+                }
+                Err(_) => {
+                    account.unneeded(directive, &mut server, "one thread for each processor is the default")
+                }
+            },
+            "keepalive_timeout" => time_key(directive, "keep_alive_timeout", &mut limits, &mut account),
+            "client_header_timeout" => time_key(directive, "header_timeout", &mut limits, &mut account),
+            "client_body_timeout" | "send_timeout" => {
+                time_key(directive, "stall_timeout", &mut limits, &mut account);
+            }
+            "access_log" => log(directive, &mut access_log, &mut account),
+            "error_log" => log(directive, &mut error_log, &mut account),
+            "log_format" => account.problem(
+                directive,
+                &mut access_log,
+                "'format' of [access_log] takes a line with variables; write it anew (docs/logs.md)",
+            ),
+            "set_real_ip_from" | "real_ip_header" | "real_ip_recursive" => {
+                real_ip(directive, &scope, &mut proxies, &mut account);
+            }
+            // They hold for all servers, and are translated with each.
+            name if INHERITED.contains(&name) => {}
+            _ => common(directive, &mut other, &mut account),
+        }
+    }
+    body_limit(directives, &mut limits, &mut account);
+    let mut text = String::from(HEAD);
+    for section in [server, limits, access_log, error_log, proxies] {
+        if !section.is_empty() {
+            section.write(&mut text);
+        }
+    }
+    other.write(&mut text);
+    let servers: Vec<&Directive> = inside.iter().filter(|directive| directive.name == "server").collect();
+    for server in &servers {
+        sites(server, &servers, &scope, &mut account).iter().for_each(|site| site.write(&mut text));
+    }
+    account.into_imported(text)
+}
+
+const HEAD: &str = "\
+# Written by `touchstone import nginx`. Each line of the original stands beside what became of it.
+# Try it with `touchstone check --config FILE`. Where the two differ is in docs/import.md.
+";
+
+/// Directives that servers and locations have from the blocks around them.
+const INHERITED: [&str; 19] = [
+    "root",
+    "index",
+    "autoindex",
+    "charset",
+    "add_header",
+    "expires",
+    "error_page",
+    "allow",
+    "deny",
+    "auth_basic",
+    "auth_basic_user_file",
+    "ssl_certificate",
+    "ssl_certificate_key",
+    "ssl_protocols",
+    "proxy_set_header",
+    "proxy_read_timeout",
+    "proxy_connect_timeout",
+    "proxy_send_timeout",
+    "fastcgi_param",
+];
+
+fn time_key(directive: &Directive, key: &str, section: &mut Section, account: &mut Account) {
+    match value::seconds(directive.argument(0)) {
+        Some(seconds @ 1..) => {
+            account.translated(directive, section);
+            section.key(key, quoted(&format!("{seconds}s")));
+        }
+        _ => account.problem(directive, section, "it is not a time of a second or more"),
+    }
+}
+
+fn log(directive: &Directive, section: &mut Section, account: &mut Account) {
+    let path = match directive.argument(0) {
+        "off" => "off",
+        "/dev/stdout" => "stdout",
+        "/dev/stderr" | "stderr" => "stderr",
+        path if path.starts_with("syslog:") || path.contains('$') || section.has("path") => {
+            let advice = "there is one access log and one error log, each a file or a stream";
+            return account.problem(directive, section, advice);
+        }
+        path => path,
+    };
+    account.translated(directive, section);
+    section.key("path", quoted(path));
+}
+
+fn real_ip(directive: &Directive, scope: &Scope<'_>, section: &mut Section, account: &mut Account) {
+    match (directive.name.as_str(), directive.argument(0).to_ascii_lowercase().as_str()) {
+        ("set_real_ip_from", _) => {
+            account.translated(directive, section);
+            let networks = scope.all("set_real_ip_from");
+            section.key("trusted", array(networks.iter().map(|directive| directive.argument(0))));
+        }
+        ("real_ip_header", field @ ("x-forwarded-for" | "x-real-ip" | "forwarded")) => {
+            account.translated(directive, section);
+            section.key("client_field", quoted(field));
+        }
+        ("real_ip_header", _) => {
+            account.problem(directive, section, "'client_field' is x-forwarded-for, x-real-ip or forwarded");
+        }
+        _ => account.unneeded(directive, section, "trusted proxies are always skipped"),
+    }
+}
+
+/// The largest `client_max_body_size` of all blocks: the limit is one for the server.
+fn body_limit(directives: &[Directive], limits: &mut Section, account: &mut Account) {
+    fn collect<'d>(block: &'d [Directive], found: &mut Vec<&'d Directive>) {
+        for directive in block {
+            if directive.name == "client_max_body_size" {
+                found.push(directive);
+            }
+            collect(directive.inside(), found);
+        }
+    }
+    let mut found = Vec::new();
+    collect(directives, &mut found);
+    let limit_of = |directive: &Directive| match value::bytes(directive.argument(0)) {
+        Some(0) => Some(1 << 40),
+        other => other.map(|bytes| bytes.min(1 << 40)),
+    };
+    for directive in &found {
+        match limit_of(directive) {
+            Some(_) => account.translated(directive, limits),
+            None => account.problem(directive, limits, "it is not a size"),
+        }
+    }
+    if let Some(most) = found.iter().filter_map(|directive| limit_of(directive)).max() {
+        if found.len() > 1 {
+            limits.note("The limit is one for the server: the largest of these.");
+        }
+        limits.key("body_bytes", value::size(most));
+    }
+}
+
+/// An address of `listen`.
+struct Listen<'d> {
+    directive: &'d Directive,
+    address: SocketAddr,
+    is_secure: bool,
+}
+
+fn listens<'d>(server: &'d Directive) -> Vec<Result<Listen<'d>, &'d Directive>> {
+    let of = |directive: &'d Directive| {
+        let address = address(directive.argument(0)).ok_or(directive)?;
+        let is_secure = directive.arguments.iter().any(|word| word == "ssl" || word == "quic");
+        Ok(Listen { directive, address, is_secure })
+    };
+    server.inside().iter().filter(|directive| directive.name == "listen").map(of).collect()
+}
+
+fn address(text: &str) -> Option<SocketAddr> {
+    let text = text.replace("localhost", "127.0.0.1");
+    let text = text.strip_prefix("*:").unwrap_or(&text);
+    if let Ok(port) = text.parse::<u16>() {
+        return Some((Ipv4Addr::UNSPECIFIED, port).into());
+    }
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let of_ip = || bare.parse::<IpAddr>().ok().map(|ip| (ip, 80).into());
+    let of_ipv6_port = || {
+        let port = text.strip_prefix("[::]:")?.parse().ok()?;
+        Some((Ipv6Addr::UNSPECIFIED, port).into())
+    };
+    text.parse().ok().or_else(of_ip).or_else(of_ipv6_port)
+}
+
+/// The sites of a server: one for its addresses with TLS, one for those without.
+fn sites(
+    server: &Directive,
+    servers: &[&Directive],
+    scope: &Scope<'_>,
+    account: &mut Account,
+) -> Vec<Section> {
+    let scope = scope.within(server.inside());
+    let listens = listens(server);
+    let is_secure = |listen: &&Listen<'_>| listen.is_secure;
+    let good: Vec<&Listen<'_>> = listens.iter().filter_map(|listen| listen.as_ref().ok()).collect();
+    let secure: Vec<SocketAddr> = good.iter().filter(|l| is_secure(l)).map(|listen| listen.address).collect();
+    let mut plain: Vec<SocketAddr> =
+        good.iter().filter(|l| !is_secure(l)).map(|listen| listen.address).collect();
+    if listens.is_empty() {
+        plain.push((Ipv4Addr::UNSPECIFIED, 80).into());
+    }
+    let mut written = Vec::new();
+    for (addresses, is_secure) in [(plain, false), (secure, true)] {
+        if addresses.is_empty() {
+            continue;
+        }
+        let mut section = Section::new("[[site]]");
+        // The lines of the second site are counted with the first.
+        let mut again = Account::default();
+        let account = if written.is_empty() { &mut *account } else { &mut again };
+        section.note(server.to_string());
+        for listen in &listens {
+            match listen {
+                Ok(listen) if listen.is_secure == is_secure => {
+                    account.translated(listen.directive, &mut section)
+                }
+                Ok(_) => {}
+                Err(directive) => account.problem(
+                    directive,
+                    &mut section,
+                    "an address here is an IP address with a port; unix sockets are not listened on",
+                ),
+            }
+        }
+        let addresses: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
+        section.key("listen", array(&addresses));
+        let is_default = is_default(server, servers, &addresses);
+        names(server, is_default, &mut section, account);
+        if is_secure {
+            certificates(&scope, &good, &mut section, account);
+        }
+        let name = first_name(server);
+        location::fill(&Site { server, scope: scope.clone(), is_secure, name }, &mut section, account);
+        written.push(section);
+    }
+    written
+}
+
+/// Whether requests for unknown names come to this server: it says so, or is the first on the address.
+fn is_default(server: &Directive, servers: &[&Directive], addresses: &[String]) -> bool {
+    let shares = |other: &&&Directive| {
+        listens(other).iter().flatten().any(|listen| addresses.contains(&listen.address.to_string()))
+    };
+    let says_so = |other: &&Directive| {
+        listens(other).iter().flatten().any(|listen| {
+            addresses.contains(&listen.address.to_string())
+                && listen.directive.arguments.iter().any(|word| word == "default_server" || word == "default")
+        })
+    };
+    let sharing: Vec<&&Directive> = servers.iter().filter(shares).collect();
+    let default = sharing.iter().find(|other| says_so(other)).or(sharing.first());
+    default.is_none_or(|default| std::ptr::eq(**default, server))
+}
+
+fn server_names(server: &Directive) -> impl Iterator<Item = (&Directive, &str)> {
+    let directives = server.inside().iter().filter(|directive| directive.name == "server_name");
+    directives.flat_map(|directive| directive.arguments.iter().map(move |name| (directive, name.as_str())))
+}
+
+fn first_name(server: &Directive) -> &str {
+    server_names(server).map(|(_, name)| name).find(|name| is_name(name)).unwrap_or("localhost")
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name != "_" && !name.starts_with('~') && !name.contains('$') && !name.starts_with('.')
+}
+
+fn names(server: &Directive, is_default: bool, section: &mut Section, account: &mut Account) {
+    let mut hosts: Vec<String> = Vec::new();
+    for directive in server.inside().iter().filter(|directive| directive.name == "server_name") {
+        account.translated(directive, section);
+        for name in &directive.arguments {
+            match name.strip_prefix('.') {
+                Some(below) => hosts.extend([below.to_string(), format!("*.{below}")]),
+                None if name.starts_with('~') || name.ends_with(".*") => {
+                    let advice = "a name here is whole, or '*.' before a name; there are no expressions";
+                    account.problem(directive, section, advice);
+                }
+                None if is_name(name) => hosts.push(name.clone()),
+                None => {}
+            }
+        }
+    }
+    if is_default {
+        section.note("Unknown names come here, as to nginx's default server, so no 'hosts' are named.");
+    } else if !hosts.is_empty() {
+        section.key("hosts", array(&hosts));
+    }
+}
+
+fn certificates(scope: &Scope<'_>, listens: &[&Listen<'_>], section: &mut Section, account: &mut Account) {
+    for (name, key) in [("ssl_certificate", "certificate"), ("ssl_certificate_key", "key")] {
+        let all = scope.all(name);
+        if let Some(first) = all.first() {
+            account.translated(first, section);
+            section.key(key, quoted(first.argument(0)));
+        }
+        for other in all.iter().skip(1) {
+            account.problem(other, section, "a site has one certificate; leave the more modern one");
+        }
+    }
+    if let Some(protocols) = scope.one("ssl_protocols") {
+        account.translated(protocols, section);
+        if protocols.arguments.iter().all(|version| version == "TLSv1.3") {
+            section.key("tls_minimum", quoted("1.3"));
+        }
+    }
+    let is_quic = |listen: &&Listen<'_>| listen.directive.arguments.iter().any(|word| word == "quic");
+    if listens.iter().any(is_quic) {
+        section.key("http3", true);
+    }
+}

@@ -1,0 +1,236 @@
+//! Variables, expressions, times and sizes of nginx, as this server writes them.
+
+/// A time, in seconds: `30`, `30s`, `1h30m`, `500ms` (a second at least).
+pub fn seconds(text: &str) -> Option<u64> {
+    let mut rest = text.trim();
+    let mut milliseconds = 0u64;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let number: u64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let letters = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+        let unit = match &rest[..letters] {
+            "ms" => 1,
+            "" | "s" => 1_000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            "d" => 86_400_000,
+            "w" => 7 * 86_400_000,
+            "M" => 30 * 86_400_000,
+            "y" => 365 * 86_400_000,
+            _ => return None,
+        };
+        rest = rest[letters..].trim_start();
+        milliseconds = milliseconds.checked_add(number.checked_mul(unit)?)?;
+    }
+    Some(milliseconds.div_ceil(1_000))
+}
+
+/// A size in bytes: `512`, `8k`, `10m`, `1g`.
+pub fn bytes(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().ok()?;
+    let unit = match text[digits..].to_ascii_lowercase().as_str() {
+        "" => 1,
+        "k" => 1 << 10,
+        "m" => 1 << 20,
+        "g" => 1 << 30,
+        _ => return None,
+    };
+    number.checked_mul(unit)
+}
+
+/// A size as it is written in TOML.
+pub fn size(bytes: u64) -> String {
+    let units = [("GiB", 1u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    match units.iter().find(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit)) {
+        Some((name, unit)) => format!("\"{}{name}\"", bytes / unit),
+        None => bytes.to_string(),
+    }
+}
+
+/// An expression that is found anywhere in a path, as one that the whole path must match.
+///
+/// # Errors
+/// What it has that takes more than linear time, and that this server does not have.
+pub fn pattern(expression: &str, any_case: bool) -> Result<String, String> {
+    for (sign, name) in [
+        ("(?=", "lookahead"),
+        ("(?!", "lookahead"),
+        ("(?<=", "lookbehind"),
+        ("(?<!", "lookbehind"),
+        ("(?>", "atomic groups"),
+    ] {
+        if expression.contains(sign) {
+            return Err(format!("expressions here have no {name}: write two routes, the narrower one first"));
+        }
+    }
+    if (1..=9).any(|number| expression.contains(&format!("\\{number}"))) {
+        return Err("expressions here have no references to groups in the expression itself".to_string());
+    }
+    let flags = if any_case { "(?i)" } else { "" };
+    // With alternatives at the top an anchor belongs to one of them.
+    if expression.contains('|') && !is_in_group(expression) {
+        return Ok(format!("{flags}(?s:.*?)(?:{expression})(?s:.*)"));
+    }
+    let (begin, rest) = match expression.strip_prefix('^') {
+        Some(rest) => ("", rest),
+        None => ("(?s:.*?)", expression),
+    };
+    let is_anchored = rest.ends_with('$') && !rest.ends_with("\\$");
+    let (rest, end) = if is_anchored { (&rest[..rest.len() - 1], "") } else { (rest, "(?s:.*)") };
+    Ok(format!("{flags}{begin}{rest}{end}"))
+}
+
+/// Whether every `|` of an expression stands in parentheses.
+fn is_in_group(expression: &str) -> bool {
+    let (mut depth, mut is_escaped, mut in_class) = (0i32, false, false);
+    for character in expression.chars() {
+        if is_escaped {
+            is_escaped = false;
+            continue;
+        }
+        match character {
+            '\\' => is_escaped = true,
+            '[' => in_class = true,
+            ']' => in_class = false,
+            '(' if !in_class => depth += 1,
+            ')' if !in_class => depth -= 1,
+            '|' if !in_class && depth == 0 => return false,
+            _ => {}
+        }
+    }
+    true
+}
+
+/// A path as an expression that only it matches.
+pub fn literal(path: &str) -> String {
+    path.chars().fold(String::new(), |mut out, c| {
+        if !c.is_alphanumeric() && !matches!(c, '/' | '_' | '-' | ' ') && c.is_ascii() {
+            out.push('\\');
+        }
+        out.push(c);
+        out
+    })
+}
+
+/// What variables stand for where a template is written.
+pub struct Facts<'f> {
+    /// Clients of the site speak HTTPS.
+    pub is_secure: bool,
+    /// The first name of the site.
+    pub name: &'f str,
+    /// Whether a target without a query drops that of the request, as `return` does.
+    pub drops_query: bool,
+}
+
+/// An address or path with variables, as `to` of a redirect or rewrite.
+///
+/// # Errors
+/// The variable that has no counterpart.
+pub fn template(text: &str, facts: &Facts<'_>) -> Result<String, String> {
+    let mut out = String::new();
+    let mut keeps_query = !facts.drops_query;
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        let after = &rest[at + 1..];
+        let (name, end) = match after.strip_prefix('{') {
+            Some(inner) => {
+                let end = inner.find('}').ok_or("a '}' is missing")?;
+                (&inner[..end], end + 2)
+            }
+            None => {
+                let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
+                (&after[..end], end)
+            }
+        };
+        rest = &after[end..];
+        match name {
+            "host" | "http_host" => out.push_str("$host"),
+            "server_name" => out.push_str(facts.name),
+            "scheme" => out.push_str(if facts.is_secure { "https" } else { "http" }),
+            "uri" | "document_uri" => {
+                let is_followed = rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+                out.push_str(if is_followed { "${path}" } else { "$path" });
+            }
+            "request_uri" if rest.is_empty() && !out.contains('?') => {
+                keeps_query = true;
+                out.push_str("$path");
+            }
+            "is_args" => {
+                let args = rest.strip_prefix("$args").or_else(|| rest.strip_prefix("$query_string"));
+                rest = args.filter(|rest| rest.is_empty()).ok_or("'$is_args' stands without '$args' here")?;
+                keeps_query = true;
+            }
+            "args" | "query_string" if out.ends_with('?') && rest.is_empty() => {
+                out.pop();
+                keeps_query = true;
+            }
+            "args" | "query_string" => out.push_str("${query}"),
+            number if number.len() == 1 && number.bytes().all(|b| b.is_ascii_digit()) => {
+                out.push_str(&format!("${{{number}}}"));
+            }
+            other => return Err(format!("the variable '${other}' has no counterpart here")),
+        }
+    }
+    out.push_str(rest);
+    if !keeps_query && !out.contains('?') {
+        out.push('?');
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_sizes() {
+        for (text, expected) in [
+            ("30", Some(30)),
+            ("1h30m", Some(5_400)),
+            ("500ms", Some(1)),
+            ("1y", Some(31_536_000)),
+            ("x", None),
+            ("", None),
+        ] {
+            assert_eq!(seconds(text), expected, "{text}");
+        }
+        assert_eq!((bytes("8k"), bytes("10M"), bytes("q")), (Some(8_192), Some(10 << 20), None));
+        assert_eq!((size(10 << 20), size(1_000)), ("\"10MiB\"".to_string(), "1000".to_string()));
+    }
+
+    #[test]
+    fn expressions_match_the_whole_path() {
+        for (text, expected) in [
+            (r"\.php$", r"(?s:.*?)\.php"),
+            (r"^/a/(.*)$", r"/a/(.*)"),
+            (r"^/a", r"/a(?s:.*)"),
+            (r"^/a|\.x$", r"(?s:.*?)(?:^/a|\.x$)(?s:.*)"),
+            (r"\.(css|js)$", r"(?s:.*?)\.(css|js)"),
+        ] {
+            assert_eq!(pattern(text, false).unwrap(), expected);
+        }
+        assert!(pattern("^/(?!admin)", false).is_err() && pattern(r"(a)\1", false).is_err());
+    }
+
+    #[test]
+    fn variables() {
+        let facts = |drops_query| Facts { is_secure: false, name: "a.org", drops_query };
+        for (text, expected) in [
+            ("https://$host$request_uri", "https://$host$path"),
+            ("https://a.org/", "https://a.org/?"),
+            ("$scheme://$server_name$uri$is_args$args", "http://a.org$path"),
+            ("/new/$1?x=1", "/new/${1}?x=1"),
+            ("/new?$args", "/new"),
+        ] {
+            assert_eq!(template(text, &facts(true)).unwrap(), expected, "{text}");
+        }
+        assert_eq!(template("/new/$1", &facts(false)).unwrap(), "/new/${1}");
+        assert!(template("/$geoip_country", &facts(true)).unwrap_err().contains("$geoip_country"));
+    }
+}

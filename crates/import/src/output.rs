@@ -1,0 +1,121 @@
+//! The text that is written: sections with their keys and comments.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// A section, such as `[[site]]` or `[[site.route]]`, with sections of its own below it.
+#[derive(Debug, Default, Clone)]
+pub struct Section {
+    header: String,
+    lines: Vec<String>,
+    /// Keys whose value is a table that several directives fill, by the key and the name in the table.
+    tables: BTreeMap<&'static str, BTreeMap<String, String>>,
+    below: Vec<Section>,
+}
+
+impl Section {
+    /// A section with this header, as `[[site]]`.
+    pub fn new(header: &str) -> Section {
+        Section { header: header.to_string(), ..Section::default() }
+    }
+
+    /// A comment.
+    pub fn note(&mut self, text: impl AsRef<str>) {
+        self.lines.extend(text.as_ref().lines().map(|line| format!("# {line}")));
+    }
+
+    /// A key with its value, which is TOML already.
+    pub fn key(&mut self, name: &str, value: impl std::fmt::Display) {
+        let begin = format!("{name} = ");
+        // A later directive of the same meaning takes the place of an earlier one.
+        self.lines.retain(|line| !line.starts_with(&begin));
+        self.lines.push(format!("{begin}{value}"));
+    }
+
+    /// An entry of a key whose value is a table.
+    pub fn entry(&mut self, name: &'static str, key: &str, value: String) {
+        self.tables.entry(name).or_default().insert(key.to_string(), value);
+    }
+
+    /// Puts a comment before all else.
+    pub fn note_first(&mut self, text: impl AsRef<str>) {
+        self.lines.insert(0, format!("# {}", text.as_ref()));
+    }
+
+    /// Puts the comments before the keys.
+    pub fn notes_first(&mut self) {
+        self.lines.sort_by_key(|line| !line.starts_with('#'));
+    }
+
+    /// Whether the key has a value.
+    pub fn has(&self, name: &str) -> bool {
+        let begin = format!("{name} = ");
+        self.lines.iter().any(|line| line.starts_with(&begin))
+    }
+
+    /// Whether there is nothing but comments in it.
+    pub fn is_empty(&self) -> bool {
+        self.below.is_empty() && self.tables.is_empty() && self.lines.iter().all(|line| line.starts_with('#'))
+    }
+
+    /// A section below this one.
+    pub fn push(&mut self, section: Section) {
+        self.below.push(section);
+    }
+
+    /// Changes the header.
+    pub fn with_header(mut self, header: &str) -> Section {
+        self.header = header.to_string();
+        self
+    }
+
+    /// Writes it.
+    pub fn write(&self, out: &mut String) {
+        let header = if self.header.is_empty() { String::new() } else { format!("{}\n", self.header) };
+        let _ = write!(out, "\n{header}");
+        for line in &self.lines {
+            let _ = writeln!(out, "{line}");
+        }
+        for (name, entries) in &self.tables {
+            let entries: Vec<String> =
+                entries.iter().map(|(key, value)| format!("{} = {value}", bare_or_quoted(key))).collect();
+            let _ = writeln!(out, "{name} = {{ {} }}", entries.join(", "));
+        }
+        self.below.iter().for_each(|section| section.write(out));
+    }
+}
+
+/// A string of TOML.
+pub fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => {
+                out.push('\\');
+                out.push(character);
+            }
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            other if other.is_control() => {
+                let _ = write!(out, "\\u{:04X}", u32::from(other));
+            }
+            other => out.push(other),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// An array of strings of TOML.
+pub fn array<T: AsRef<str>>(items: impl IntoIterator<Item = T>) -> String {
+    let items: Vec<String> = items.into_iter().map(|item| quoted(item.as_ref())).collect();
+    format!("[{}]", items.join(", "))
+}
+
+fn bare_or_quoted(key: &str) -> String {
+    let is_bare = !key.is_empty()
+        && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+    if is_bare { key.to_string() } else { quoted(key) }
+}
