@@ -17,19 +17,37 @@ pub fn documentation_markdown() -> String {
         };
         let _ = write!(
             page,
-            "\n### `{}{}`\n\n{} ({kind})\n",
+            "\n### `{}{}`\n\n{}\n",
             definition.name,
             definition.kind.ending(),
-            definition.help
+            wrapped(&format!("{} ({kind})", definition.help))
         );
         if !definition.labels.is_empty() {
             page.push('\n');
         }
         for (name, values) in definition.labels {
-            let _ = writeln!(page, "- `{name}`: {values}");
+            let _ = writeln!(page, "{}", wrapped(&format!("- `{name}`: {values}")));
         }
     }
     page
+}
+
+/// The text in lines of at most 110 columns; those of a list are indented.
+fn wrapped(text: &str) -> String {
+    let indent = if text.starts_with("- ") { "  " } else { "" };
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() || line.chars().count() + 1 + word.chars().count() <= 110 => {
+                if !line.is_empty() {
+                    line.push(' ');
+                }
+                line.push_str(word);
+            }
+            _ => lines.push(format!("{indent}{word}")),
+        }
+    }
+    lines.join("\n")
 }
 
 const INTRODUCTION: &str = r#"# Metrics
@@ -37,8 +55,8 @@ const INTRODUCTION: &str = r#"# Metrics
 <!-- Generated from crates/observe/src/metrics/definition.rs. Change it there, then run:
      BLESS=1 cargo test -p touchstone-observe metrics_page -->
 
-The [admin listener](admin.md) serves them at `/metrics`, in the text format of Prometheus, or in OpenMetrics 1.0 to
-a client whose `Accept` field prefers it:
+The [admin listener](admin.md) serves them at `/metrics`, in the text format of Prometheus, or in OpenMetrics
+1.0 to a client whose `Accept` field prefers it:
 
 ```toml
 [admin]
@@ -62,14 +80,15 @@ scrape_configs:
       - targets: ["127.0.0.1:9180"]
 ```
 
-Each core counts in memory of its own, which no other core writes, and the counts are added up when somebody asks. A
-response straight from the file cache costs two additions; asking takes no time from the cores. Counts go on over
-reloads and begin at zero with every start of the process.
+Each core counts in memory of its own, which no other core writes, and the counts are added up for each query.
+A response straight from the file cache costs two additions; asking takes no time from the cores. Counts go on
+over reloads and begin at zero with every start of the process.
 
-Times are measured for every request but those that are answered straight from the file cache: reading a clock twice
-would cost them more than all the counting. Of those, one in [`admin.sample_hits`](configuration.md#admin-sample_hits)
-(64 unless changed) is timed, and stands for the others. Histograms have 36 steps for each power of ten inside; the
-bounds that are shown are bounds of these steps, so their counts are exact.
+Times are measured for every request but those that are answered straight from the file cache: reading a clock
+twice would cost them more than all the counting. Of those, one in
+[`admin.sample_hits`](configuration.md#admin-sample_hits) (64 unless changed) is timed, and stands for the
+others. Histograms have 36 steps for each power of ten inside; the bounds that are shown are bounds of these
+steps, so their counts are exact.
 
 Two questions that are often asked, in PromQL:
 
