@@ -288,9 +288,10 @@ impl Running {
             self.progress_at = Instant::now();
         }
         if let Poll::Ready(result) = done {
-            // Closing it tells the program that there is no more.
-            self.input = None;
+            // Closing it tells the program that there is no more. Where the body broke off it stays open
+            // until the program has been told to end: the program must not take a part for the whole.
             result.map_err(RunError::RequestBody)?;
+            self.input = None;
         }
         Ok(())
     }

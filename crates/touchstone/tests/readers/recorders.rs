@@ -118,7 +118,7 @@ impl Recorder {
         let record = tree.beside("cgi-requests");
         let program = format!(
             "#!/bin/sh\nbody=$(od -An -v -tx1 | tr -d ' \\n')\n\
-             printf '%s %s.\\n' \"$REQUEST_URI\" \"$body\" >> {}\n\
+             printf '%s %s/%s.\\n' \"$REQUEST_URI\" \"$body\" \"$CONTENT_LENGTH\" >> {}\n\
              printf 'Content-Type: text/plain\\n\\n%s' \"$REQUEST_URI\"\n",
             record.display()
         );
@@ -143,9 +143,12 @@ impl Recorder {
 fn of_line(line: &[u8]) -> Recorded {
     let line = line.strip_suffix(b"\n").unwrap();
     let space = line.iter().rposition(|&byte| byte == b' ').unwrap();
-    let digits = line[space + 1..].strip_suffix(b".").unwrap();
-    let body = super::parsers::from_hexadecimal(std::str::from_utf8(digits).unwrap());
-    Recorded { target: line[..space].to_vec(), body, is_whole: true }
+    let received = std::str::from_utf8(line[space + 1..].strip_suffix(b".").unwrap()).unwrap();
+    // A program that gets fewer bytes than it was told of knows that the body was cut (RFC 3875 section 4.2).
+    let (digits, length) = received.split_once('/').unwrap_or((received, ""));
+    let body = super::parsers::from_hexadecimal(digits);
+    let is_whole = length.parse().map_or(true, |length: usize| body.len() == length);
+    Recorded { target: line[..space].to_vec(), body, is_whole }
 }
 
 fn read(input: &mut impl Read, count: usize) -> Option<Vec<u8>> {
