@@ -187,8 +187,12 @@ pub fn clients_csv(result: &ResultFile) -> String {
     csv
 }
 
-/// A field by RFC 4180: quoted where it must be.
+/// A field by RFC 4180: quoted where it must be. A text that a spreadsheet would take for a formula gets a
+/// `'` before it, so that a name from outside runs nothing.
 pub fn csv_text(text: &str) -> String {
+    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+        return csv_text(&format!("'{text}"));
+    }
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
@@ -294,6 +298,8 @@ mod tests {
         assert_eq!(file_name("http://127.0.0.1:80/x"), "http___127.0.0.1_80_x");
         assert_eq!(file_name("../up"), "_up");
         assert_eq!(csv_text("a,\"b\""), "\"a,\"\"b\"\"\"");
+        assert_eq!(csv_text("=1+1"), "'=1+1");
+        assert_eq!(csv_text("@SUM(a,b)"), "\"'@SUM(a,b)\"");
     }
 
     fn decode_base64(text: &str) -> Vec<u8> {

@@ -197,6 +197,24 @@ fn a_proxy_with_paths_fields_and_files_before_it() {
 }
 
 #[test]
+fn files_of_the_whole_server_and_locations_in_locations() {
+    let tree = tree();
+    let application = application();
+    let server = format!(
+        "server_name www.example.org; root {};\n\
+         try_files $uri/index.html $uri.html $uri @app;\n\
+         location ^~ /docs {{ location = /docs/old {{ return 301 /docs/; }}\n\
+             location ~ \\.txt$ {{ return 404; }} }}\n\
+         location @app {{ proxy_set_header Host $http_host; proxy_set_header X-Forwarded-Proto $scheme;\n\
+             proxy_pass http://{}; }}",
+        tree.root().display(),
+        application.address
+    );
+    let requests = ["/", "/about", "/app.css", "/users/1?a=b", "/docs/old", "/docs/a.txt", "/docs/"];
+    alike(&tree, "", &server, &requests.map(|target| (target, "")));
+}
+
+#[test]
 fn access_and_conditions() {
     let tree = tree();
     let server = format!(

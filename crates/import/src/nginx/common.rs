@@ -171,6 +171,10 @@ pub fn common(directive: &Directive, section: &mut Section, account: &mut Accoun
         "auth_request" => {
             "no other server decides who is let in; see 'basic_authentication' and client certificates"
         }
+        "fastcgi_hide_header" => "set the field to \"\" in 'headers' of the route: that removes it",
+        "fastcgi_intercept_errors" | "proxy_intercept_errors" => {
+            "programs' and origins' errors go on as they are"
+        }
         _ => "there is no counterpart, or it is not known to this command",
     };
     account.problem(directive, section, advice);

@@ -3,73 +3,87 @@
 use super::account::Account;
 use super::common::common;
 use super::keys::{access, headers};
-use super::matching::{Match, is_everything};
+use super::matching::Match;
 use super::rewriting::rewriting;
 use super::scope::Scope;
 use super::site::Site;
 use super::{Directive, value};
 use crate::output::{Section, array, quoted};
 
-const NO_NESTING: &str =
-    "locations do not lie in each other here; write it beside this one, with the whole path";
-
 /// The routes of a location: those of its `rewrite` and `return`, and the one that answers.
 pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut Account) -> Vec<Section> {
-    if site.php().is_some_and(|php| std::ptr::eq(php, location)) {
-        // The route for all paths runs the scripts.
-        return Vec::new();
-    }
     let mut routes = Vec::new();
     let mut route = Section::new("[[site.route]]");
     account.translated(location, &mut route);
     if let Err(advice) = how.keys(&mut route) {
-        account.problem(location, &mut route, &advice);
+        let inside = location.inside();
+        let is_shut = inside.iter().any(|directive| directive.name == "deny")
+            || inside
+                .iter()
+                .any(|directive| directive.name == "return" && directive.argument(0).starts_with('4'));
+        if is_shut && how.is_of_hidden_names() {
+            account.unneeded(
+                location,
+                &mut route,
+                "names that begin with a dot are not served, but for .well-known",
+            );
+        } else if is_shut {
+            account.problem(
+                location,
+                &mut route,
+                &format!("what it forbids is open until this is done: {advice}"),
+            );
+        } else {
+            account.problem(location, &mut route, &advice);
+        }
         // Without what it matches it would be a route for everything: only its comments are written.
         return vec![route.with_header("# A location that was not translated:")];
     }
-    let inside = Scope::new(location.inside());
-    for directive in location.inside() {
-        match directive.name.as_str() {
-            "return" => match rewriting(directive, Some(how), site, &mut route, account) {
-                Some(mut answer) => {
-                    answer.note_first(location.to_string());
-                    routes.push(answer);
-                    return routes;
-                }
-                None => continue,
-            },
-            "rewrite" => routes.extend(rewriting(directive, Some(how), site, &mut route, account)),
-            "location" => account.problem(directive, &mut route, NO_NESTING),
-            name if is_of_handler(name) => {}
-            "access_log" | "error_log" => {
-                account.problem(
-                    directive,
-                    &mut route,
-                    "there is one log for the server, see [access_log] and [error_log]",
-                );
-            }
-            "client_max_body_size" => {}
-            "internal" => account.problem(
-                directive,
-                &mut route,
-                "put what programs send by X-Accel-Redirect below 'send_files_from' of their route",
-            ),
-            _ => common(directive, &mut route, account),
+    for directive in location.inside().iter().filter(|directive| directive.name == "return") {
+        if let Some(mut answer) = rewriting(directive, Some(how), site, &mut route, account) {
+            answer.note_first(location.to_string());
+            others(location.inside(), &mut answer, account);
+            return vec![answer];
         }
     }
+    for directive in location.inside().iter().filter(|directive| directive.name == "rewrite") {
+        routes.extend(rewriting(directive, Some(how), site, &mut route, account));
+    }
+    let inside = Scope::new(location.inside());
     let is_shut = inside.all("deny").iter().any(|directive| directive.argument(0) == "all");
     if is_shut && inside.all("allow").is_empty() {
         inside.all("deny").iter().for_each(|directive| account.translated(directive, &mut route));
+        others(location.inside(), &mut route, account);
         route.key("respond", "{ status = 403 }");
-        routes.push(route);
-        return routes;
+    } else {
+        answer(how, location.inside(), site, &mut route, account);
     }
-    access(&inside, &mut route, account);
-    let is_files = !location.inside().iter().any(|directive| directive.name.ends_with("_pass"));
-    headers(&inside, is_files, &mut route, account);
-    answer(how, location.inside(), site, &mut route, account);
     routes.push(route);
     routes
+}
+
+/// Tells what becomes of the directives that need no keys of their own.
+fn others(block: &[Directive], route: &mut Section, account: &mut Account) {
+    for directive in block {
+        match directive.name.as_str() {
+            name if is_of_handler(name) => {}
+            // They have routes, or a limit, of their own.
+            "return" | "rewrite" | "location" | "client_max_body_size" => {}
+            "access_log" | "error_log" => {
+                account.problem(
+                    directive,
+                    route,
+                    "there is one log for the server, see [access_log] and [error_log]",
+                );
+            }
+            "internal" => account.problem(
+                directive,
+                route,
+                "put what programs send by X-Accel-Redirect below 'send_files_from' of their route",
+            ),
+            _ => common(directive, route, account),
+        }
+    }
 }
 
 /// Whether the directive is one of those that [`answer`], `access` and `headers` look at.
@@ -103,41 +117,47 @@ fn is_of_handler(name: &str) -> bool {
     NAMES.contains(&name) || name == "expires"
 }
 
-/// The route for PHP, where no location is for all paths.
-pub fn php_route(site: &Site<'_>, account: &mut Account) -> Option<Section> {
+/// The route for PHP, where no location is for all paths: directories have scripts as index files.
+pub fn php_route(site: &Site<'_>) -> Section {
     let mut route = Section::new("[[site.route]]");
     route.key("path", quoted("/"));
-    php(site, None, &mut route, account);
-    Some(route)
+    php(site, None, &mut route);
+    route
 }
 
-/// Writes what answers.
+/// The route for `try_files` of the server, which is for what no location matches.
+pub fn tried_route(directive: &Directive, site: &Site<'_>, account: &mut Account) -> Section {
+    let mut route = Section::new("[[site.route]]");
+    route.key("path", quoted("/"));
+    let how = Match::Prefix { path: "/".to_string(), is_first: false };
+    try_files(directive, &how, site, &mut route, account);
+    route
+}
+
+/// Writes what answers, and who may ask for it.
 fn answer(how: &Match, block: &[Directive], site: &Site<'_>, route: &mut Section, account: &mut Account) {
     let own = Scope::new(block);
     let scope = site.scope.within(block);
+    others(block, route, account);
+    access(&own, route, account);
+    let is_files = !block.iter().any(|directive| directive.name.ends_with("_pass"));
+    headers(&own, is_files, route, account);
     files(&own, route, account);
     if let Some(pass) = own.one("proxy_pass").or(own.one("grpc_pass")) {
-        return proxy(pass, how, &scope, route, account);
-    }
-    if let Some(pass) = own.one("fastcgi_pass") {
-        return program("fastcgi", pass, &scope, route, account);
-    }
-    if let Some(pass) = own.one("scgi_pass") {
-        return program("scgi", pass, &scope, route, account);
-    }
-    let Some(tried) = own.one("try_files") else {
-        // An expression comes before a prefix in nginx, so a script below the prefix is run.
-        if site.php().is_some()
-            && !matches!(
-                how,
-                Match::Exact(_) | Match::Expression { .. } | Match::Prefix { is_first: true, .. }
-            )
-        {
-            php(site, None, route, account);
+        proxy(pass, how, &scope, route, account);
+    } else if let Some(pass) = own.one("fastcgi_pass") {
+        match how.is_of_scripts() {
+            true => scripts(pass, &scope, route, account),
+            false => program("fastcgi", pass, &scope, route, account),
         }
-        return;
-    };
-    try_files(tried, how, site, route, account);
+    } else if let Some(pass) = own.one("scgi_pass") {
+        program("scgi", pass, &scope, route, account);
+    } else if let Some(tried) = own.one("try_files") {
+        try_files(tried, how, site, route, account);
+    } else if how.may_be_directory() && !route.has("alias") {
+        // The index file of a directory may be a script.
+        php(site, None, route);
+    }
 }
 
 /// Where the files are.
@@ -158,7 +178,10 @@ fn files(own: &Scope<'_>, route: &mut Section, account: &mut Account) {
     }
     if let Some(index) = own.one("index") {
         account.translated(index, route);
-        route.key("index", array(index.arguments.iter().filter(|name| !name.ends_with(".php"))));
+        let files: Vec<&String> = index.arguments.iter().filter(|name| is_file_name(name)).collect();
+        if !files.is_empty() {
+            route.key("index", array(files));
+        }
     }
     if let Some(listing) = own.one("autoindex") {
         account.translated(listing, route);
@@ -183,7 +206,7 @@ fn try_files(
         Ok(templates) => templates,
         Err(advice) => return account.problem(directive, route, &advice),
     };
-    let script = last.split('?').next().unwrap_or_default();
+    let script = last.split(['?', '$']).next().unwrap_or_default();
     let is_plain = templates.iter().all(|file| file == "$path" || file == "$path/");
     if let Some(name) = last.strip_prefix('@') {
         let named = site.locations().find(|location| location.argument(0).strip_prefix('@') == Some(name));
@@ -191,18 +214,21 @@ fn try_files(
             return account.problem(directive, route, "the location that it names is not there");
         };
         account.translated(directive, route);
-        route.key("try_files", array(&templates));
         account.translated(named, route);
+        if let Some(script) = front_controller(named) {
+            return php(site, Some(script), route);
+        }
+        route.key("try_files", array(&templates));
         return answer(how, named.inside(), site, route, account);
     }
     if site.php().is_some() && script.ends_with(".php") {
         account.translated(directive, route);
-        return php(site, Some(script), route, account);
+        return php(site, Some(script), route);
     }
     if last.starts_with('=') && is_plain {
         account.unneeded(directive, route, "files are served, and what is not there is 404");
-        if site.php().is_some() && is_everything(how) {
-            php(site, None, route, account);
+        if how.may_be_directory() && !route.has("alias") {
+            php(site, None, route);
         }
         return;
     }
@@ -218,34 +244,51 @@ fn try_files(
     route.key("try_files", array(&templates));
 }
 
-/// The keys of PHP, for all paths that the route matches.
-fn php(site: &Site<'_>, front: Option<&str>, route: &mut Section, account: &mut Account) {
+/// `rewrite ^ /index.php` in a location with a name.
+fn front_controller(named: &Directive) -> Option<&str> {
+    let rewrite = named.inside().iter().find(|directive| directive.name == "rewrite")?;
+    let script = rewrite.argument(1).split(['?', '$']).next()?;
+    script.ends_with(".php").then_some(script)
+}
+
+/// Whether it names a file that is no script, for `index`.
+fn is_file_name(name: &str) -> bool {
+    !name.ends_with(".php") && !name.contains(['/', '$'])
+}
+
+/// Has the PHP of the site answer, where it has any: for the index files of directories, and for what is not
+/// there. The location of the scripts has a route of its own, where its lines are told.
+fn php(site: &Site<'_>, front: Option<&str>, route: &mut Section) {
     let Some(location) = site.php() else { return };
     let scope = site.scope.within(location.inside());
-    let mut table = Section::new("[site.route.php]");
-    account.translated(location, &mut table);
     let Some(pass) = scope.one("fastcgi_pass") else { return };
-    backends(pass, &scope, &mut table, account);
-    if let Some(index) = site.scope.one("index") {
-        table.key("index", array(&index.arguments));
-    }
+    let mut table = Section::new("[site.route.php]");
+    script_keys(pass, &scope, &mut table, &mut Account::default());
     if let Some(front) = front {
         table.key("front_controller", quoted(front));
     }
-    parameters(&scope, &mut table, account);
-    if let Some(time) = scope.one("fastcgi_read_timeout") {
-        timeout(time, &["first_byte_timeout", "idle_timeout"], &mut table, account);
-    }
-    for directive in location.inside() {
-        match directive.name.as_str() {
-            "fastcgi_pass" | "fastcgi_param" | "fastcgi_read_timeout" | "client_max_body_size" => {}
-            "try_files" => {
-                account.unneeded(directive, &mut table, "a script that is not there is never asked for")
-            }
-            _ => common(directive, &mut table, account),
-        }
+    route.push(table);
+}
+
+/// The route of a location for scripts.
+fn scripts(pass: &Directive, scope: &Scope<'_>, route: &mut Section, account: &mut Account) {
+    let mut table = Section::new("[site.route.php]");
+    script_keys(pass, scope, &mut table, account);
+    if let Some(tried) = scope.one("try_files") {
+        account.unneeded(tried, &mut table, "a script that is not there is never asked for");
     }
     route.push(table);
+}
+
+fn script_keys(pass: &Directive, scope: &Scope<'_>, table: &mut Section, account: &mut Account) {
+    backends(pass, scope, table, account);
+    if let Some(index) = scope.one("index") {
+        table.key("index", array(index.arguments.iter().filter(|name| !name.contains(['/', '$']))));
+    }
+    parameters(scope, table, account);
+    if let Some(time) = scope.one("fastcgi_read_timeout") {
+        timeout(time, &["first_byte_timeout", "idle_timeout"], table, account);
+    }
 }
 
 fn program(
@@ -405,7 +448,8 @@ fn proxy(pass: &Directive, how: &Match, scope: &Scope<'_>, route: &mut Section, 
 }
 
 fn upstream_origin(server: &Directive, origin: &impl Fn(&str) -> String) -> String {
-    let mut text = origin(&server.argument(0).replace("localhost:", "127.0.0.1:"));
+    let address = server.argument(0).replace("localhost:", "127.0.0.1:").replace("unix:///", "unix:/");
+    let mut text = origin(&address);
     for word in &server.arguments[1..] {
         if word == "backup" || word.starts_with("weight=") {
             text.push(' ');

@@ -14,6 +14,18 @@ use super::rewriting::{condition, rewriting};
 use super::site::Site;
 use crate::output::{Section, array, quoted};
 
+/// Directives of a server that are told with the locations that they hold for.
+const INHERITED_BY_HANDLERS: [&str; 8] = [
+    "proxy_set_header",
+    "proxy_read_timeout",
+    "proxy_connect_timeout",
+    "proxy_send_timeout",
+    "proxy_redirect",
+    "proxy_hide_header",
+    "fastcgi_param",
+    "fastcgi_read_timeout",
+];
+
 /// Writes what stands in the server.
 pub fn fill(site: &Site<'_>, section: &mut Section, account: &mut Account) {
     site_keys(site, section, account);
@@ -25,20 +37,40 @@ pub fn fill(site: &Site<'_>, section: &mut Section, account: &mut Account) {
             _ => {}
         }
     }
-    let mut locations: Vec<(Match, &Directive)> =
-        site.locations().map(|location| (Match::of(location), location)).collect();
+    let mut locations = Vec::new();
+    for location in site.locations() {
+        collect(location, Match::of(location), &mut locations, section, account);
+    }
     // Stable: expressions stay in their order.
     locations.sort_by_key(|(how, _)| how.rank());
-    for (how, location) in &locations {
-        match how {
-            Match::Named => {}
-            _ => routes.extend(handler::routes(how, location, site, account)),
-        }
+    for (how, location) in locations.iter().filter(|(how, _)| *how != Match::Named) {
+        routes.extend(handler::routes(how, location, site, account));
     }
-    if site.php().is_some() && !locations.iter().any(|(how, _)| is_everything(how)) {
-        routes.extend(handler::php_route(site, account));
+    let tried = site.server.inside().iter().find(|directive| directive.name == "try_files");
+    match tried {
+        _ if locations.iter().any(|(how, _)| is_everything(how)) => {}
+        Some(tried) => routes.push(handler::tried_route(tried, site, account)),
+        None if site.php().is_some() => routes.push(handler::php_route(site)),
+        None => {}
     }
     routes.into_iter().for_each(|route| section.push(route));
+}
+
+/// A location, and before it those that lie in it.
+fn collect<'d>(
+    location: &'d Directive,
+    how: Match,
+    locations: &mut Vec<(Match, &'d Directive)>,
+    section: &mut Section,
+    account: &mut Account,
+) {
+    for inner in location.inside().iter().filter(|directive| directive.name == "location") {
+        match how.inner(inner) {
+            Some(inner_how) => collect(inner, inner_how, locations, section, account),
+            None => account.problem(inner, section, "write it beside the location that it lies in"),
+        }
+    }
+    locations.push((how, location));
 }
 
 fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
@@ -55,7 +87,8 @@ fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
     if let Some(index) = site.scope.one("index") {
         account.translated(index, section);
         // A script is no file here: the route for PHP runs it.
-        let files = index.arguments.iter().filter(|name| !name.ends_with(".php") && !name.starts_with('/'));
+        let files =
+            index.arguments.iter().filter(|name| !name.ends_with(".php") && !name.contains(['/', '$']));
         let files: Vec<&String> = files.collect();
         section.key("index", if files.is_empty() { "[\"index.html\"]".to_string() } else { array(files) });
     }
@@ -92,7 +125,8 @@ fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
             | "rewrite"
             | "if"
             | "location"
-            | "client_max_body_size" => {}
+            | "client_max_body_size"
+            | "try_files" => {}
             "autoindex" => account.translated(directive, section),
             "access_log" | "error_log" => {
                 account.problem(
@@ -101,7 +135,10 @@ fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
                     "there is one log for the server, see [access_log] and [error_log]",
                 );
             }
-            name if name.starts_with("proxy_") || name.starts_with("fastcgi_param") => {}
+            "keepalive_timeout" | "client_header_timeout" | "client_body_timeout" | "send_timeout" => {
+                account.problem(directive, section, "there is one for the server, see [limits]");
+            }
+            name if INHERITED_BY_HANDLERS.contains(&name) => {}
             _ => common(directive, section, account),
         }
     }

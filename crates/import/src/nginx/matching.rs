@@ -12,6 +12,8 @@ pub enum Match {
     Prefix { path: String, is_first: bool },
     /// `~ expression`, or with `~*` in any case.
     Expression { expression: String, any_case: bool },
+    /// An expression in a location with a prefix.
+    Inside { path: String, is_first: bool, expression: String, any_case: bool },
     /// `@name`
     Named,
 }
@@ -29,13 +31,58 @@ impl Match {
         }
     }
 
+    /// Whether it is for scripts of PHP.
+    pub fn is_of_scripts(&self) -> bool {
+        match self {
+            Match::Exact(path) => path.ends_with(".php"),
+            Match::Expression { expression, .. } | Match::Inside { expression, .. } => {
+                expression.contains("\\.php") || expression.contains("[.]php")
+            }
+            Match::Prefix { .. } | Match::Named => false,
+        }
+    }
+
+    /// Whether it is for names that begin with a dot, but for `.well-known`.
+    pub fn is_of_hidden_names(&self) -> bool {
+        matches!(self, Match::Expression { expression, .. } if expression.starts_with("/\\.(?!well-known"))
+    }
+
+    /// Whether a directory may match, whose index file nginx looks for among all locations.
+    pub fn may_be_directory(&self) -> bool {
+        match self {
+            Match::Exact(path) => path.ends_with('/'),
+            Match::Prefix { .. } => true,
+            Match::Expression { .. } | Match::Inside { .. } | Match::Named => false,
+        }
+    }
+
+    /// How a location in this one matches.
+    pub fn inner(&self, location: &Directive) -> Option<Match> {
+        let comes_first = matches!(self, Match::Prefix { is_first: true, .. } | Match::Exact(_));
+        match (self, Match::of(location)) {
+            (_, exact @ Match::Exact(_)) => Some(exact),
+            (_, Match::Prefix { path, is_first }) => {
+                Some(Match::Prefix { path, is_first: is_first || comes_first })
+            }
+            (Match::Prefix { path, is_first }, Match::Expression { expression, any_case }) => {
+                Some(Match::Inside { path: path.clone(), is_first: *is_first, expression, any_case })
+            }
+            _ => None,
+        }
+    }
+
     /// In which order they are tried: less is earlier.
     pub fn rank(&self) -> (u8, usize) {
         match self {
             Match::Exact(_) => (0, 0),
-            Match::Prefix { path, is_first: true } => (1, usize::MAX - path.len()),
+            // Before the location around it, which it is written before.
+            Match::Prefix { path, is_first: true } | Match::Inside { path, is_first: true, .. } => {
+                (1, usize::MAX - path.len())
+            }
             Match::Expression { .. } => (2, 0),
-            Match::Prefix { path, is_first: false } => (3, usize::MAX - path.len()),
+            Match::Prefix { path, is_first: false } | Match::Inside { path, is_first: false, .. } => {
+                (3, usize::MAX - path.len())
+            }
             Match::Named => (4, 0),
         }
     }
@@ -54,6 +101,10 @@ impl Match {
             Match::Prefix { path, .. } if path.ends_with('/') => route.key("path", quoted(path)),
             Match::Prefix { path, .. } => route.key("path", quoted(&format!("{path}**"))),
             Match::Expression { expression, any_case } => {
+                route.key("pattern", quoted(&value::pattern(expression, *any_case)?));
+            }
+            Match::Inside { path, is_first, expression, any_case } => {
+                Match::Prefix { path: path.clone(), is_first: *is_first }.keys(route)?;
                 route.key("pattern", quoted(&value::pattern(expression, *any_case)?));
             }
             Match::Named => {}

@@ -88,7 +88,7 @@ fn rewrite(
 ) -> Result<(), String> {
     match within {
         None => {}
-        Some(Match::Expression { .. }) => {
+        Some(Match::Expression { .. } | Match::Inside { .. }) => {
             return Err("a route has one expression: put this one in the location".to_string());
         }
         Some(how) => how.keys(route)?,

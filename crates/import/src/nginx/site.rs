@@ -1,5 +1,6 @@
 //! A server, as its locations see it.
 
+use super::matching::Match;
 use super::scope::Scope;
 use super::{Directive, value};
 
@@ -28,14 +29,22 @@ impl<'d> Site<'d> {
 
     /// The location that has PHP answer.
     pub fn php(&self) -> Option<&'d Directive> {
-        self.locations().find(|location| {
-            let expression = location.arguments.last().map_or("", String::as_str);
-            expression.contains("\\.php") && location.inside().iter().any(|d| d.name == "fastcgi_pass")
-        })
+        location_of_scripts(self.server.inside())
     }
 
     /// The files of the site are below this directory.
     pub fn root(&self) -> Option<&'d Directive> {
         self.scope.one("root")
     }
+}
+
+fn location_of_scripts(block: &[Directive]) -> Option<&Directive> {
+    block.iter().filter(|directive| directive.name == "location").find_map(|location| {
+        let is_expression = matches!(Match::of(location), Match::Expression { .. });
+        let has_pass = location.inside().iter().any(|directive| directive.name == "fastcgi_pass");
+        if is_expression && has_pass && Match::of(location).is_of_scripts() {
+            return Some(location);
+        }
+        location_of_scripts(location.inside())
+    })
 }

@@ -345,3 +345,75 @@ fn certificates(scope: &Scope<'_>, listens: &[&Listen<'_>], section: &mut Sectio
         section.key("http3", true);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Imported;
+    use crate::nginx::{parse, translate};
+
+    fn imported(text: &str) -> Imported {
+        translate(&parse("nginx.conf", text).unwrap())
+    }
+
+    /// The lines that are no comments.
+    fn keys(imported: &Imported) -> Vec<&str> {
+        imported.text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect()
+    }
+
+    #[test]
+    fn scripts_come_before_prefixes_and_are_never_files() {
+        let imported = imported(
+            "server { root /srv; index index.php /index.php$request_uri;\n\
+             location / { try_files $uri $uri/ /index.php$request_uri; }\n\
+             location /remote { return 301 /remote.php$request_uri; }\n\
+             location = / { }\n\
+             location ~ \\.php(?:$|/) { fastcgi_pass unix:/run/php.sock; try_files $uri =404; } }",
+        );
+        assert!(imported.problems.is_empty(), "{:?}", imported.problems);
+        let php = ["[site.route.php]", "backends = [\"unix:/run/php.sock\"]", "index = [\"index.php\"]"];
+        let mut expected =
+            vec!["[[site]]", "listen = [\"0.0.0.0:80\"]", "root = \"/srv\"", "index = [\"index.html\"]"];
+        expected.extend(["[[site.route]]", "pattern = \"/\""]);
+        expected.extend(php);
+        expected.extend(["[[site.route]]", "pattern = \"(?s:.*?)\\\\.php(?:$|/)(?s:.*)\""]);
+        expected.extend(php);
+        expected.extend(["[[site.route]]", "path = \"/remote**\""]);
+        expected.push("redirect = { to = \"/remote.php$path\", status = 301 }");
+        expected.extend(["[[site.route]]", "path = \"/\""]);
+        expected.extend(php);
+        expected.push("front_controller = \"/index.php\"");
+        assert_eq!(keys(&imported), expected);
+    }
+
+    #[test]
+    fn what_is_forbidden_and_not_translated_is_told() {
+        let imported = imported(
+            "server { root /srv;\n location ~ \\.(?!css)x { deny all; }\n\
+             location ~ /\\.(?!well-known).* { deny all; } }",
+        );
+        assert_eq!(imported.problems.len(), 1, "{:?}", imported.problems);
+        let problem = &imported.problems[0];
+        assert_eq!(problem.place.to_string(), "nginx.conf:2");
+        assert!(problem.advice.starts_with("what it forbids is open"), "{}", problem.advice);
+    }
+
+    #[test]
+    fn addresses_names_and_origins() {
+        let imported = imported(
+            "upstream app { server unix:///run/app.sock; server localhost:3000 weight=2 backup; }\n\
+             server { listen 80; server_name a.org; location / { proxy_pass http://app; } }\n\
+             server { listen 80; listen [::1]:8080; listen 443 ssl; server_name .b.org _; root /srv; }",
+        );
+        let text = keys(&imported).join("\n");
+        for line in [
+            "to = [\"unix:/run/app.sock\", \"http://127.0.0.1:3000 weight=2 backup\"]",
+            "listen = [\"0.0.0.0:80\", \"[::1]:8080\"]",
+            "listen = [\"0.0.0.0:443\"]",
+            "host = \"origin\"",
+        ] {
+            assert!(text.lines().any(|written| written == line), "{line}\n{text}");
+        }
+        // The first server of an address is nginx's default, and so has no names here.
+        assert!(!text.contains("a.org"), "{text}");
+    }
+}
