@@ -3,7 +3,7 @@
 use crate::site::Site;
 
 /// Names that begin with a dot are kept for the operator; RFC 8615 makes one exception.
-pub fn is_hidden(path: &[u8]) -> bool {
+fn is_hidden(path: &[u8]) -> bool {
     let path = path.strip_prefix(b"/.well-known/").unwrap_or(path);
     path.split(|&byte| byte == b'/').any(|segment| segment.starts_with(b"."))
 }

@@ -232,13 +232,13 @@ async fn step(
         let answer = finish(core, snapshot, &request, site, variant, answer).await;
         return Step::Answer(apply(&resolved, answer));
     }
-    let now = RequestView { path: &request.path, query: request.query.as_deref(), ..view };
-    if let (Outcome::Handler(_) | Outcome::Files { .. }, Some(route)) = (&resolved.outcome, resolved.route)
-        && let Some(file) = static_files::tried_file(snapshot, site, route, &now)
-    {
-        resolved.outcome = Outcome::Files { root: route.root };
-        request.path = file.path;
-        request.path_as_sent = file.path_as_sent;
+    if let Some(route) = resolved.tries_files() {
+        let now = RequestView { path: &request.path, query: request.query.as_deref(), ..view };
+        if let Some(file) = static_files::tried_file(snapshot, site, route, &now) {
+            resolved.outcome = Outcome::Files { root: route.root };
+            request.path = file.path;
+            request.path_as_sent = file.path_as_sent;
+        }
     }
     match carry_out(core, snapshot, &resolved, request, variant, progress).await {
         Step::Answer(answer) => Step::Answer(apply(&resolved, answer)),

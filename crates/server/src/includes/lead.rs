@@ -163,16 +163,15 @@ impl Lead {
     fn follow(&mut self, snapshot: &Snapshot, mut resolved: Resolved<'_>, view: &RequestView<'_>) {
         self.asked_rules = true;
         let mut rewritten = resolved.rewritten.take();
-        let now = match &rewritten {
-            None => *view,
-            Some(new) => RequestView { path: &new.path, query: new.query.as_deref(), ..*view },
-        };
-        if let (Outcome::Handler(_) | Outcome::Files { .. }, Some(route)) =
-            (&resolved.outcome, resolved.route)
-            && let Some(file) = static_files::tried_file(snapshot, self.request.site, route, &now)
-        {
-            resolved.outcome = Outcome::Files { root: route.root };
-            rewritten = Some(file);
+        if let Some(route) = resolved.tries_files() {
+            let now = match &rewritten {
+                None => *view,
+                Some(new) => RequestView { path: &new.path, query: new.query.as_deref(), ..*view },
+            };
+            if let Some(file) = static_files::tried_file(snapshot, self.request.site, route, &now) {
+                resolved.outcome = Outcome::Files { root: route.root };
+                rewritten = Some(file);
+            }
         }
         self.to = match resolved.outcome {
             Outcome::Files { root } => LeadTo::Files { site: snapshot.files_of(self.request.site, root) },

@@ -132,6 +132,14 @@ impl Outcome<'_> {
     }
 }
 
+impl<'r> Resolved<'r> {
+    /// The route, where files of its own are to be looked for before its outcome is done.
+    pub fn tries_files(&self) -> Option<&'r Route> {
+        let may_be_file = matches!(self.outcome, Outcome::Handler(_) | Outcome::Files { .. });
+        self.route.filter(|route| may_be_file && !route.try_files.is_empty())
+    }
+}
+
 impl SiteRules {
     /// Makes the rules of a site ready; `None` where it has none. The error says everything that is wrong.
     pub fn open(

@@ -17,7 +17,7 @@ use super::{list, refusal, try_again, unusable_page};
 use crate::answer::Answer;
 use crate::core::Core;
 use crate::file_request::FileRequest;
-use crate::hidden_names::is_hidden;
+use crate::hidden_names::is_refused_name;
 use crate::includes::{self, FoundPage, Made};
 use crate::site::Site;
 use crate::whole_file;
@@ -38,7 +38,7 @@ pub enum Found {
 /// Looks for a file that the configuration names: hidden names are the operator's to use.
 pub async fn find_page(core: &Rc<Core>, request: &FileRequest<'_>, page: &str) -> Found {
     let path = page.as_bytes();
-    let key = match is_hidden(path) && !request.site().config.hidden_files {
+    let key = match is_refused_name(request.site(), path) {
         // No request path is like this, so no request finds what is kept under it.
         true => [b"page ", path].concat(),
         false => path.to_vec(),

@@ -30,7 +30,7 @@ use touchstone_http::weight::NOT_ACCEPTABLE;
 use crate::answer::{Answer, Part};
 use crate::core::Core;
 use crate::file_request::FileRequest;
-use crate::hidden_names::is_hidden;
+use crate::hidden_names::is_refused_name;
 use crate::includes::LoadError;
 use crate::site::Site;
 
@@ -57,7 +57,7 @@ pub async fn answer(core: &Rc<Core>, request: &FileRequest<'_>) -> Answer {
         Err(PathError::EncodedSlash) => return Answer::error(404),
         Err(_) => return Answer::error(400),
     }
-    if !request.site().config.hidden_files && is_hidden(&path) {
+    if is_refused_name(request.site(), &path) {
         return Answer::error(404);
     }
     match find(core, request, &path, &path).await {
@@ -76,16 +76,14 @@ pub async fn answer(core: &Rc<Core>, request: &FileRequest<'_>) -> Answer {
 
 /// Whether there is no such file or directory for visitors. `path` is in its normal form.
 pub fn is_missing(site: &Site, path: &[u8]) -> bool {
-    let is_kept_back = !site.config.hidden_files && is_hidden(path);
-    is_kept_back || matches!(site.root.facts(path), Err(Refused::NotFound))
+    is_refused_name(site, path) || matches!(site.root.facts(path), Err(Refused::NotFound))
 }
 
 /// Whether there is a file for visitors, or with `is_directory` a directory with an index file. `path` is in
 /// its normal form.
 pub fn is_file(site: &Site, path: &[u8], is_directory: bool) -> bool {
-    let is_kept_back = !site.config.hidden_files && is_hidden(path);
     let is_regular = |path: &[u8]| site.root.facts(path).is_ok_and(|facts| facts.kind == FileKind::Regular);
-    !is_kept_back
+    !is_refused_name(site, path)
         && match is_directory {
             true => candidates(site, path).iter().any(|path| is_regular(path)),
             false => !path.ends_with(b"/") && is_regular(path),

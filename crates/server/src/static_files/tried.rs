@@ -15,7 +15,7 @@ pub fn tried_file(
     route: &Route,
     request: &RequestView<'_>,
 ) -> Option<Rewritten> {
-    if route.try_files.is_empty() || !matches!(request.method, b"GET" | b"HEAD") {
+    if !matches!(request.method, b"GET" | b"HEAD") {
         return None;
     }
     let files = &snapshot.sites[snapshot.files_of(site, route.root)];
