@@ -8,9 +8,11 @@
 //! |---|---|
 //! | [`nginx`] | nginx: servers, locations, upstreams |
 //! | `output` | the text that is written, and its parts |
+//! | [`toml_text`] | values of TOML as text |
 
 pub mod nginx;
 mod output;
+pub mod toml_text;
 
 /// What became of a configuration.
 #[derive(Debug, Default)]

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use crate::toml_text::toml_string;
+
 /// A section, such as `[[site]]` or `[[site.route]]`, with sections of its own below it.
 #[derive(Debug, Default, Clone)]
 pub struct Section {
@@ -85,37 +87,8 @@ impl Section {
     }
 }
 
-/// A string of TOML.
-pub fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => {
-                out.push('\\');
-                out.push(character);
-            }
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            other if other.is_control() => {
-                let _ = write!(out, "\\u{:04X}", u32::from(other));
-            }
-            other => out.push(other),
-        }
-    }
-    out.push('"');
-    out
-}
-
-/// An array of strings of TOML.
-pub fn array<T: AsRef<str>>(items: impl IntoIterator<Item = T>) -> String {
-    let items: Vec<String> = items.into_iter().map(|item| quoted(item.as_ref())).collect();
-    format!("[{}]", items.join(", "))
-}
-
 fn bare_or_quoted(key: &str) -> String {
     let is_bare = !key.is_empty()
         && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
-    if is_bare { key.to_string() } else { quoted(key) }
+    if is_bare { key.to_string() } else { toml_string(key) }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// A basic string (TOML 1.0, "String").
-pub(super) fn toml_string(text: &str) -> String {
+pub fn toml_string(text: &str) -> String {
     let mut written = String::with_capacity(text.len() + 2);
     written.push('"');
     for character in text.chars() {
@@ -20,8 +20,9 @@ pub(super) fn toml_string(text: &str) -> String {
 }
 
 /// An array of basic strings.
-pub(super) fn toml_strings<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
-    format!("[{}]", texts.into_iter().map(toml_string).collect::<Vec<_>>().join(", "))
+pub fn toml_strings<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
+    let texts: Vec<String> = texts.into_iter().map(|text| toml_string(text.as_ref())).collect();
+    format!("[{}]", texts.join(", "))
 }
 
 #[cfg(test)]

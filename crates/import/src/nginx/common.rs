@@ -144,6 +144,7 @@ pub fn common(directive: &Directive, section: &mut Section, account: &mut Accoun
         "map" | "geo" | "split_clients" => {
             "no table gives a variable its value; write a route for each, with 'request_headers' or 'pattern'"
         }
+        "access_log" | "error_log" => "there is one log for the server, see [access_log] and [error_log]",
         "limit_req_zone" | "limit_req" => "see 'rate_limit' of a site or route (docs/access.md)",
         "limit_conn_zone" | "limit_conn" => "see 'connections_per_client' of [limits]",
         "proxy_cache_path"

@@ -2,13 +2,14 @@
 
 use super::account::Account;
 use super::common::common;
-use super::keys::{access, headers};
+use super::keys::{access, headers, is_file_name};
 use super::matching::Match;
 use super::rewriting::rewriting;
 use super::scope::Scope;
 use super::site::Site;
 use super::{Directive, value};
-use crate::output::{Section, array, quoted};
+use crate::output::Section;
+use crate::toml_text::{toml_string, toml_strings};
 
 /// The routes of a location: those of its `rewrite` and `return`, and the one that answers.
 pub fn routes(how: &Match, location: &Directive, site: &Site<'_>, account: &mut Account) -> Vec<Section> {
@@ -69,13 +70,6 @@ fn others(block: &[Directive], route: &mut Section, account: &mut Account) {
             name if is_of_handler(name) => {}
             // They have routes, or a limit, of their own.
             "return" | "rewrite" | "location" | "client_max_body_size" => {}
-            "access_log" | "error_log" => {
-                account.problem(
-                    directive,
-                    route,
-                    "there is one log for the server, see [access_log] and [error_log]",
-                );
-            }
             "internal" => account.problem(
                 directive,
                 route,
@@ -88,7 +82,7 @@ fn others(block: &[Directive], route: &mut Section, account: &mut Account) {
 
 /// Whether the directive is one of those that [`answer`], `access` and `headers` look at.
 fn is_of_handler(name: &str) -> bool {
-    const NAMES: [&str; 24] = [
+    const NAMES: [&str; 25] = [
         "proxy_pass",
         "proxy_set_header",
         "proxy_read_timeout",
@@ -113,14 +107,15 @@ fn is_of_handler(name: &str) -> bool {
         "auth_basic",
         "auth_basic_user_file",
         "add_header",
+        "expires",
     ];
-    NAMES.contains(&name) || name == "expires"
+    NAMES.contains(&name)
 }
 
 /// The route for PHP, where no location is for all paths: directories have scripts as index files.
 pub fn php_route(site: &Site<'_>) -> Section {
     let mut route = Section::new("[[site.route]]");
-    route.key("path", quoted("/"));
+    route.key("path", toml_string("/"));
     php(site, None, &mut route);
     route
 }
@@ -128,7 +123,7 @@ pub fn php_route(site: &Site<'_>) -> Section {
 /// The route for `try_files` of the server, which is for what no location matches.
 pub fn tried_route(directive: &Directive, site: &Site<'_>, account: &mut Account) -> Section {
     let mut route = Section::new("[[site.route]]");
-    route.key("path", quoted("/"));
+    route.key("path", toml_string("/"));
     let how = Match::Prefix { path: "/".to_string(), is_first: false };
     try_files(directive, &how, site, &mut route, account);
     route
@@ -164,7 +159,7 @@ fn answer(how: &Match, block: &[Directive], site: &Site<'_>, route: &mut Section
 fn files(own: &Scope<'_>, route: &mut Section, account: &mut Account) {
     if let Some(root) = own.one("root") {
         account.translated(root, route);
-        route.key("root", quoted(root.argument(0)));
+        route.key("root", toml_string(root.argument(0)));
     }
     if let Some(alias) = own.one("alias") {
         let directory = alias.argument(0);
@@ -172,7 +167,7 @@ fn files(own: &Scope<'_>, route: &mut Section, account: &mut Account) {
             true => account.problem(alias, route, "a directory has no variables"),
             false => {
                 account.translated(alias, route);
-                route.key("alias", quoted(directory));
+                route.key("alias", toml_string(directory));
             }
         }
     }
@@ -180,12 +175,12 @@ fn files(own: &Scope<'_>, route: &mut Section, account: &mut Account) {
         account.translated(index, route);
         let files: Vec<&String> = index.arguments.iter().filter(|name| is_file_name(name)).collect();
         if !files.is_empty() {
-            route.key("index", array(files));
+            route.key("index", toml_strings(files));
         }
     }
     if let Some(listing) = own.one("autoindex") {
         account.translated(listing, route);
-        route.key("listing", quoted(if listing.argument(0) == "on" { "html" } else { "off" }));
+        route.key("listing", toml_string(if listing.argument(0) == "on" { "html" } else { "off" }));
     }
 }
 
@@ -218,7 +213,7 @@ fn try_files(
         if let Some(script) = front_controller(named) {
             return php(site, Some(script), route);
         }
-        route.key("try_files", array(&templates));
+        route.key("try_files", toml_strings(&templates));
         return answer(how, named.inside(), site, route, account);
     }
     if site.php().is_some() && script.ends_with(".php") {
@@ -241,7 +236,7 @@ fn try_files(
         account.problem(directive, route, "what is not there is 404");
     }
     account.translated(directive, route);
-    route.key("try_files", array(&templates));
+    route.key("try_files", toml_strings(&templates));
 }
 
 /// `rewrite ^ /index.php` in a location with a name.
@@ -249,11 +244,6 @@ fn front_controller(named: &Directive) -> Option<&str> {
     let rewrite = named.inside().iter().find(|directive| directive.name == "rewrite")?;
     let script = rewrite.argument(1).split(['?', '$']).next()?;
     script.ends_with(".php").then_some(script)
-}
-
-/// Whether it names a file that is no script, for `index`.
-fn is_file_name(name: &str) -> bool {
-    !name.ends_with(".php") && !name.contains(['/', '$'])
 }
 
 /// Has the PHP of the site answer, where it has any: for the index files of directories, and for what is not
@@ -265,7 +255,7 @@ fn php(site: &Site<'_>, front: Option<&str>, route: &mut Section) {
     let mut table = Section::new("[site.route.php]");
     script_keys(pass, &scope, &mut table, &mut Account::default());
     if let Some(front) = front {
-        table.key("front_controller", quoted(front));
+        table.key("front_controller", toml_string(front));
     }
     route.push(table);
 }
@@ -283,7 +273,7 @@ fn scripts(pass: &Directive, scope: &Scope<'_>, route: &mut Section, account: &m
 fn script_keys(pass: &Directive, scope: &Scope<'_>, table: &mut Section, account: &mut Account) {
     backends(pass, scope, table, account);
     if let Some(index) = scope.one("index") {
-        table.key("index", array(index.arguments.iter().filter(|name| !name.contains(['/', '$']))));
+        table.key("index", toml_strings(index.arguments.iter().filter(|name| !name.contains(['/', '$']))));
     }
     parameters(scope, table, account);
     if let Some(time) = scope.one("fastcgi_read_timeout") {
@@ -325,7 +315,7 @@ fn backends(pass: &Directive, scope: &Scope<'_>, table: &mut Section, account: &
             format!("{address}:9000")
         }
     });
-    table.key("backends", array(addresses));
+    table.key("backends", toml_strings(addresses));
 }
 
 /// The servers of an `upstream` of this name.
@@ -356,7 +346,7 @@ fn parameters(scope: &Scope<'_>, table: &mut Section, account: &mut Account) {
             account.unneeded(directive, table, "programs are told the variables of CGI by the server");
         } else {
             account.translated(directive, table);
-            table.entry("variables", name, quoted(text));
+            table.entry("variables", name, toml_string(text));
         }
     }
 }
@@ -365,7 +355,7 @@ fn timeout(directive: &Directive, keys: &[&str], table: &mut Section, account: &
     match value::seconds(directive.argument(0)) {
         Some(seconds @ 1..=86_400) => {
             account.translated(directive, table);
-            keys.iter().for_each(|key| table.key(key, quoted(&format!("{seconds}s"))));
+            keys.iter().for_each(|key| table.key(key, toml_string(&format!("{seconds}s"))));
         }
         _ => account.problem(directive, table, "a time from a second to a day"),
     }
@@ -402,16 +392,16 @@ fn proxy(pass: &Directive, how: &Match, scope: &Scope<'_>, route: &mut Section, 
         Some(servers) => servers.iter().map(|server| upstream_origin(server, &origin)).collect(),
         None => vec![origin(&host)],
     };
-    table.key("to", if origins.len() == 1 { quoted(&origins[0]) } else { array(&origins) });
+    table.key("to", if origins.len() == 1 { toml_string(&origins[0]) } else { toml_strings(&origins) });
     // With a path of its own, even "/", nginx puts it in place of the beginning that the location names.
     if let (false, Match::Prefix { path, .. }) = (uri.is_empty(), how) {
         let begin = path.trim_end_matches('/');
         if !begin.is_empty() {
-            table.key("strip_prefix", quoted(begin));
+            table.key("strip_prefix", toml_string(begin));
         }
     }
     if is_grpc {
-        table.key("version", quoted("2"));
+        table.key("version", toml_string("2"));
     }
     fields(scope, &mut table, account);
     let times = [
@@ -433,16 +423,12 @@ fn proxy(pass: &Directive, how: &Match, scope: &Scope<'_>, route: &mut Section, 
         }
         None => {}
     }
-    for name in ["proxy_hide_header", "proxy_pass_header"] {
-        for directive in scope.all(name) {
-            match name {
-                "proxy_hide_header" => {
-                    account.translated(directive, route);
-                    route.entry("headers", directive.argument(0), quoted(""));
-                }
-                _ => account.unneeded(directive, &mut table, "fields go on unless they are removed"),
-            }
-        }
+    for directive in scope.all("proxy_hide_header") {
+        account.translated(directive, route);
+        route.entry("headers", directive.argument(0), toml_string(""));
+    }
+    for directive in scope.all("proxy_pass_header") {
+        account.unneeded(directive, &mut table, "fields go on unless they are removed");
     }
     route.push(table);
 }
@@ -488,20 +474,20 @@ fn fields(scope: &Scope<'_>, table: &mut Section, account: &mut Account) {
                     })
                     .map(|other| other.argument(0))
                     .collect();
-                forward.key("remove", array(removed));
+                forward.key("remove", toml_strings(removed));
             }
             (_, text) if text.contains('$') => {
                 account.problem(directive, table, "fields for origins have no variables");
             }
             (_, text) => {
                 account.translated(directive, &mut forward);
-                forward.entry("set", name, quoted(text));
+                forward.entry("set", name, toml_string(text));
             }
         }
     }
     if !sets_host {
         table.note("nginx gives origins their own host unless it is told otherwise.");
-        table.key("host", quoted("origin"));
+        table.key("host", toml_string("origin"));
     }
     if !forward.is_empty() {
         table.push(forward);

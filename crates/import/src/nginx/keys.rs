@@ -3,7 +3,13 @@
 use super::account::Account;
 use super::scope::Scope;
 use super::value;
-use crate::output::{Section, array, quoted};
+use crate::output::Section;
+use crate::toml_text::{toml_string, toml_strings};
+
+/// Whether it names a file that is no script, for `index`.
+pub fn is_file_name(name: &str) -> bool {
+    !name.ends_with(".php") && !name.contains(['/', '$'])
+}
 
 /// Fields of answers, and how long they may be kept; `is_files`: files answer.
 pub fn headers(scope: &Scope<'_>, is_files: bool, section: &mut Section, account: &mut Account) {
@@ -45,13 +51,13 @@ pub fn headers(scope: &Scope<'_>, is_files: bool, section: &mut Section, account
             account.translated(directive, section);
             // Lines may be broken in nginx.
             let text: Vec<&str> = text.split_whitespace().collect();
-            section.entry("headers", name, quoted(&text.join(" ")));
+            section.entry("headers", name, toml_string(&text.join(" ")));
         }
     }
     if cache_control.is_empty() {
         return;
     }
-    let cache_control = quoted(&cache_control.join(", "));
+    let cache_control = toml_string(&cache_control.join(", "));
     // As in nginx, errors do not have it.
     match is_files {
         true => section.key("cache_control", cache_control),
@@ -59,6 +65,7 @@ pub fn headers(scope: &Scope<'_>, is_files: bool, section: &mut Section, account
     }
 }
 
+/// Pages that answers with an error have.
 pub fn error_pages(scope: &Scope<'_>, section: &mut Section, account: &mut Account) {
     for directive in scope.all("error_page") {
         let (page, statuses) =
@@ -70,7 +77,7 @@ pub fn error_pages(scope: &Scope<'_>, section: &mut Section, account: &mut Accou
         }
         account.translated(directive, section);
         for status in statuses {
-            section.entry("error_pages", status, quoted(page));
+            section.entry("error_pages", status, toml_string(page));
         }
     }
 }
@@ -91,7 +98,7 @@ pub fn access(scope: &Scope<'_>, section: &mut Section, account: &mut Account) {
             }
         }
         if !networks.is_empty() {
-            section.key(name, array(networks));
+            section.key(name, toml_strings(networks));
         }
     }
     let Some(realm) = scope.one("auth_basic") else { return };
@@ -103,7 +110,7 @@ pub fn access(scope: &Scope<'_>, section: &mut Section, account: &mut Account) {
         (text, Some(file)) => {
             account.translated(realm, section);
             account.translated(file, section);
-            let (file, text) = (quoted(file.argument(0)), quoted(text));
+            let (file, text) = (toml_string(file.argument(0)), toml_string(text));
             section.key("basic_authentication", format!("{{ file = {file}, realm = {text} }}"));
         }
         (_, None) => account.problem(realm, section, "'auth_basic_user_file' is missing"),

@@ -8,11 +8,12 @@ use super::Directive;
 use super::account::Account;
 use super::common::common;
 use super::handler;
-use super::keys::{access, error_pages, headers};
+use super::keys::{access, error_pages, headers, is_file_name};
 use super::matching::{Match, is_everything};
 use super::rewriting::{condition, rewriting};
 use super::site::Site;
-use crate::output::{Section, array, quoted};
+use crate::output::Section;
+use crate::toml_text::{toml_string, toml_strings};
 
 /// Directives of a server that are told with the locations that they hold for.
 const INHERITED_BY_HANDLERS: [&str; 8] = [
@@ -74,36 +75,34 @@ fn collect<'d>(
 }
 
 fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
-    match site.root() {
+    match site.scope.one("root") {
         Some(root) => {
             account.translated(root, section);
-            section.key("root", quoted(root.argument(0)));
+            section.key("root", toml_string(root.argument(0)));
         }
         None => {
             section.note("A site has a directory; this one serves nothing of it. Make an empty one.");
-            section.key("root", quoted("/var/empty"));
+            section.key("root", toml_string("/var/empty"));
         }
     }
     if let Some(index) = site.scope.one("index") {
         account.translated(index, section);
         // A script is no file here: the route for PHP runs it.
-        let files =
-            index.arguments.iter().filter(|name| !name.ends_with(".php") && !name.contains(['/', '$']));
-        let files: Vec<&String> = files.collect();
-        section.key("index", if files.is_empty() { "[\"index.html\"]".to_string() } else { array(files) });
+        let files: Vec<&String> = index.arguments.iter().filter(|name| is_file_name(name)).collect();
+        section.key(
+            "index",
+            if files.is_empty() { "[\"index.html\"]".to_string() } else { toml_strings(files) },
+        );
     }
     if site.scope.one("autoindex").is_some_and(|directive| directive.argument(0) == "on") {
-        section.key("listing", quoted("html"));
+        section.key("listing", toml_string("html"));
     }
     if let Some(charset) = site.scope.one("charset").filter(|charset| charset.argument(0) != "off") {
-        section.key("charset", quoted(charset.argument(0)));
+        section.key("charset", toml_string(charset.argument(0)));
     }
     headers(&site.scope, true, section, account);
     error_pages(&site.scope, section, account);
-    let is_own = ["allow", "deny", "auth_basic"].iter().any(|name| !site.scope.all(name).is_empty());
-    if is_own {
-        access(&site.scope, section, account);
-    }
+    access(&site.scope, section, account);
     for directive in site.server.inside() {
         match directive.name.as_str() {
             "listen"
@@ -128,13 +127,6 @@ fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
             | "client_max_body_size"
             | "try_files" => {}
             "autoindex" => account.translated(directive, section),
-            "access_log" | "error_log" => {
-                account.problem(
-                    directive,
-                    section,
-                    "there is one log for the server, see [access_log] and [error_log]",
-                );
-            }
             "keepalive_timeout" | "client_header_timeout" | "client_body_timeout" | "send_timeout" => {
                 account.problem(directive, section, "there is one for the server, see [limits]");
             }

@@ -1,7 +1,8 @@
 //! How a location matches, and the keys of a route that match the same.
 
 use super::{Directive, value};
-use crate::output::{Section, quoted};
+use crate::output::Section;
+use crate::toml_text::toml_string;
 
 /// How a location matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,20 +93,20 @@ impl Match {
         let has_wildcards = |path: &str| path.contains('*');
         match self {
             Match::Exact(path) if !path.ends_with('/') && !has_wildcards(path) => {
-                route.key("path", quoted(path))
+                route.key("path", toml_string(path))
             }
-            Match::Exact(path) => route.key("pattern", quoted(&value::literal(path))),
+            Match::Exact(path) => route.key("pattern", toml_string(&value::literal(path))),
             Match::Prefix { path, .. } if has_wildcards(path) => {
-                route.key("pattern", quoted(&format!("{}(?s:.*)", value::literal(path))));
+                route.key("pattern", toml_string(&format!("{}(?s:.*)", value::literal(path))));
             }
-            Match::Prefix { path, .. } if path.ends_with('/') => route.key("path", quoted(path)),
-            Match::Prefix { path, .. } => route.key("path", quoted(&format!("{path}**"))),
+            Match::Prefix { path, .. } if path.ends_with('/') => route.key("path", toml_string(path)),
+            Match::Prefix { path, .. } => route.key("path", toml_string(&format!("{path}**"))),
             Match::Expression { expression, any_case } => {
-                route.key("pattern", quoted(&value::pattern(expression, *any_case)?));
+                route.key("pattern", toml_string(&value::pattern(expression, *any_case)?));
             }
             Match::Inside { path, is_first, expression, any_case } => {
                 Match::Prefix { path: path.clone(), is_first: *is_first }.keys(route)?;
-                route.key("pattern", quoted(&value::pattern(expression, *any_case)?));
+                route.key("pattern", toml_string(&value::pattern(expression, *any_case)?));
             }
             Match::Named => {}
         }

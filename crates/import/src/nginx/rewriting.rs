@@ -5,7 +5,8 @@ use super::common::common;
 use super::matching::Match;
 use super::site::Site;
 use super::{Directive, value};
-use crate::output::{Section, array, quoted};
+use crate::output::Section;
+use crate::toml_text::{toml_string, toml_strings};
 
 /// `return` and `rewrite` as routes; with `within` those of a location.
 pub fn rewriting(
@@ -37,7 +38,7 @@ fn keys_within(within: Option<&Match>, route: &mut Section) -> Result<(), String
     match within {
         Some(how) => how.keys(route),
         None => {
-            route.key("path", quoted("/"));
+            route.key("path", toml_string("/"));
             Ok(())
         }
     }
@@ -59,7 +60,8 @@ fn answer(directive: &Directive, site: &Site<'_>, route: &mut Section) -> Result
             if text.contains('$') {
                 return Err("the text of an answer has no variables".to_string());
             }
-            let body = if text.is_empty() { String::new() } else { format!(", body = {}", quoted(text)) };
+            let body =
+                if text.is_empty() { String::new() } else { format!(", body = {}", toml_string(text)) };
             route.key("respond", format!("{{ status = {code}{body} }}"));
             Ok(())
         }
@@ -75,7 +77,7 @@ fn redirect(
     route: &mut Section,
 ) -> Result<(), String> {
     let to = value::template(to, &site.facts(drops_query))?;
-    route.key("redirect", format!("{{ to = {}, status = {code} }}", quoted(&to)));
+    route.key("redirect", format!("{{ to = {}, status = {code} }}", toml_string(&to)));
     Ok(())
 }
 
@@ -93,7 +95,7 @@ fn rewrite(
         }
         Some(how) => how.keys(route)?,
     }
-    route.key("pattern", quoted(&value::pattern(directive.argument(0), false)?));
+    route.key("pattern", toml_string(&value::pattern(directive.argument(0), false)?));
     let to = directive.argument(1);
     match directive.argument(2) {
         "permanent" => redirect(301, to, false, site, route),
@@ -101,7 +103,7 @@ fn rewrite(
         _ if to.starts_with("http://") || to.starts_with("https://") => redirect(302, to, false, site, route),
         _ => {
             let to = value::template(to, &site.facts(false))?;
-            route.key("rewrite", format!("{{ to = {} }}", quoted(&to)));
+            route.key("rewrite", format!("{{ to = {} }}", toml_string(&to)));
             Ok(())
         }
     }
@@ -125,19 +127,19 @@ pub fn condition(
     };
     let mut route = Section::new("[[site.route]]");
     match *variable {
-        "$host" | "$http_host" => route.entry("request_headers", "Host", quoted(wanted)),
+        "$host" | "$http_host" => route.entry("request_headers", "Host", toml_string(wanted)),
         "$scheme" if (*wanted == "https") != site.is_secure => {
             account.unneeded(directive, section, "the site has no such clients");
             return None;
         }
         "$scheme" => {}
-        "$request_method" => route.key("methods", array([wanted])),
+        "$request_method" => route.key("methods", toml_strings([wanted])),
         _ => {
             common(directive, section, account);
             return None;
         }
     }
-    route.key("path", quoted("/"));
+    route.key("path", toml_string("/"));
     match answer(inner, site, &mut route) {
         Ok(()) if inner.name == "return" => {
             account.translated(directive, &mut route);

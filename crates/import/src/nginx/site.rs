@@ -31,11 +31,6 @@ impl<'d> Site<'d> {
     pub fn php(&self) -> Option<&'d Directive> {
         location_of_scripts(self.server.inside())
     }
-
-    /// The files of the site are below this directory.
-    pub fn root(&self) -> Option<&'d Directive> {
-        self.scope.one("root")
-    }
 }
 
 fn location_of_scripts(block: &[Directive]) -> Option<&Directive> {

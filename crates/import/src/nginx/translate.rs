@@ -9,7 +9,8 @@ use super::scope::Scope;
 use super::site::Site;
 use super::{Directive, value};
 use crate::Imported;
-use crate::output::{Section, array, quoted};
+use crate::output::Section;
+use crate::toml_text::{toml_string, toml_strings};
 
 /// Translates a configuration, or the part of one that holds servers.
 pub fn translate(directives: &[Directive]) -> Imported {
@@ -39,7 +40,7 @@ pub fn translate(directives: &[Directive]) -> Imported {
             }
             "user" => {
                 account.translated(directive, &mut server);
-                server.key("user", quoted(directive.argument(0)));
+                server.key("user", toml_string(directive.argument(0)));
             }
             "worker_processes" => match directive.argument(0).parse::<u32>() {
                 Ok(cores) => {
@@ -117,7 +118,7 @@ fn time_key(directive: &Directive, key: &str, section: &mut Section, account: &m
     match value::seconds(directive.argument(0)) {
         Some(seconds @ 1..) => {
             account.translated(directive, section);
-            section.key(key, quoted(&format!("{seconds}s")));
+            section.key(key, toml_string(&format!("{seconds}s")));
         }
         _ => account.problem(directive, section, "it is not a time of a second or more"),
     }
@@ -135,7 +136,7 @@ fn log(directive: &Directive, section: &mut Section, account: &mut Account) {
         path => path,
     };
     account.translated(directive, section);
-    section.key("path", quoted(path));
+    section.key("path", toml_string(path));
 }
 
 fn real_ip(directive: &Directive, scope: &Scope<'_>, section: &mut Section, account: &mut Account) {
@@ -143,11 +144,11 @@ fn real_ip(directive: &Directive, scope: &Scope<'_>, section: &mut Section, acco
         ("set_real_ip_from", _) => {
             account.translated(directive, section);
             let networks = scope.all("set_real_ip_from");
-            section.key("trusted", array(networks.iter().map(|directive| directive.argument(0))));
+            section.key("trusted", toml_strings(networks.iter().map(|directive| directive.argument(0))));
         }
         ("real_ip_header", field @ ("x-forwarded-for" | "x-real-ip" | "forwarded")) => {
             account.translated(directive, section);
-            section.key("client_field", quoted(field));
+            section.key("client_field", toml_string(field));
         }
         ("real_ip_header", _) => {
             account.problem(directive, section, "'client_field' is x-forwarded-for, x-real-ip or forwarded");
@@ -258,7 +259,7 @@ fn sites(
             }
         }
         let addresses: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
-        section.key("listen", array(&addresses));
+        section.key("listen", toml_strings(&addresses));
         let is_default = is_default(server, servers, &addresses);
         names(server, is_default, &mut section, account);
         if is_secure {
@@ -287,13 +288,10 @@ fn is_default(server: &Directive, servers: &[&Directive], addresses: &[String]) 
     default.is_none_or(|default| std::ptr::eq(**default, server))
 }
 
-fn server_names(server: &Directive) -> impl Iterator<Item = (&Directive, &str)> {
-    let directives = server.inside().iter().filter(|directive| directive.name == "server_name");
-    directives.flat_map(|directive| directive.arguments.iter().map(move |name| (directive, name.as_str())))
-}
-
 fn first_name(server: &Directive) -> &str {
-    server_names(server).map(|(_, name)| name).find(|name| is_name(name)).unwrap_or("localhost")
+    let directives = server.inside().iter().filter(|directive| directive.name == "server_name");
+    let mut names = directives.flat_map(|directive| directive.arguments.iter().map(String::as_str));
+    names.find(|name| is_name(name)).unwrap_or("localhost")
 }
 
 fn is_name(name: &str) -> bool {
@@ -319,7 +317,7 @@ fn names(server: &Directive, is_default: bool, section: &mut Section, account: &
     if is_default {
         section.note("Unknown names come here, as to nginx's default server, so no 'hosts' are named.");
     } else if !hosts.is_empty() {
-        section.key("hosts", array(&hosts));
+        section.key("hosts", toml_strings(&hosts));
     }
 }
 
@@ -328,7 +326,7 @@ fn certificates(scope: &Scope<'_>, listens: &[&Listen<'_>], section: &mut Sectio
         let all = scope.all(name);
         if let Some(first) = all.first() {
             account.translated(first, section);
-            section.key(key, quoted(first.argument(0)));
+            section.key(key, toml_string(first.argument(0)));
         }
         for other in all.iter().skip(1) {
             account.problem(other, section, "a site has one certificate; leave the more modern one");
@@ -337,7 +335,7 @@ fn certificates(scope: &Scope<'_>, listens: &[&Listen<'_>], section: &mut Sectio
     if let Some(protocols) = scope.one("ssl_protocols") {
         account.translated(protocols, section);
         if protocols.arguments.iter().all(|version| version == "TLSv1.3") {
-            section.key("tls_minimum", quoted("1.3"));
+            section.key("tls_minimum", toml_string("1.3"));
         }
     }
     let is_quic = |listen: &&Listen<'_>| listen.directive.arguments.iter().any(|word| word == "quic");

@@ -32,7 +32,6 @@ mod status;
 mod stop;
 mod suites;
 mod systems;
-mod toml_text;
 mod upgrade;
 mod verify;
 mod warm;

@@ -12,8 +12,8 @@ use touchstone_interfaces::cgi::service::{self, SpawnerCommand};
 use touchstone_server::{Inheritance, Server, check_surroundings};
 
 use super::serve_target::Target;
-use super::toml_text::toml_string;
 use crate::exit::Exit;
+use touchstone_import::toml_text::toml_string;
 
 /// What to serve, and where.
 #[derive(clap::Args)]

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::super::toml_text::{toml_string, toml_strings};
 use super::{Answers, Kind, Tls};
+use touchstone_import::toml_text::{toml_string, toml_strings};
 
 const BEGINNING: &str = "\
 # The configuration of Touchstone. Every key: touchstone check --explain
