@@ -113,6 +113,9 @@ impl Control {
     pub fn remove(mut self) {
         let path = self.path();
         self.end_thread();
+        // A program that is being started has a copy of the descriptor for a moment. The copy must not
+        // listen: the next server would be told that another one answers.
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
         if let Some(path) = path {
             // Not allowed where the directory is root's and we are not root any more: the next start replaces
             // it.

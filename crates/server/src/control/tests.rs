@@ -1,7 +1,7 @@
 //! Requests and answers as lines, and the socket itself.
 
 use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -52,14 +52,29 @@ fn only_the_owner_may_open_the_path() {
 #[test]
 fn a_socket_that_was_left_behind_is_replaced_and_a_file_is_not() {
     let (_directory, [address, _]) = addresses();
-    drop(ControlListener::bind(&address).unwrap());
-    let listener = ControlListener::bind(&address).unwrap();
-    drop(listener);
     let ControlAddress::Path(path) = &address else { unreachable!() };
+    let left_behind = UnixListener::bind(path).unwrap();
+    // Also for the children of other tests, which have a copy of it until their program begins.
+    rustix::net::shutdown(&left_behind, rustix::net::Shutdown::Both).unwrap();
+    drop(left_behind);
+    drop(ControlListener::bind(&address).unwrap());
     std::fs::remove_file(path).unwrap();
     std::fs::write(path, "precious").unwrap();
     assert!(ControlListener::bind(&address).unwrap_err().to_string().contains("no socket"));
     assert_eq!(std::fs::read(path).unwrap(), b"precious");
+}
+
+#[test]
+fn a_removed_socket_does_not_listen_in_a_copy() {
+    let (_directory, [address, _]) = addresses();
+    let control = ControlListener::bind(&address).unwrap().start(echo).unwrap();
+    let _copy = control.to_pass().unwrap();
+    let ControlAddress::Path(path) = &address else { unreachable!() };
+    let other_name = path.with_extension("kept");
+    std::fs::hard_link(path, &other_name).unwrap();
+    control.remove();
+    let refused = UnixStream::connect(&other_name).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
 }
 
 #[test]
