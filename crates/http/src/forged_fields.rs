@@ -62,6 +62,13 @@ pub fn ends_here(name: &[u8], is_from_trusted_proxy: bool) -> bool {
         || is_misspelled && is_one_of(&SPELLED_WITH_HYPHENS)
 }
 
+/// Whether a field looks like one that frames a body, spelled with an underscore: `Content_Length`. A reader
+/// that takes it for the real one sees another end of the body than this server.
+pub fn looks_like_framing(name: &[u8]) -> bool {
+    let framing = ["content-length", "transfer-encoding"];
+    name.contains(&b'_') && framing.iter().any(|other| is_alike(name, other.as_bytes()))
+}
+
 /// Without a difference between cases, nor between underscores and hyphens. `other` is in lower case.
 fn is_alike(name: &[u8], other: &[u8]) -> bool {
     let plain = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
@@ -71,6 +78,16 @@ fn is_alike(name: &[u8], other: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn framing_by_another_spelling_is_told_from_framing() {
+        for name in ["Content_Length", "content_length", "TRANSFER_ENCODING"] {
+            assert!(looks_like_framing(name.as_bytes()), "{name}");
+        }
+        for name in ["Content-Length", "Transfer-Encoding", "Content_Type", "x_content_length"] {
+            assert!(!looks_like_framing(name.as_bytes()), "{name}");
+        }
+    }
 
     #[test]
     fn what_ends_here() {

@@ -293,7 +293,9 @@ pub fn response_date(value: Option<&[u8]>) -> Option<[u8; 29]> {
 
 /// Whether a field of a response, or of trailers, is for the client.
 pub fn passes_back(name: &[u8]) -> bool {
-    !is_one_of(name, &["content-length", "date", "server"]) && !is_one_of(name, &CONNECTION_FIELDS)
+    !is_one_of(name, &["content-length", "date", "server"])
+        && !is_one_of(name, &CONNECTION_FIELDS)
+        && !forged_fields::looks_like_framing(name)
 }
 
 /// Fields that decide what is done with a request before its trailers come: behind the body they are none

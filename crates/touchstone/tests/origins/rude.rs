@@ -58,6 +58,19 @@ fn what_is_no_response_is_502_and_said_in_the_log() {
 }
 
 #[test]
+fn fields_that_look_like_framing_stay_here() {
+    const ANSWER: &[u8] =
+        b"HTTP/1.1 200 OK\r\nTransfer_Encoding: chunked\r\ncontent_length: 1\r\nX-A_b: c\r\n\
+        Content-Length: 5\r\n\r\nhello";
+    let origin = script(&[ANSWER]);
+    let tree = Tree::standard();
+    let response = proxy(&tree, &to(&[&origin], &[]), "").get("/app/");
+    assert_eq!((response.status, response.body.as_slice()), (200, b"hello".as_slice()));
+    let has = |name: &str| response.fields.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+    assert!(!has("transfer_encoding") && !has("content_length") && has("x-a_b"), "{:?}", response.fields);
+}
+
+#[test]
 fn a_connection_with_more_than_was_asked_for_is_not_used_again() {
     let tree = Tree::standard();
     const SMUGGLED: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nsmuggled";
