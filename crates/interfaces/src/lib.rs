@@ -33,6 +33,8 @@ pub mod backend;
 mod body_end;
 pub mod cgi;
 pub mod cgi_response;
+mod clock;
+mod core_local;
 pub mod fastcgi;
 pub mod handler;
 pub mod includes;

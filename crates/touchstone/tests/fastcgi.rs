@@ -212,6 +212,31 @@ fn no_request_starves_whatever_the_number_of_processes() {
 }
 
 #[test]
+fn routes_with_one_backend_do_not_starve_each_other() {
+    let Some(program) = echo_program() else { return };
+    // Where their rules agree they share connections; where not, one gives up an idle one for the other.
+    for (first, second) in [("", ""), ("", "connections = 100"), ("connections = 1", "connections = 1")] {
+        let tree = Tree::empty();
+        let socket = tree.beside("app.sock");
+        let _program = listening(program, &socket);
+        let route = |path: &str, keys: &str| {
+            format!(
+                "[[site.route]]\npath = \"{path}\"\n[site.route.fastcgi]\nbackends = [\"unix:{}\"]\n\
+                 keep_connections = true\n{keys}\n",
+                socket.display()
+            )
+        };
+        let routes = route("/first/", first) + &route("/second/", second);
+        let server =
+            Server::configured(tree.around(), &(tree.configuration("[server]\ncores = 2") + &routes));
+        for _ in 0..3 {
+            server.assert_serves_many("/first/?bytes=100", &format!("the first of {first:?}, {second:?}"));
+            server.assert_serves_many("/second/?bytes=100", &format!("the second of {first:?}, {second:?}"));
+        }
+    }
+}
+
+#[test]
 fn what_programs_do_wrong_has_an_answer_and_a_reason() {
     let Some(program) = echo_program() else { return };
     let tree = Tree::empty();

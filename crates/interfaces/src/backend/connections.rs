@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -23,6 +23,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Sleep;
 
 use super::address::Address;
+use crate::core_local::CoreLocal;
 use crate::stream::{SURPLUS_STAYS, Stream};
 
 /// While others wait, so many connections in a row go from one request of this core to the next before one is
@@ -61,6 +62,12 @@ pub struct ConnectionRules {
 pub struct SharedConnections {
     permits: Option<Arc<Semaphore>>,
     waiting: AtomicUsize,
+    demands: Arc<Demands>,
+}
+
+/// What is shared of all connections to an address, under whatever rules they are kept.
+#[derive(Debug, Default)]
+struct Demands {
     /// So many times a kept connection was to be closed, because its process may be needed for a new one.
     demanded: AtomicU64,
     /// So many of these are done with, or no longer needed.
@@ -70,28 +77,30 @@ pub struct SharedConnections {
 }
 
 impl SharedConnections {
-    /// For connections under these rules.
-    pub fn new(rules: &ConnectionRules) -> SharedConnections {
+    /// For connections under these rules. `others`: those to the same address under other rules.
+    pub fn new(rules: &ConnectionRules, others: Option<&SharedConnections>) -> SharedConnections {
         let permits =
             (rules.most > 0).then(|| Arc::new(Semaphore::new(rules.most.min(Semaphore::MAX_PERMITS))));
-        SharedConnections {
-            permits,
-            waiting: AtomicUsize::new(0),
-            demanded: AtomicU64::new(0),
-            served: AtomicU64::new(0),
-            holders: Mutex::default(),
-        }
+        let demands = others.map(|others| others.demands.clone()).unwrap_or_default();
+        SharedConnections { permits, waiting: AtomicUsize::new(0), demands }
     }
+}
 
+impl Demands {
     /// Whether a kept connection is to be closed; the caller then does so.
-    fn serve_demand(&self) -> bool {
+    fn serve(&self) -> bool {
         let demanded = self.demanded.load(Relaxed);
         let serve = |served| (served < demanded).then_some(served + 1);
         self.served.load(Relaxed) < demanded && self.served.fetch_update(Relaxed, Relaxed, serve).is_ok()
     }
 
+    fn holders(&self) -> MutexGuard<'_, Vec<Arc<Notify>>> {
+        // No code that holds the lock can panic, so a poisoned one is as good as any.
+        self.holders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn wake_holders(&self) {
-        for holder in self.holders.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for holder in self.holders().iter() {
             holder.notify_one();
         }
     }
@@ -124,6 +133,10 @@ pub enum NoConnection {
     WaitedTooLong,
 }
 
+thread_local! {
+    static OF_CORE: CoreLocal<SharedConnections, Connections> = const { CoreLocal::new() };
+}
+
 /// The connections of this core.
 pub struct Connections {
     address: Address,
@@ -153,12 +166,21 @@ impl Idle {
 }
 
 impl Connections {
-    /// The connections of this core. Must be called on it: idle connections are looked at from time to time.
-    pub fn new(address: Address, rules: ConnectionRules, shared: Arc<SharedConnections>) -> Rc<Connections> {
+    /// The connections of this core, whatever route asks. Must be called on the core.
+    pub fn of_core(
+        address: &Address,
+        rules: &ConnectionRules,
+        shared: &Arc<SharedConnections>,
+    ) -> Rc<Connections> {
+        OF_CORE.with(|connections| connections.get(shared, || Connections::new(address, rules, shared)))
+    }
+
+    /// Idle connections are looked at from time to time.
+    fn new(address: &Address, rules: &ConnectionRules, shared: &Arc<SharedConnections>) -> Rc<Connections> {
         let connections = Rc::new(Connections {
-            address,
-            rules,
-            shared,
+            address: address.clone(),
+            rules: rules.clone(),
+            shared: shared.clone(),
             idle: RefCell::default(),
             waiting: RefCell::default(),
             turns: Cell::new(0),
@@ -166,7 +188,7 @@ impl Connections {
         });
         if connections.rules.keep {
             let holder = connections.notify.clone();
-            connections.shared.holders.lock().unwrap_or_else(PoisonError::into_inner).push(holder.clone());
+            connections.shared.demands.holders().push(holder.clone());
             tokio::task::spawn_local(look_after(Rc::downgrade(&connections), holder));
         }
         connections
@@ -233,9 +255,10 @@ impl Connections {
     /// are held by kept connections: the next of these that is idle is closed, unless the answer begins
     /// before.
     pub fn demand(&self) -> Demand {
-        let ticket = self.shared.demanded.fetch_add(1, Relaxed) + 1;
-        self.shared.wake_holders();
-        Demand { shared: self.shared.clone(), ticket }
+        let demands = self.shared.demands.clone();
+        let ticket = demands.demanded.fetch_add(1, Relaxed) + 1;
+        demands.wake_holders();
+        Demand { demands, ticket }
     }
 
     /// Takes back a connection whose request is done.
@@ -245,7 +268,7 @@ impl Connections {
         if !self.rules.keep || is_used_up || !connection.received.is_empty() {
             return;
         }
-        if self.shared.serve_demand() {
+        if self.shared.demands.serve() {
             return;
         }
         let waiting_here = self.waiting.borrow().len();
@@ -254,7 +277,7 @@ impl Connections {
             self.turns.set(0);
             return;
         }
-        // Whoever has given up waiting meanwhile hands it back.
+        // A request that has given up waiting meanwhile hands it back.
         while let Some(waiter) = { self.waiting.borrow_mut().pop_front() } {
             match waiter.send(connection) {
                 Ok(()) => return,
@@ -270,7 +293,7 @@ impl Connections {
         let _waiting = Waiting::new(&self.shared, self.rules.most_waiting).ok_or(NoConnection::Full)?;
         let (sender, receiver) = oneshot::channel();
         self.waiting.borrow_mut().push_back(sender);
-        self.shared.wake_holders();
+        self.shared.demands.wake_holders();
         let turn = async {
             tokio::select! {
                 biased;
@@ -301,7 +324,7 @@ impl Connections {
         let surplus = idle[..too_many].iter().take_while(|idle| idle.age() >= SURPLUS_STAYS).count();
         let given_up = wanted.max(surplus).min(idle.len());
         idle.drain(..given_up);
-        while !idle.is_empty() && self.shared.serve_demand() {
+        while !idle.is_empty() && self.shared.demands.serve() {
             idle.remove(0);
         }
     }
@@ -309,15 +332,14 @@ impl Connections {
 
 impl Drop for Connections {
     fn drop(&mut self) {
-        let mut holders = self.shared.holders.lock().unwrap_or_else(PoisonError::into_inner);
-        holders.retain(|holder| !Arc::ptr_eq(holder, &self.notify));
+        self.shared.demands.holders().retain(|holder| !Arc::ptr_eq(holder, &self.notify));
         self.notify.notify_one();
     }
 }
 
 /// A kept connection is to be closed for a request that waits; until this is dropped.
 pub struct Demand {
-    shared: Arc<SharedConnections>,
+    demands: Arc<Demands>,
     ticket: u64,
 }
 
@@ -325,7 +347,7 @@ impl Drop for Demand {
     fn drop(&mut self) {
         // Programs take connections in their order, and so demands are mostly served in theirs.
         let cancel = |served| (served < self.ticket).then_some(served + 1);
-        let _ = self.shared.served.fetch_update(Relaxed, Relaxed, cancel);
+        let _ = self.demands.served.fetch_update(Relaxed, Relaxed, cancel);
     }
 }
 
@@ -359,7 +381,7 @@ async fn look_after(connections: Weak<Connections>, notify: Arc<Notify>) {
             None => return,
             Some(connections) => connections.look(),
         }
-        // Either somebody waits, or it is time.
+        // Either a request waits, or it is time.
         let _ = tokio::time::timeout(LOOK, notify.notified()).await;
     }
 }

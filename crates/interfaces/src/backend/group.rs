@@ -1,48 +1,84 @@
 //! The backends of a route: which of them a request goes to, and what became of it.
+//!
+//! What is known of a backend is shared by all cores and by all routes with the same rules for it: a
+//! connection that one route keeps may hold the process that another route's request waits for.
 
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::BytesMut;
 
+use super::address::Address;
 use super::balance::{Share, choose};
-use super::connections::{Connections, SharedConnections};
-use super::health::{Change, Health};
+use super::connections::{ConnectionRules, Connections, SharedConnections};
+use super::health::{Change, Health, HealthRules};
 use super::settings::{Backend, GroupRules};
+use crate::clock::now_ms;
 use crate::handler::{Level, Server};
 use crate::outage::Outage;
 
 /// What the cores share of the backends of a route.
 pub struct SharedGroup {
     rules: GroupRules,
-    backends: Vec<SharedBackend>,
-    began: Instant,
-    /// One core looks after backends that nobody asks.
+    backends: Vec<Arc<SharedBackend>>,
+    /// One core looks after backends that get no requests.
     is_checked: AtomicBool,
 }
 
+/// A backend, whatever routes lead to it.
 struct SharedBackend {
+    sharing: Sharing,
     health: Health,
     outage: Outage,
     connections: Arc<SharedConnections>,
 }
 
-impl SharedGroup {
-    /// All backends are thought to be up.
-    pub fn new(rules: GroupRules) -> Arc<SharedGroup> {
-        let backend = |_: &Backend| SharedBackend {
+/// What routes must agree on to share a backend.
+#[derive(PartialEq)]
+struct Sharing {
+    address: Address,
+    connections: ConnectionRules,
+    health: HealthRules,
+}
+
+/// The backends in use. The processes behind an address are the same for all servers of this process.
+static BACKENDS: Mutex<Vec<Weak<SharedBackend>>> = Mutex::new(Vec::new());
+
+impl SharedBackend {
+    /// The backend of this address under these rules: the one in use, or a new one, thought to be up.
+    fn of_process(address: &Address, rules: &GroupRules) -> Arc<SharedBackend> {
+        let mut backends = BACKENDS.lock().unwrap_or_else(PoisonError::into_inner);
+        backends.retain(|backend| backend.strong_count() > 0);
+        let known: Vec<Arc<SharedBackend>> = backends.iter().filter_map(Weak::upgrade).collect();
+        let sharing = Sharing {
+            address: address.clone(),
+            connections: rules.connections.clone(),
+            health: rules.health,
+        };
+        if let Some(same) = known.iter().find(|backend| backend.sharing == sharing) {
+            return same.clone();
+        }
+        let at_address = known.iter().find(|backend| backend.sharing.address == *address);
+        let connections =
+            SharedConnections::new(&rules.connections, at_address.map(|other| &*other.connections));
+        let backend = Arc::new(SharedBackend {
+            sharing,
             health: Health::default(),
             outage: Outage::default(),
-            connections: Arc::new(SharedConnections::new(&rules.connections)),
-        };
-        let backends = rules.backends.iter().map(backend).collect();
-        Arc::new(SharedGroup { rules, backends, began: Instant::now(), is_checked: AtomicBool::new(false) })
+            connections: Arc::new(connections),
+        });
+        backends.push(Arc::downgrade(&backend));
+        backend
     }
+}
 
-    fn now_ms(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+impl SharedGroup {
+    /// The backends of these rules.
+    pub fn new(rules: GroupRules) -> Arc<SharedGroup> {
+        let backend = |backend: &Backend| SharedBackend::of_process(&backend.address, &rules);
+        let backends = rules.backends.iter().map(backend).collect();
+        Arc::new(SharedGroup { rules, backends, is_checked: AtomicBool::new(false) })
     }
 }
 
@@ -82,12 +118,9 @@ impl Group {
     /// The backends on this core. `name` is that of the interface, for the log.
     pub fn new(shared: Arc<SharedGroup>, name: &'static str, server: Rc<dyn Server>) -> Rc<Group> {
         let rules = &shared.rules;
-        let core_backend = |(backend, shared): (&Backend, &SharedBackend)| {
-            let (address, shared) = (backend.address.clone(), shared.connections.clone());
-            CoreBackend {
-                share: Share::new(backend.weight),
-                connections: Connections::new(address, rules.connections.clone(), shared),
-            }
+        let core_backend = |(backend, shared): (&Backend, &Arc<SharedBackend>)| CoreBackend {
+            share: Share::new(backend.weight),
+            connections: Connections::of_core(&backend.address, &rules.connections, &shared.connections),
         };
         let backends = rules.backends.iter().zip(&shared.backends).map(core_backend).collect();
         let interval = rules.check_interval;
@@ -107,8 +140,7 @@ impl Group {
 
     /// Whether a request that belongs to this backend may be sent to it.
     pub fn admits(&self, index: usize) -> bool {
-        self.len() == 1
-            || self.shared.backends[index].health.admits(self.shared.now_ms(), &self.rules().health)
+        self.len() == 1 || self.shared.backends[index].health.admits(now_ms(), &self.rules().health)
     }
 
     /// The backend for a request that these could not answer; `None`: all have been tried.
@@ -118,13 +150,13 @@ impl Group {
             return tried.is_empty().then_some(0);
         }
         let rules = self.rules();
-        let now = self.shared.now_ms();
+        let now = now_ms();
         let shares: Vec<&Share> = self.backends.iter().map(|backend| &backend.share).collect();
         for are_backups in [false, true] {
             let mut candidates: Vec<usize> = (0..self.backends.len())
                 .filter(|index| !tried.contains(index) && rules.backends[*index].is_backup == are_backups)
                 .collect();
-            // Whoever may be tried again is asked at once, so that one request finds out and not several.
+            // A backend that may be tried again is asked at once: one request finds out, and not several.
             while !candidates.is_empty() {
                 let Some(index) = choose(rules.balance, &shares, &candidates) else { break };
                 if self.shared.backends[index].health.admits(now, &rules.health) {
@@ -185,9 +217,7 @@ impl Group {
     /// The backend could not be reached, or did not answer.
     pub fn failed(&self, index: usize) {
         let health = &self.rules().health;
-        if self.shared.backends[index].health.failed(self.shared.now_ms(), health) == Change::Down
-            && self.len() > 1
-        {
+        if self.shared.backends[index].health.failed(now_ms(), health) == Change::Down && self.len() > 1 {
             let message = format!(
                 "{} has failed {} times; it gets no requests for {:?}",
                 self.name_in_log(index),

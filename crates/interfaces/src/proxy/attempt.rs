@@ -23,6 +23,7 @@ use super::request_body::RequestBody;
 use super::settings::Version;
 use super::{grpc, http1, http2};
 use crate::answer::Answer;
+use crate::clock::now_ms;
 use crate::handler::Level;
 use crate::pipe::Receiver;
 use crate::request::Request;
@@ -117,19 +118,19 @@ async fn try_origins(group: &Rc<Group>, call: &Call) -> Result<Answer, Failure> 
     let mut attempts = 0;
     let mut last = None;
     while let Some(index) = group.choose(&tried, call.owner, call.key) {
-        let origin = group.origin(index);
+        let member = group.member(index);
         tried.push(index);
-        let Some(busy) = origin.begin(settings.most_requests) else {
+        let Some(busy) = member.origin.begin(settings.most_requests) else {
             let failure = Failure::Full("so many requests are under way as there may be");
             group.failed(index, &failure);
             last = Some(failure);
             continue;
         };
         if attempts > 0 {
-            origin.counts.retries.fetch_add(1, Relaxed);
+            member.counts.retries.fetch_add(1, Relaxed);
         }
         attempts += 1;
-        origin.counts.attempts.fetch_add(1, Relaxed);
+        member.counts.attempts.fetch_add(1, Relaxed);
         let began = Instant::now();
         let lease = Lease::new(group.clone(), index, busy, call.deadline);
         let failure = match attempt(lease, call).await {
@@ -163,7 +164,7 @@ fn may_repeat(group: &Rc<Group>, call: &Call, tried: &[usize], attempts: u32, is
         && attempts <= rules.most
         && group.has_others(tried)
         && call.body.rewind()
-        && group.shared.budget.spend(rules, group.shared.now_ms())
+        && group.shared.budget.spend(rules, now_ms())
 }
 
 /// Asks one origin: on kept connections, and on a new one where those have ended meanwhile.
@@ -193,8 +194,7 @@ async fn attempt(lease: Lease, call: &Call) -> Result<Answer, Failure> {
 
 /// A connection for the request, and whether it has served others. `is_new`: none that was kept.
 async fn link(lease: &Lease, call: &Call, is_new: bool) -> Result<(Link, bool), Failure> {
-    let (settings, origin) = (lease.settings(), lease.origin());
-    let group = lease.group();
+    let (settings, group) = (lease.settings(), lease.group());
     let only_http1 = settings.version == Version::Http11 || call.outbound.switches();
     let is_own = settings.proxy_header.is_some();
     if only_http1 {
@@ -214,7 +214,6 @@ async fn link(lease: &Lease, call: &Call, is_new: bool) -> Result<(Link, bool), 
         }
         return open(lease, call, false, false).await;
     }
-    let _ = origin;
     open(lease, call, !is_new, false).await
 }
 
@@ -231,7 +230,9 @@ async fn open(
         Turn::Kept(connection) => return Ok((Link::Http1(connection), true)),
         Turn::New(place) => place,
     };
-    match origin.open(settings, place, &call.begins_with, only_http1).await? {
+    let opened = origin.open(settings, place, &call.begins_with, only_http1).await?;
+    lease.member().counts.opened.fetch_add(1, Relaxed);
+    match opened {
         Opened::Http1(connection) => Ok((Link::Http1(connection), false)),
         Opened::Http2(new) => {
             let sessions = &lease.group().sessions[lease.index()];

@@ -1,22 +1,25 @@
 //! The origins of a route: which of them a request goes to, and what became of it.
 //!
-//! What is known of origins is shared by all cores, and outlives a reload that changes nothing about them.
+//! What is known of an origin is shared by all cores and by all groups that agree on it, and outlives a
+//! reload that changes nothing about it.
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak as LocalWeak};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::balance::{Balance, Candidate, Chance, Turns, by_hash, least_requests};
 use super::check;
 use super::failure::Failure;
 use super::health::State;
 use super::http2::Sessions;
-use super::origin::SharedOrigin;
+use super::member::Member;
+use super::origin::{SharedOrigin, Sharing};
 use super::origin_url::Role;
 use super::retry::RetryBudget;
 use super::settings::ProxySettings;
+use crate::clock::now_ms;
 use crate::handler::{Level, Server};
 use crate::request::Request;
 
@@ -29,12 +32,9 @@ pub struct SharedGroup {
     /// The configuration.
     pub settings: ProxySettings,
     /// The origins, in the order of the configuration.
-    pub origins: Vec<Arc<SharedOrigin>>,
+    pub members: Vec<Member>,
     /// How many retries there may be.
     pub budget: RetryBudget,
-    began: Instant,
-    /// A core asks the origins whether they are well.
-    is_checked: AtomicBool,
 }
 
 /// The groups of this process, for metrics and for the next configuration.
@@ -46,48 +46,44 @@ pub fn groups_of_process() -> Vec<Arc<SharedGroup>> {
 }
 
 impl SharedGroup {
-    /// The group with these settings: the one that there is already, or a new one, all of whose origins are
-    /// thought well.
+    /// The group with these settings: the one that there is already, or a new one. Its origins are those of
+    /// other groups where these agree on them; others are thought well.
     pub fn of_process(settings: ProxySettings) -> Arc<SharedGroup> {
         let mut groups = GROUPS.lock().unwrap_or_else(PoisonError::into_inner);
         groups.retain(|group| group.strong_count() > 0);
-        if let Some(known) = groups.iter().filter_map(Weak::upgrade).find(|group| group.settings == settings)
-        {
-            return known;
+        let known: Vec<Arc<SharedGroup>> = groups.iter().filter_map(Weak::upgrade).collect();
+        if let Some(same) = known.iter().find(|group| group.settings == settings) {
+            return same.clone();
         }
-        let origin =
-            |spec: &super::origin_url::OriginSpec| Arc::new(SharedOrigin::new(spec.clone(), &settings));
-        let group = Arc::new(SharedGroup {
-            origins: settings.origins.iter().map(origin).collect(),
-            settings,
-            budget: RetryBudget::new(),
-            began: Instant::now(),
-            is_checked: AtomicBool::new(false),
-        });
+        let mut members: Vec<Member> = Vec::with_capacity(settings.origins.len());
+        for spec in &settings.origins {
+            let sharing = Sharing::new(&spec.url, &settings);
+            let mut others = members.iter().chain(known.iter().flat_map(|group| &group.members));
+            let origin = others.find(|other| other.origin.sharing == sharing);
+            let origin =
+                origin.map_or_else(|| Arc::new(SharedOrigin::new(sharing)), |other| other.origin.clone());
+            members.push(Member::new(spec.clone(), origin));
+        }
+        let group = Arc::new(SharedGroup { members, settings, budget: RetryBudget::new() });
         groups.push(Arc::downgrade(&group));
         group
     }
 
-    /// Milliseconds since the group was made; never 0, which means never.
-    pub fn now_ms(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
-    }
-
     /// How an origin is.
     pub fn state(&self, index: usize) -> State {
-        self.origins[index].health.state(self.now_ms(), &self.settings.health)
+        self.members[index].origin.health.state(now_ms(), &self.settings.health)
     }
 
     /// Whether one more origin may be left alone.
     fn may_eject(&self, index: usize) -> bool {
-        let is_used = |origin: &&Arc<SharedOrigin>| origin.spec.role != Role::Draining;
-        let count = self.origins.iter().filter(is_used).count();
+        let is_used = |member: &&Member| member.spec.role != Role::Draining;
+        let count = self.members.iter().filter(is_used).count();
         if count < 2 {
             return false;
         }
         let most = (count * self.settings.health.most_ejected_percent as usize / 100).max(1);
-        let others = self.origins.iter().enumerate().filter(|(other, _)| *other != index);
-        others.filter(|(_, origin)| origin.health.ejected_until_ms().is_some()).count() < most
+        let others = self.members.iter().enumerate().filter(|(other, _)| *other != index);
+        others.filter(|(_, member)| member.origin.health.ejected_until_ms().is_some()).count() < most
     }
 }
 
@@ -97,21 +93,21 @@ pub struct Group {
     pub shared: Arc<SharedGroup>,
     /// The server, on this core.
     pub server: Rc<dyn Server>,
-    /// HTTP/2 connections, by origin.
+    /// HTTP/2 connections of this core, by origin.
     pub sessions: Vec<Rc<Sessions>>,
     turns: Turns,
     chance: Chance,
     names: Vec<u64>,
     /// Whether sessions name origins.
     has_routes: bool,
-    /// This core asks the origins whether they are well.
-    checks: RefCell<bool>,
+    /// The origins that this core checks for all that share them.
+    checks: RefCell<Vec<usize>>,
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if *self.checks.borrow() {
-            self.shared.is_checked.store(false, Relaxed);
+        for index in self.checks.get_mut() {
+            self.shared.members[*index].origin.is_checked.store(false, Relaxed);
         }
     }
 }
@@ -121,12 +117,12 @@ impl Group {
     pub fn new(shared: Arc<SharedGroup>, server: Rc<dyn Server>) -> Rc<Group> {
         let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), server.core());
         let group = Rc::new(Group {
-            sessions: shared.origins.iter().map(|_| Rc::default()).collect(),
-            turns: Turns::new(shared.origins.len()),
+            sessions: shared.members.iter().map(|member| Sessions::of_core(&member.origin)).collect(),
+            turns: Turns::new(shared.members.len()),
             chance: Chance::new(seed),
-            names: shared.origins.iter().map(|origin| origin.name_hash).collect(),
-            has_routes: shared.origins.iter().any(|origin| !origin.spec.route.is_empty()),
-            checks: RefCell::new(false),
+            names: shared.members.iter().map(|member| member.name_hash).collect(),
+            has_routes: shared.members.iter().any(|member| !member.spec.route.is_empty()),
+            checks: RefCell::default(),
             shared,
             server,
         });
@@ -139,9 +135,14 @@ impl Group {
         &self.shared.settings
     }
 
+    /// An origin as this group has it.
+    pub fn member(&self, index: usize) -> &Member {
+        &self.shared.members[index]
+    }
+
     /// An origin.
     pub fn origin(&self, index: usize) -> &Arc<SharedOrigin> {
-        &self.shared.origins[index]
+        &self.member(index).origin
     }
 
     /// The origin that the session of a request names.
@@ -149,7 +150,7 @@ impl Group {
         if !self.has_routes {
             return None;
         }
-        let routes: Vec<&str> = self.shared.origins.iter().map(|origin| origin.spec.route.as_str()).collect();
+        let routes: Vec<&str> = self.shared.members.iter().map(|member| member.spec.route.as_str()).collect();
         self.settings().sessions.owner(&request.received, &request.path_as_sent, &routes)
     }
 
@@ -157,37 +158,36 @@ impl Group {
     /// `None`: all have been tried.
     pub fn choose(&self, tried: &[usize], owner: Option<usize>, key: Option<u64>) -> Option<usize> {
         let settings = self.settings();
-        let origins = &self.shared.origins;
-        let now = self.shared.now_ms();
+        let members = &self.shared.members;
+        let now = now_ms();
+        let admits = |index: usize| members[index].origin.health.admits(now, &settings.health);
         // One that takes no new sessions finishes those that it has.
-        if let Some(owner) = owner.filter(|owner| !tried.contains(owner))
-            && origins[owner].health.admits(now, &settings.health)
-        {
+        if let Some(owner) = owner.filter(|owner| !tried.contains(owner) && admits(*owner)) {
             return Some(owner);
         }
         for role in [Role::Active, Role::Backup] {
-            let candidate = |(index, origin): (usize, &Arc<SharedOrigin>)| {
-                let is_one = origin.spec.role == role && !tried.contains(&index);
+            let candidate = |(index, member): (usize, &Member)| {
+                let is_one = member.spec.role == role && !tried.contains(&index);
                 is_one.then(|| Candidate {
                     index,
-                    weight: u64::from(origin.spec.weight) * origin.health.share(now, &settings.health),
-                    under_way: origin.under_way(),
+                    weight: u64::from(member.spec.weight) * member.origin.health.share(now, &settings.health),
+                    under_way: member.origin.under_way(),
                 })
             };
-            let mut candidates: Vec<Candidate> = origins.iter().enumerate().filter_map(candidate).collect();
-            // Whoever may be tried again is asked at once, so that one request finds out and not several.
+            let mut candidates: Vec<Candidate> = members.iter().enumerate().filter_map(candidate).collect();
+            // An origin that may be tried again is asked at once: one request finds out, and not several.
             while let Some(index) = self.choose_among(&candidates, key) {
-                if origins[index].health.admits(now, &settings.health) {
+                if admits(index) {
                     return Some(index);
                 }
                 candidates.retain(|candidate| candidate.index != index);
             }
         }
         // All are left alone. The one that has been so for the longest may have come back.
-        let rest = (0..origins.len())
-            .filter(|index| !tried.contains(index) && origins[*index].spec.role != Role::Draining);
-        let index = rest.min_by_key(|index| origins[*index].health.ejected_until_ms())?;
-        origins[index].health.probe(now, &settings.health);
+        let rest = (0..members.len())
+            .filter(|index| !tried.contains(index) && members[*index].spec.role != Role::Draining);
+        let index = rest.min_by_key(|index| members[*index].origin.health.ejected_until_ms())?;
+        members[index].origin.health.probe(now, &settings.health);
         Some(index)
     }
 
@@ -204,21 +204,20 @@ impl Group {
 
     /// Whether there is an origin besides these.
     pub fn has_others(&self, tried: &[usize]) -> bool {
-        let origins = self.shared.origins.iter().enumerate();
-        origins.filter(|(index, origin)| !tried.contains(index) && origin.spec.role != Role::Draining).count()
-            > 0
+        let mut members = self.shared.members.iter().enumerate();
+        members.any(|(index, member)| !tried.contains(&index) && member.spec.role != Role::Draining)
     }
 
     /// The origin has answered with this status, so long after it was asked.
     pub fn answered(&self, index: usize, status: u16, after: Duration) {
-        let (origin, settings) = (self.origin(index), self.settings());
-        let now = self.shared.now_ms();
+        let (member, settings) = (self.member(index), self.settings());
+        let origin = &member.origin;
         let is_server_error = status >= 500;
-        origin.counts.answered(status, after);
-        let is_back = origin.health.answered(now, is_server_error, &settings.health);
-        let is_told = origin.outage.answered() && self.server.log_recovered(&name_in_log(origin));
+        member.counts.answered(status, after);
+        let is_back = origin.health.answered(now_ms(), is_server_error, &settings.health);
+        let is_told = origin.outage.answered() && self.server.log_recovered(&name_in_log(member));
         if is_back && !is_told {
-            self.server.log(Level::Information, "origin up", &format!("origin {} is up again", origin.name));
+            self.server.log(Level::Information, "origin up", &format!("origin {} is up again", member.name));
         }
         if is_server_error && self.is_outlier(index) && self.shared.may_eject(index) {
             self.eject(index, "most of its answers are server errors, and those of others are not");
@@ -228,20 +227,19 @@ impl Group {
     /// Whether an origin gives server errors where others do not.
     fn is_outlier(&self, index: usize) -> bool {
         let health = &self.settings().health;
-        let percent = |origin: &Arc<SharedOrigin>| origin.health.error_percent(health);
-        let Some(own) = percent(self.origin(index)).filter(|own| *own >= health.outlier_percent.max(1))
+        let percent = |member: &Member| member.origin.health.error_percent(health);
+        let Some(own) = percent(self.member(index)).filter(|own| *own >= health.outlier_percent.max(1))
         else {
             return false;
         };
-        let others = self.shared.origins.iter().enumerate().filter(|(other, _)| *other != index);
-        let others: Vec<u32> = others.filter_map(|(_, origin)| percent(origin)).collect();
+        let others = self.shared.members.iter().enumerate().filter(|(other, _)| *other != index);
+        let others: Vec<u32> = others.filter_map(|(_, member)| percent(member)).collect();
         !others.is_empty() && others.iter().sum::<u32>() / (others.len() as u32) < own / 2
     }
 
     /// The origin could not be reached, or gave no good answer.
     pub fn failed(&self, index: usize, failure: &Failure) {
-        let origin = self.origin(index);
-        origin.counts.failures[failure.label() as usize].fetch_add(1, Relaxed);
+        self.member(index).counts.failures[failure.label() as usize].fetch_add(1, Relaxed);
         if failure.is_of_origin() {
             self.note_failure(index);
         }
@@ -249,11 +247,11 @@ impl Group {
 
     /// Writes that a request came to nothing there. `about` names the request.
     pub fn log_failure(&self, index: usize, failure: &Failure, about: &str) {
-        let origin = self.origin(index);
-        let (name, reason) = (name_in_log(origin), format!("{failure} ({about})"));
+        let member = self.member(index);
+        let (name, reason) = (name_in_log(member), format!("{failure} ({about})"));
         if !failure.is_of_origin() {
             self.server.log(Level::Information, "origin failed", &format!("{name}: {reason}"));
-        } else if origin.outage.failed() {
+        } else if member.origin.outage.failed() {
             self.server.log_failing(&name, &reason);
         } else {
             self.server.log(Level::Warning, "origin failed", &format!("{name}: {reason}"));
@@ -262,67 +260,68 @@ impl Group {
 
     /// The origin's answer broke off.
     pub fn broke_off(&self, index: usize, reason: &str) {
-        let origin = self.origin(index);
-        origin.counts.broken_bodies.fetch_add(1, Relaxed);
-        let message = format!("origin {}: its response broke off: {reason}", origin.name);
+        let member = self.member(index);
+        member.counts.broken_bodies.fetch_add(1, Relaxed);
+        let message = format!("origin {}: its response broke off: {reason}", member.name);
         self.server.log(Level::Warning, "origin broke off", &message);
         self.note_failure(index);
     }
 
     fn note_failure(&self, index: usize) {
         let health = &self.settings().health;
-        if self.origin(index).health.failed(self.shared.now_ms(), health) && self.shared.may_eject(index) {
+        if self.origin(index).health.failed(now_ms(), health) && self.shared.may_eject(index) {
             self.eject(index, "it has failed too often");
         }
     }
 
     fn eject(&self, index: usize, why: &str) {
-        let origin = self.origin(index);
-        if origin.health.eject(self.shared.now_ms(), &self.settings().health) {
-            origin.counts.ejections.fetch_add(1, Relaxed);
-            origin.connections.clear();
-            let message = format!("origin {} gets no requests for a while: {why}", origin.name);
+        let member = self.member(index);
+        if member.origin.health.eject(now_ms(), &self.settings().health) {
+            member.counts.ejections.fetch_add(1, Relaxed);
+            member.origin.connections.clear();
+            let message = format!("origin {} gets no requests for a while: {why}", member.name);
             self.server.log(Level::Warning, "origin down", &message);
         }
     }
 
     /// A check has found the origin so.
     pub fn checked(&self, index: usize, is_well: bool, reason: &str) {
-        let origin = self.origin(index);
-        if !origin.health.checked(is_well, self.shared.now_ms()) {
+        let member = self.member(index);
+        if !member.origin.health.checked(is_well, now_ms()) {
             return;
         }
         if is_well {
-            let message = format!("origin {} passes its checks again", origin.name);
+            let message = format!("origin {} passes its checks again", member.name);
             self.server.log(Level::Information, "origin up", &message);
         } else {
-            origin.connections.clear();
-            let message = format!("origin {} fails its checks and gets no requests: {reason}", origin.name);
+            member.origin.connections.clear();
+            let message = format!("origin {} fails its checks and gets no requests: {reason}", member.name);
             self.server.log(Level::Warning, "origin down", &message);
         }
     }
 }
 
-fn name_in_log(origin: &SharedOrigin) -> String {
-    format!("origin {}", origin.name)
+fn name_in_log(member: &Member) -> String {
+    format!("origin {}", member.name)
 }
 
-/// Closes old connections from time to time, and sees to it that one core checks.
+/// Closes old connections from time to time, and sees to it that one core checks each origin.
 async fn look_after(group: LocalWeak<Group>) {
     loop {
         {
             let Some(group) = group.upgrade() else { return };
             let core = group.server.core();
-            for (origin, sessions) in group.shared.origins.iter().zip(&group.sessions) {
+            for (index, (member, sessions)) in group.shared.members.iter().zip(&group.sessions).enumerate() {
+                let origin = &member.origin;
                 let leads_there =
                     |address| origin.addresses.as_ref().is_none_or(|addresses| addresses.contains(address));
                 origin.connections.look(core, leads_there);
                 sessions.look(group.settings().connections.keep_alive_timeout, leads_there);
-            }
-            let wants_check = group.settings().check.is_some() && !*group.checks.borrow();
-            if wants_check && !group.shared.is_checked.swap(true, Relaxed) {
-                *group.checks.borrow_mut() = true;
-                check::begin(&group);
+                let wants_check = group.settings().check.is_some() && member.spec.role != Role::Draining;
+                if wants_check && !origin.is_checked.swap(true, Relaxed) {
+                    group.checks.borrow_mut().push(index);
+                    check::begin(&group, index);
+                }
             }
         }
         tokio::time::sleep(LOOK).await;

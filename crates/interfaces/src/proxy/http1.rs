@@ -50,7 +50,7 @@ pub async fn exchange(
     outbound: &Rc<Outbound>,
     body: &Rc<RequestBody>,
 ) -> Result<Answer, Failure> {
-    let head = outbound.http1_head(lease.settings(), &lease.origin().spec.url);
+    let head = outbound.http1_head(lease.settings(), &lease.member().spec.url);
     let input = std::mem::take(&mut connection.received);
     let connection = Rc::new(connection);
     let mut upload: Option<Upload> = None;

@@ -10,6 +10,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -24,10 +25,11 @@ use super::failure::{Failure, Step};
 use super::fields::{Outbound, passes_back, response_date};
 use super::http1::{GATHERED_BYTES, GATHERING_TIME, PIPE_BYTES};
 use super::lease::Lease;
-use super::origin::NewSession;
+use super::origin::{NewSession, SharedOrigin};
 use super::request_body::RequestBody;
 use super::settings::ProxySettings;
 use crate::answer::{Answer, Part};
+use crate::core_local::CoreLocal;
 use crate::pipe::{Sender, pipe};
 use crate::stream::{RECEIVE_BYTES, Stream};
 
@@ -79,7 +81,16 @@ impl SessionUse {
     }
 }
 
+thread_local! {
+    static OF_CORE: CoreLocal<SharedOrigin, Sessions> = const { CoreLocal::new() };
+}
+
 impl Sessions {
+    /// This core's connections to an origin, whatever group asks.
+    pub fn of_core(origin: &Arc<SharedOrigin>) -> Rc<Sessions> {
+        OF_CORE.with(|sessions| sessions.get(origin, Rc::default))
+    }
+
     /// A connection with room for a request.
     pub fn find(&self, most_uses: u64) -> Option<SessionUse> {
         let mut open = self.open.borrow_mut();
@@ -234,7 +245,7 @@ type Upload = Pin<Box<dyn Future<Output = Result<(), Failure>>>>;
 fn request(lease: &Lease, outbound: &Outbound) -> Result<Request<()>, Failure> {
     let refused =
         |what: &str| Failure::RequestBody(io::Error::other(format!("{what} cannot be said in HTTP/2")));
-    let url = &lease.origin().spec.url;
+    let url = &lease.member().spec.url;
     let mut uri = Vec::with_capacity(256);
     uri.extend_from_slice(if url.is_tls { b"https://" } else { b"http://" });
     uri.extend_from_slice(outbound.authority(lease.settings(), url));

@@ -8,6 +8,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::connections::Connection;
 use super::group::Group;
+use super::member::Member;
 use super::origin::{Busy, SharedOrigin};
 use super::settings::ProxySettings;
 
@@ -45,6 +46,11 @@ impl Lease {
     /// The origin's position in the group.
     pub fn index(&self) -> usize {
         self.index
+    }
+
+    /// The origin as the group has it.
+    pub fn member(&self) -> &Member {
+        self.group.member(self.index)
     }
 
     /// The origin.

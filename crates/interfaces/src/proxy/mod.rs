@@ -13,9 +13,9 @@
 //!
 //! | module | |
 //! |---|---|
-//! | `settings`, `origin_url` | what a configuration says |
-//! | `group`, `balance`, `health`, `check`, `retry` | several origins: which are well, which is next, how often again |
-//! | `origin`, `connections`, `resolve`, `tls`, `proxy_header` | one origin, and the connections to it |
+//! | `settings`, `origin_url`, `check_rules` | what a configuration says |
+//! | `group`, `member`, `balance`, `check`, `retry` | the origins of a route: which is next, how often again |
+//! | `origin`, `health`, `connections`, `resolve`, `tls`, `proxy_header` | one origin, of all routes that lead to it |
 //! | `fields`, `forwarded`, `request_body` | what goes there, and what is said about the client |
 //! | `attempt`, `http1`, `http2`, `tunnel`, `lease` | one request to one origin: the body there, the response back |
 //! | `grpc` | which requests are calls of gRPC, whose bodies are streams of messages |
@@ -24,6 +24,7 @@
 mod attempt;
 mod balance;
 mod check;
+mod check_rules;
 mod connections;
 mod counts;
 mod failure;
@@ -35,6 +36,7 @@ mod health;
 mod http1;
 mod http2;
 mod lease;
+mod member;
 mod origin;
 mod origin_url;
 mod proxy_header;
@@ -46,7 +48,7 @@ mod tls;
 mod tunnel;
 
 pub use balance::{Balance, HashBy};
-pub use check::CheckRules;
+pub use check_rules::CheckRules;
 pub use connections::ConnectionRules;
 pub use counts::{OriginCounts, TIME_BOUNDS_S};
 pub use failure::FailureLabel;

@@ -1,44 +1,81 @@
-//! One origin, as all cores share it: its health, its connections, its addresses and its counts.
+//! One origin, as all cores and all routes share it: its health, its connections and its addresses.
+//!
+//! Routes share an origin when they agree on where it is and on every rule that decides about its connections
+//! and its health ([`Sharing`]). Then a failure that one route met spares the others the same failure, a
+//! limit on connections or requests holds for the routes together, and one of them makes the active checks.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
+use touchstone_http::response::ResponseLimits;
 
-use super::balance::hash;
-use super::connections::{Connection, Place, SharedConnections};
-use super::counts::OriginCounts;
+use super::check_rules::CheckRules;
+use super::connections::{Connection, ConnectionRules, Place, SharedConnections};
 use super::failure::{Failure, Step};
-use super::health::Health;
-use super::origin_url::{Address, OriginSpec};
+use super::health::{Health, HealthRules};
+use super::origin_url::{Address, OriginUrl};
+use super::proxy_header::ProxyHeader;
 use super::resolve::Addresses;
 use super::settings::{ProxySettings, Version};
+use super::tls::OriginTls;
 use crate::outage::Outage;
 use crate::stream::{Stream, TlsStream};
 
-/// One origin of a group.
+/// What routes must agree on to share an origin.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sharing {
+    address: Address,
+    /// With TLS: the host, and the rules.
+    tls: Option<(String, Option<Arc<OriginTls>>)>,
+    version: Version,
+    connections: ConnectionRules,
+    most_requests: u32,
+    health: HealthRules,
+    /// With active checks: what each of them asks, and where.
+    check: Option<(CheckRules, OriginUrl)>,
+    proxy_header: Option<ProxyHeader>,
+    head_limits: ResponseLimits,
+    resolve_interval: Duration,
+}
+
+impl Sharing {
+    /// What a route with these settings says of one of its origins.
+    pub fn new(url: &OriginUrl, settings: &ProxySettings) -> Sharing {
+        Sharing {
+            address: url.address.clone(),
+            tls: url.is_tls.then(|| (url.server_name().to_string(), settings.tls.clone())),
+            version: settings.version,
+            connections: settings.connections.clone(),
+            most_requests: settings.most_requests,
+            health: settings.health,
+            check: settings.check.clone().map(|rules| (rules, url.clone())),
+            proxy_header: settings.proxy_header,
+            head_limits: settings.head_limits,
+            resolve_interval: settings.resolve_interval,
+        }
+    }
+}
+
+/// One origin, whatever routes lead to it.
 #[derive(Debug)]
 pub struct SharedOrigin {
-    /// Where it is, and its part in the group.
-    pub spec: OriginSpec,
-    /// What it is called in logs and metrics: its URL.
-    pub name: String,
-    /// A hash of the name.
-    pub name_hash: u64,
+    /// What the routes that lead to it agree on.
+    pub sharing: Sharing,
     /// Whether it gets requests.
     pub health: Health,
     /// Whether it fails all the time.
     pub outage: Outage,
-    /// What was counted of it.
-    pub counts: OriginCounts,
     /// The connections to it.
     pub connections: Arc<SharedConnections>,
     /// `None`: a unix socket.
     pub addresses: Option<Arc<Addresses>>,
+    /// A route makes the active checks, on one of its cores.
+    pub is_checked: AtomicBool,
     under_way: AtomicU32,
 }
 
@@ -73,22 +110,19 @@ pub enum Opened {
 
 impl SharedOrigin {
     /// An origin of which nothing is known yet.
-    pub fn new(spec: OriginSpec, settings: &ProxySettings) -> SharedOrigin {
-        let name = spec.url.to_string();
-        let addresses = match &spec.url.address {
+    pub fn new(sharing: Sharing) -> SharedOrigin {
+        let addresses = match &sharing.address {
             Address::Tcp(host, port) => Some(Arc::new(Addresses::new(host, *port))),
             Address::Unix(_) => None,
         };
         SharedOrigin {
-            name_hash: hash(name.as_bytes()),
-            name,
             health: Health::default(),
             outage: Outage::default(),
-            counts: OriginCounts::default(),
-            connections: Arc::new(SharedConnections::new(settings.connections.clone())),
+            connections: Arc::new(SharedConnections::new(sharing.connections.clone())),
             addresses,
+            is_checked: AtomicBool::new(false),
             under_way: AtomicU32::new(0),
-            spec,
+            sharing,
         }
     }
 
@@ -114,15 +148,15 @@ impl SharedOrigin {
         only_http1: bool,
     ) -> Result<Opened, Failure> {
         let (stream, address) = self.connect(settings).await?;
-        self.counts.opened.fetch_add(1, Relaxed);
         if !begins_with.is_empty() {
             let sent = timed(settings.times.send, Step::Send, stream.send(begins_with, &[])).await?;
             sent.map_err(Failure::Connect)?;
         }
         let mut speaks_http2 = settings.version == Version::Http2 && !only_http1;
         let mut stream = stream;
-        if self.spec.url.is_tls {
-            let tls = self.agree_on_tls(settings, stream, only_http1).await?;
+        if let Some((host, rules)) = &self.sharing.tls {
+            let rules = rules.as_ref().ok_or_else(|| Failure::Tls("it is not set up".to_string()))?;
+            let tls = agree_on_tls(rules, host, settings, stream, only_http1).await?;
             speaks_http2 = tls.speaks_http2();
             if settings.version == Version::Http2 && !only_http1 && !speaks_http2 {
                 return Err(Failure::Tls("it does not speak HTTP/2, which 'version' asks for".to_string()));
@@ -137,7 +171,7 @@ impl SharedOrigin {
 
     async fn connect(&self, settings: &ProxySettings) -> Result<(Stream, Option<SocketAddr>), Failure> {
         let times = &settings.times;
-        let addresses = match (&self.spec.url.address, &self.addresses) {
+        let addresses = match (&self.sharing.address, &self.addresses) {
             (Address::Unix(path), _) => {
                 let connected = timed(times.connect, Step::Connect, UnixStream::connect(path)).await?;
                 return Ok((Stream::Unix(connected.map_err(Failure::Connect)?), None));
@@ -162,19 +196,20 @@ impl SharedOrigin {
         }
         Err(last)
     }
+}
 
-    async fn agree_on_tls(
-        &self,
-        settings: &ProxySettings,
-        stream: Stream,
-        only_http1: bool,
-    ) -> Result<TlsStream, Failure> {
-        let tls = settings.tls.as_ref().ok_or_else(|| Failure::Tls("it is not set up".to_string()))?;
-        let name = tls.server_name(self.spec.url.server_name()).map_err(Failure::Tls)?;
-        let agreeing = TlsStream::connect(stream, tls.rules(only_http1), name);
-        let agreed = timed(settings.times.handshake, Step::Handshake, agreeing).await?;
-        agreed.map_err(|error| Failure::Tls(explained(&error.to_string())))
-    }
+/// Agrees on TLS with the origin of this host.
+async fn agree_on_tls(
+    tls: &OriginTls,
+    host: &str,
+    settings: &ProxySettings,
+    stream: Stream,
+    only_http1: bool,
+) -> Result<TlsStream, Failure> {
+    let name = tls.server_name(host).map_err(Failure::Tls)?;
+    let agreeing = TlsStream::connect(stream, tls.rules(only_http1), name);
+    let agreed = timed(settings.times.handshake, Step::Handshake, agreeing).await?;
+    agreed.map_err(|error| Failure::Tls(explained(&error.to_string())))
 }
 
 /// What an error of TLS means for the operator.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use touchstone_http::response::ResponseLimits;
 
 use super::balance::Balance;
-use super::check::CheckRules;
+use super::check_rules::CheckRules;
 use super::connections::ConnectionRules;
 use super::forwarded::ForwardRules;
 use super::health::HealthRules;

@@ -63,13 +63,13 @@ pub fn origin_totals() -> Vec<OriginTotals> {
     let mut totals = Vec::new();
     for group in groups_of_process().into_iter().rev() {
         let name = &group.settings.name;
-        for (index, origin) in group.origins.iter().enumerate() {
-            let counts = &origin.counts;
+        for (index, member) in group.members.iter().enumerate() {
+            let (counts, origin) = (&member.counts, &member.origin);
             let (open, idle) = origin.connections.counts();
             let (times, times_count, times_sum_s) = counts.times();
             totals.push(OriginTotals {
                 labels: RouteLabels { site: name.site.clone(), route: name.route.clone() },
-                origin: origin.name.clone(),
+                origin: member.name.clone(),
                 state: group.state(index),
                 requests: counts.attempts.load(Relaxed),
                 retries: counts.retries.load(Relaxed),

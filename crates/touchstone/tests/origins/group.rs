@@ -216,15 +216,15 @@ fn checks_begin_before_the_first_request() {
     let dead = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let tree = Tree::standard();
     let check = "[site.route.proxy.check]\npath = \"/health\"\ninterval = \"50ms\"\nfall = 1\n";
-    let keys = |more: &str| format!("to = [\"http://{}\", \"http://{dead}\"]\n{more}", checked.address);
-    let server = proxy(&tree, &keys(""), check);
+    let keys = format!("to = [\"http://{}\", \"http://{dead}\"]\n", checked.address);
+    let server = proxy(&tree, &keys, check);
     server.wait_for_error_line("one is out", |line| line.contains("fails its checks"));
     // Each origin is asked by itself.
     wait_until("the other is asked", std::time::Duration::from_secs(20), || checked.connections() > 0);
-    // Those of the next configuration as well.
+    // Those of the next configuration as well, where it says something else of them.
     let path = tree.beside("touchstone.toml");
     let text = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, text.replace(&keys(""), &keys("balance = \"round_robin\"\n"))).unwrap();
+    std::fs::write(&path, text.replace("\"/health\"", "\"/well\"")).unwrap();
     server.signal(rustix::process::Signal::HUP);
     wait_until("it is found again", std::time::Duration::from_secs(20), || {
         server.error_text().matches(&format!("{dead} fails its checks")).count() == 2

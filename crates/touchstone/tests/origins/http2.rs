@@ -17,14 +17,14 @@ use super::support::{Server, Tree, bytes_of, wait_until};
 use super::{proxy, text};
 
 /// An origin of HTTP/2 with prior knowledge.
-struct Http2Origin {
+pub(super) struct Http2Origin {
     address: SocketAddr,
-    connections: Arc<AtomicUsize>,
+    pub(super) connections: Arc<AtomicUsize>,
     requests: Arc<AtomicUsize>,
 }
 
 impl Http2Origin {
-    fn start() -> Http2Origin {
+    pub(super) fn start() -> Http2Origin {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
@@ -53,7 +53,7 @@ impl Http2Origin {
         Http2Origin { address, connections, requests }
     }
 
-    fn keys(&self) -> String {
+    pub(super) fn keys(&self) -> String {
         format!("to = \"http://{}\"\nversion = \"2\"\n", self.address)
     }
 }

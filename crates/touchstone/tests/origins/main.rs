@@ -13,6 +13,7 @@ mod grpc;
 mod http2;
 mod limits;
 mod rude;
+mod shared;
 mod tls;
 mod told;
 
