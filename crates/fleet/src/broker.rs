@@ -24,8 +24,8 @@ impl Broker {
     pub fn start(directory: &Path) -> Result<Broker, String> {
         let program = Broker::program().ok_or_else(|| {
             format!(
-                "{PROGRAM} is not on this machine: go install github.com/nats-io/nats-server/v2@v2.15.2 (make setup does \
-                 so where Go is), or from https://nats.io/download, 2.11 or later"
+                "{PROGRAM} is not on this machine: go install github.com/nats-io/nats-server/v2@v2.15.2 \
+                 (make setup does so where Go is), or from https://nats.io/download, 2.11 or later"
             )
         })?;
         let configuration = directory.join(BROKER_FILE);

@@ -47,8 +47,8 @@ impl Credentials {
         let metadata = file.metadata().map_err(|error| format!("the credentials {name}: {error}"))?;
         if metadata.permissions().mode() & 0o077 != 0 {
             return Err(format!(
-                "the credentials {name} can be read by others than their owner: chmod 600 {name}, and have new ones made \
-                 if they were read"
+                "the credentials {name} can be read by others than their owner: chmod 600 {name}, and have \
+                 new ones made if they were read"
             ));
         }
         let mut text = String::new();

@@ -78,7 +78,8 @@ impl Part {
         let of = bytes.len().div_ceil(PART_BYTES) as u64;
         if of > MAXIMUM_PARTS {
             return Err(format!(
-                "the result has {} bytes, and the controller takes {} of an agent: use more agents or fewer clients",
+                "the result has {} bytes, and the controller takes {} of an agent: use more agents or \
+                 fewer clients",
                 bytes.len(),
                 MAXIMUM_PARTS as usize * PART_BYTES
             ));

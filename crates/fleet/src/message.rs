@@ -251,7 +251,8 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     if name.is_empty() || name.len() > MAXIMUM_NAME_BYTES || !name.bytes().all(good) {
         return Err(format!(
-            "the name {name:?} cannot be: take letters, digits, hyphens and underscores, at most {MAXIMUM_NAME_BYTES}"
+            "the name {name:?} cannot be: take letters, digits, hyphens and underscores, at most \
+             {MAXIMUM_NAME_BYTES}"
         ));
     }
     Ok(())

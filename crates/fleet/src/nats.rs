@@ -238,7 +238,8 @@ pub(crate) async fn open(
     options.connect(url).await.map_err(|error| match error.kind() {
         ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
             FabricError::Unauthorised(format!(
-                "the broker at {url} does not know the credentials of {name}: they are of another fleet, or were replaced"
+                "the broker at {url} does not know the credentials of {name}: they are of another fleet, or \
+                 were replaced"
             ))
         }
         ConnectErrorKind::Tls => FabricError::Failed(format!(

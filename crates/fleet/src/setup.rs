@@ -259,7 +259,8 @@ accounts {{
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
-            "      {{ nkey: {key}, permissions: {{ publish: {{ deny: \">\" }}, subscribe: \"$SYS.SERVER.*.CLIENT.AUTH.ERR\" }} }}"
+            "      {{ nkey: {key}, permissions: {{ publish: {{ deny: \">\" }}, subscribe: \
+             \"$SYS.SERVER.*.CLIENT.AUTH.ERR\" }} }}"
         );
     }
     text.push_str("    ]\n  }\n}\nsystem_account: SYS\n");

@@ -358,7 +358,8 @@ mod tests {
             told(&answers, "Which server"),
             (
                 "touchstone 0.1.0, indicative",
-                "touchstone 0.1.0 seems to be ahead (indicative, from one run): its peak rate is 1.50 times nginx 1.22.1."
+                "touchstone 0.1.0 seems to be ahead (indicative, from one run): its peak rate is 1.50 times \
+                 nginx 1.22.1."
             )
         );
         assert_eq!(told(&answers, "Which interface").0, "One workload was measured");
@@ -419,7 +420,8 @@ mod tests {
             told(&found, "Which server"),
             (
                 "No difference shown between touchstone 0.1.0 and nginx 1.22.1",
-                "Between touchstone 0.1.0 and nginx 1.22.1 (less than 3.0 % at the peaks) no difference in requests/s is shown."
+                "Between touchstone 0.1.0 and nginx 1.22.1 (less than 3.0 % at the peaks) no difference in \
+                 requests/s is shown."
             )
         );
         result.systems.clear();

@@ -204,7 +204,8 @@ CGI
             system  requests/s  mean ms       own peak     equal load  by CPU  CPU µs/request
   touchstone 0.1.0       1,200     3.33  2.0 % / 8.0 %  1.7 % / 1.7 %   1.7 %             960
   not measured: nginx 1.22.1 does not run CGI programs
-  iWS 4.0 on 4 processors had 493 requests/s in 40.2 ms: 18 % of its static rate (Mindcraft, iPlanet Web Server 4.0 and Stronghold 2.4.2 (2000), Tables 1 and 3)
+  iWS 4.0 on 4 processors had 493 requests/s in 40.2 ms: 18 % of its static rate (Mindcraft, iPlanet Web \
+  Server 4.0 and Stronghold 2.4.2 (2000), Tables 1 and 3)
 ";
         assert!(text.contains(expected), "{text}");
         assert!(spice_is_first(&text), "{text}");

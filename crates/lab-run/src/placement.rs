@@ -33,8 +33,8 @@ impl Placement {
         let shared: Vec<usize> = self.system.iter().copied().filter(|cpu| self.load.contains(cpu)).collect();
         (!shared.is_empty()).then(|| {
             format!(
-                "The load engine and the system under test share processor{} {}: each takes time from the other, \
-                 so rates are lower and latencies higher than the server's own.",
+                "The load engine and the system under test share processor{} {}: each takes time from the \
+                 other, so rates are lower and latencies higher than the server's own.",
                 if shared.len() == 1 { "" } else { "s" },
                 list(&shared)
             )

@@ -184,7 +184,8 @@ mod tests {
         }
 
         #[test]
-        fn no_chunks_make_the_parser_panic(text in "[0-9a-f;]{0,20}(\r\n)?[a-z]{0,9}(\r\n)?[0-9a-f]{0,18}(\r\n){0,2}") {
+        fn no_chunks_make_the_parser_panic(text in "[0-9a-f;]{0,20}(\r\n)?[a-z]{0,9}(\r\n\
+                                                    )?[0-9a-f]{0,18}(\r\n){0,2}") {
             let _ = unchunk(text.as_bytes());
         }
     }

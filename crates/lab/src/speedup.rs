@@ -62,8 +62,8 @@ pub fn sentences(result: &ResultFile) -> Vec<String> {
             name => format!(", {name}"),
         };
         format!(
-            "{title}{interface}: on {} processors {} times as many requests/s ({} instead of {}), {} of what they could \
-             bring.",
+            "{title}{interface}: on {} processors {} times as many requests/s ({} instead of {}), {} of what \
+             they could bring.",
             count(row.processors),
             significant(row.speedup),
             rate(row.peak.requests_per_second.median),

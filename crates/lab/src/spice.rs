@@ -243,8 +243,8 @@ fn lower_bounds(all: &[Series<'_>]) -> Option<String> {
     let titles: Vec<String> = all.iter().filter(bound).map(|series| series.title.clone()).collect();
     (!titles.is_empty()).then(|| {
         format!(
-            "At the peak of {} the load engine was the bottleneck: these rates are lower bounds, and efficiencies by rate \
-             against them look better than they are; those by processor time hold.",
+            "At the peak of {} the load engine was the bottleneck: these rates are lower bounds, and \
+             efficiencies by rate against them look better than they are; those by processor time hold.",
             list(&titles)
         )
     })
@@ -316,13 +316,13 @@ mod tests {
     #[test]
     fn sentences_say_which_server_which_interface_and_what_it_costs() {
         let expected = [
-            "touchstone 0.1.0 seems to be ahead (indicative, from one run): its peak rate is 1.50 times nginx 1.22.1 with a static file and 2.00 times nginx \
-             1.22.1 with SHTML.",
-            "With touchstone 0.1.0, SHTML costs least beyond a static file: 17.5 µs of processor time a request (92 % of \
-             the rate with 16 clients) where a static file costs 16.0 µs. CGI costs most: 960 µs of processor time a \
-             request (1.7 % of the rate with 16 clients).",
-            "With nginx 1.22.1, SHTML costs 34.9 µs of processor time a request (69 % of the rate with 16 clients) where a \
-             static file costs 24.0 µs.",
+            "touchstone 0.1.0 seems to be ahead (indicative, from one run): its peak rate is 1.50 times \
+             nginx 1.22.1 with a static file and 2.00 times nginx 1.22.1 with SHTML.",
+            "With touchstone 0.1.0, SHTML costs least beyond a static file: 17.5 µs of processor time a \
+             request (92 % of the rate with 16 clients) where a static file costs 16.0 µs. CGI costs most: \
+             960 µs of processor time a request (1.7 % of the rate with 16 clients).",
+            "With nginx 1.22.1, SHTML costs 34.9 µs of processor time a request (69 % of the rate with 16 \
+             clients) where a static file costs 24.0 µs.",
         ];
         assert_eq!(sentences(&sample::spice()), expected);
     }
@@ -332,8 +332,9 @@ mod tests {
         let mut result = sample::spice();
         let faster = result.systems[1].mixes.iter_mut().filter(|mix| mix.interface == "shtml");
         faster.for_each(|mix| mix.requests_per_second *= 4.0);
-        let expected = "Which server is ahead depends on the interface (indicative, from one run): with a static file touchstone 0.1.0 (1.50 times nginx \
-                        1.22.1) and with SHTML nginx 1.22.1 (2.00 times touchstone 0.1.0).";
+        let expected = "Which server is ahead depends on the interface (indicative, from one run): with a \
+                        static file touchstone 0.1.0 (1.50 times nginx 1.22.1) and with SHTML nginx 1.22.1 \
+                        (2.00 times touchstone 0.1.0).";
         assert_eq!(sentences(&result)[0], expected);
         let level = result.systems[1].mixes.iter_mut().filter(|mix| mix.interface == "shtml");
         level.for_each(|mix| mix.requests_per_second /= 1.98);

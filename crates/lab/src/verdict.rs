@@ -182,8 +182,8 @@ fn validity(result: &ResultFile) -> String {
     if result.machine.same_host {
         let short = if result.suite.quick { ", and the quick form's windows are short" } else { "" };
         return format!(
-            "Load and server shared one machine{short}: ratios between systems measured side by side hold better than \
-             absolute rates."
+            "Load and server shared one machine{short}: ratios between systems measured side by side hold \
+             better than absolute rates."
         );
     }
     "Load and server ran on separate machines.".to_string()
@@ -206,21 +206,23 @@ mod tests {
     fn a_whole_result_is_put_in_words() {
         let sentences = sentences(&sample::result(), &[]);
         let expected = [
-            "touchstone 0.1.0 seems to be ahead (indicative, from one run): its peak rate is 1.50 times nginx 1.22.1.",
-            "With 16 clients, touchstone 0.1.0 spent 16.0 µs of processor time a request: 0.667 times that of nginx \
-             1.22.1 (24.0 µs).",
-            "touchstone 0.1.0 peaked at 60,000 requests/s (4,128 Mbit/s) with 16 clients: mean latency 0.267 ms, 99 % \
-             within 0.533 ms.",
-            "nginx 1.22.1 peaked at 40,000 requests/s (2,752 Mbit/s) with 16 clients: mean latency 0.400 ms, 99 % within \
-             0.800 ms.",
-            "With 16 clients, touchstone 0.1.0 carried 92 % of the rate of the kernel's limit and spent 16.0 µs of \
-             processor time a request where the kernel's limit is 14.8 µs (1.08 times).",
-            "With 16 clients, nginx 1.22.1 carried 62 % of the rate of the kernel's limit and spent 24.0 µs of processor \
-             time a request where the kernel's limit is 14.8 µs (1.62 times).",
-            "touchstone 0.1.0: the system’s processors were used up (the system used 96 % of its processors).",
+            "touchstone 0.1.0 seems to be ahead (indicative, from one run): its peak rate is 1.50 times \
+             nginx 1.22.1.",
+            "With 16 clients, touchstone 0.1.0 spent 16.0 µs of processor time a request: 0.667 times that \
+             of nginx 1.22.1 (24.0 µs).",
+            "touchstone 0.1.0 peaked at 60,000 requests/s (4,128 Mbit/s) with 16 clients: mean latency 0.267 \
+             ms, 99 % within 0.533 ms.",
+            "nginx 1.22.1 peaked at 40,000 requests/s (2,752 Mbit/s) with 16 clients: mean latency 0.400 ms, \
+             99 % within 0.800 ms.",
+            "With 16 clients, touchstone 0.1.0 carried 92 % of the rate of the kernel's limit and spent \
+             16.0 µs of processor time a request where the kernel's limit is 14.8 µs (1.08 times).",
+            "With 16 clients, nginx 1.22.1 carried 62 % of the rate of the kernel's limit and spent 24.0 µs \
+             of processor time a request where the kernel's limit is 14.8 µs (1.62 times).",
+            "touchstone 0.1.0: the system’s processors were used up (the system used 96 % of its \
+             processors).",
             "nginx 1.22.1: the system’s processors were used up (the system used 96 % of its processors).",
-            "Load and server shared one machine, and the quick form's windows are short: ratios between systems measured \
-             side by side hold better than absolute rates.",
+            "Load and server shared one machine, and the quick form's windows are short: ratios between \
+             systems measured side by side hold better than absolute rates.",
         ];
         assert_eq!(sentences, expected);
     }
@@ -232,7 +234,8 @@ mod tests {
         result.systems[1].mixes[2].requests_per_second = same * 0.98;
         assert_eq!(
             sentences(&result, &[])[0],
-            "Between touchstone 0.1.0 and nginx 1.22.1 (less than 3.0 % at the peaks) no difference in requests/s is shown."
+            "Between touchstone 0.1.0 and nginx 1.22.1 (less than 3.0 % at the peaks) no difference in \
+             requests/s is shown."
         );
     }
 
@@ -277,7 +280,10 @@ mod tests {
             starts("With 16 clients, touchstone 0.1.0 spent 16.0 µs of processor time a request where"),
             "{all:?}"
         );
-        assert!(all[0].ends_with("; the load engine, not the servers, set some of these rates: compare the processor time a request."));
+        assert!(all[0].ends_with(
+            "; the load engine, not the servers, set some of these rates: compare the \
+                                  processor time a request."
+        ));
         result.systems[0].mixes[2].generator_saturated = None;
         result.systems[0].cpus = vec![0, 1];
         let sentence = distance_from_limit(&result.systems[0], &result.systems[2]).unwrap();
@@ -321,7 +327,8 @@ mod tests {
         let mut result = sample::result();
         result.status = RunStatus::Incomplete("nginx died".to_string());
         result.systems[1].mixes.truncate(2);
-        let expected = "In the mixes that all of them completed, touchstone 0.1.0 seems to be ahead (indicative, from one run): its peak rate is 1.50 times nginx 1.22.1.";
+        let expected = "In the mixes that all of them completed, touchstone 0.1.0 seems to be ahead \
+                        (indicative, from one run): its peak rate is 1.50 times nginx 1.22.1.";
         let all = sentences(&result, &[]);
         assert!(all.iter().any(|sentence| sentence == expected), "{all:?}");
         assert!(all.iter().any(|sentence| sentence.starts_with("With 4 clients, touchstone")), "{all:?}");

@@ -38,8 +38,8 @@ pub(crate) fn provide_open_files(needed: u64) -> Result<(), PlanError> {
     }
     if limit.maximum.is_some_and(|maximum| maximum < needed) {
         return refuse(format!(
-            "the clients need {needed} open files and this process may have {}: use fewer clients or raise the limit \
-             (ulimit -n {needed}, or LimitNOFILE in systemd)",
+            "the clients need {needed} open files and this process may have {}: use fewer clients or raise \
+             the limit (ulimit -n {needed}, or LimitNOFILE in systemd)",
             limit.maximum.unwrap_or_default()
         ));
     }

@@ -208,8 +208,8 @@ fn signs_of_the_server(plan: &Plan, record: &Record) -> Vec<String> {
     let mut signs = Vec::new();
     if record.stream_waits > 0 {
         signs.push(format!(
-            "{} requests waited because the server takes fewer than {} requests at once on a connection: use fewer \
-             --streams",
+            "{} requests waited because the server takes fewer than {} requests at once on a connection: \
+             use fewer --streams",
             record.stream_waits, plan.streams
         ));
     }
@@ -220,8 +220,8 @@ fn signs_of_the_server(plan: &Plan, record: &Record) -> Vec<String> {
     let fewest = commanded.fold(1.0, f64::min) * could * 0.95 - 2.0;
     if (resumed as f64) < fewest {
         signs.push(format!(
-            "only {resumed} of {} TLS handshakes took up an earlier session, and {:.0} should have: the server refuses \
-             sessions, or gives none",
+            "only {resumed} of {} TLS handshakes took up an earlier session, and {:.0} should have: the \
+             server refuses sessions, or gives none",
             full + resumed,
             fewest
         ));
@@ -234,15 +234,15 @@ fn saturation(plan: &Plan, record: &Record, engine: &EngineUse) -> Saturation {
     let mut signs = Vec::new();
     if engine.busiest_thread > BUSY_THREAD {
         signs.push(format!(
-            "the busiest engine thread used {:.0} % of its processor: the server may be faster than this; give the \
-             engine more processors",
+            "the busiest engine thread used {:.0} % of its processor: the server may be faster than this; \
+             give the engine more processors",
             engine.busiest_thread * 100.0
         ));
     }
     if engine.longest_waiting_thread > WAITING_THREAD {
         signs.push(format!(
-            "an engine thread waited {:.0} % of the time while something else had its processor, and what it measured is \
-             partly that wait: give the engine a processor of its own",
+            "an engine thread waited {:.0} % of the time while something else had its processor, and what it \
+             measured is partly that wait: give the engine a processor of its own",
             engine.longest_waiting_thread * 100.0
         ));
     }
@@ -257,15 +257,15 @@ fn signs_of_lateness(plan: &Plan, record: &Record, arrivals: &ArrivalsOutcome) -
     let own_late_ns = arrivals.engine_lateness_ns.value_at_quantile(0.99);
     if own_late_ns > LATE.as_nanos() as u64 {
         signs.push(format!(
-            "the engine itself started one request in a hundred more than {:.1} ms after its moment, although a client \
-             was free for it",
+            "the engine itself started one request in a hundred more than {:.1} ms after its moment, \
+             although a client was free for it",
             own_late_ns as f64 / 1e6
         ));
     }
     if record.errors.total() == 0 && (arrivals.started as f64) < arrivals.due as f64 * KEPT_RATE {
         signs.push(format!(
-            "only {} of the {} requests that were due could start, as every client was still waiting for an answer: \
-             the server does not carry the rate with {} clients; try more clients",
+            "only {} of the {} requests that were due could start, as every client was still waiting for an \
+             answer: the server does not carry the rate with {} clients; try more clients",
             arrivals.started, arrivals.due, plan.clients
         ));
     }

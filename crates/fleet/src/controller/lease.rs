@@ -39,7 +39,8 @@ impl Lease {
             // One that has died says nothing, and its claim is over soon.
             if says_it_lives(&words, run) || Instant::now() > until {
                 return Err(FleetError(format!(
-                    "the fleet {fleet} is in use by another controller (its run {other}): wait until it is done"
+                    "the fleet {fleet} is in use by another controller (its run {other}): wait until \
+                     it is done"
                 )));
             }
         }

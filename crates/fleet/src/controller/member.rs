@@ -147,15 +147,15 @@ impl Member {
         }
         if facts.protocol != PROTOCOL || facts.version != own.version {
             return Some(format!(
-                "agent {name} is touchstone {} (protocol {}), and this is {} (protocol {PROTOCOL}): install the same \
-                 program there",
+                "agent {name} is touchstone {} (protocol {}), and this is {} (protocol {PROTOCOL}): install \
+                 the same program there",
                 facts.version, facts.protocol, own.version
             ));
         }
         if facts.binary_sha256 != own_hash {
             return Some(format!(
-                "agent {name} runs another build of touchstone {} (its hash begins with {}, this one's with {}): install \
-                 the same program there",
+                "agent {name} runs another build of touchstone {} (its hash begins with {}, this one's with \
+                 {}): install the same program there",
                 facts.version,
                 short(&facts.binary_sha256),
                 short(own_hash)
@@ -196,14 +196,15 @@ impl Member {
         }
         if is_unsteady(clock) {
             return Some(format!(
-                "the clock of agent {name} moved by {:.3} s while it was compared: it is being set, or runs wild",
+                "the clock of agent {name} moved by {:.3} s while it was compared: it is being set, or \
+                 runs wild",
                 seconds(clock.unsteady_ns)
             ));
         }
         (clock.bound_ns > MAXIMUM_BOUND.as_nanos() as u64).then(|| {
             format!(
-                "the clock of agent {name} is known to {:.0} ms only, because every message to it and back took {:.0} ms: \
-                 no common start can be agreed upon",
+                "the clock of agent {name} is known to {:.0} ms only, because every message to it and back \
+                 took {:.0} ms: no common start can be agreed upon",
                 clock.bound_ns as f64 / 1e6,
                 clock.round_trip_ns as f64 / 1e6
             )

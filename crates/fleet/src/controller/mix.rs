@@ -356,7 +356,8 @@ impl Watch<'_> {
         let all = errors + progress.requests.load(Ordering::Relaxed);
         if all >= ABORT_REQUESTS && errors as f64 > all as f64 * most {
             let reason = format!(
-                "{errors} of {all} requests were errors after {:.1} s, which is more than the {} % at which the run is ended",
+                "{errors} of {all} requests were errors after {:.1} s, which is more than the {} % at which \
+                 the run is ended",
                 self.at_s(),
                 most * 100.0
             );

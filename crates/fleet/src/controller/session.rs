@@ -181,8 +181,8 @@ impl Session {
             match notice {
                 Notice::Unauthorised(name) if self.members.contains_key(&name) => {
                     return Err(FleetError(format!(
-                        "agent {name} was refused by the broker: its credentials are not those of this fleet; give it \
-                         the file {name}.credentials of the fleet's directory"
+                        "agent {name} was refused by the broker: its credentials are not those of this \
+                         fleet; give it the file {name}.credentials of the fleet's directory"
                     )));
                 }
                 Notice::Disconnected => return Err(FleetError(self.away())),

@@ -42,7 +42,8 @@ pub fn manifests(directory: &Path, file: &FleetFile, options: &ManifestOptions) 
         documents.iter().map(|document| format!("---\n{}", yaml::text(document))).collect();
     let name = &file.name;
     Ok(format!(
-        "# The agents of the fleet {name}, made by touchstone fleet manifests. The Secret holds their credentials.\n{}",
+        "# The agents of the fleet {name}, made by touchstone fleet manifests. The Secret holds their \
+         credentials.\n{}",
         documents.concat()
     ))
 }
@@ -52,7 +53,8 @@ fn documents(directory: &Path, file: &FleetFile, options: &ManifestOptions) -> R
     let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     if file.name.len() > MAXIMUM_NAME_BYTES || !file.name.bytes().all(is_part) || file.name.ends_with('-') {
         return Err(format!(
-            "Kubernetes takes no object that is named {name}: a fleet there has a name of lower-case letters, digits and hyphens"
+            "Kubernetes takes no object that is named {name}: a fleet there has a name of lower-case \
+             letters, digits and hyphens"
         ));
     }
     let agents: Vec<&AgentEntry> = file.agents.iter().filter(|agent| agent.role == Role::Load).collect();
@@ -101,7 +103,8 @@ impl Objects<'_> {
         }
         if bytes > MAXIMUM_SECRET_BYTES {
             return Err(format!(
-                "the credentials of {} agents have {bytes} bytes, and a Secret holds {MAXIMUM_SECRET_BYTES}: make several fleets",
+                "the credentials of {} agents have {bytes} bytes, and a Secret holds {MAXIMUM_SECRET_BYTES}: \
+                 make several fleets",
                 agents.len()
             ));
         }

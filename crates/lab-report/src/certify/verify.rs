@@ -116,8 +116,8 @@ fn seal_check(sealed: &Result<Signature, SealError>) -> Check {
             "signature",
             true,
             format!(
-                "nothing was changed since it was signed; but the key {} is known only from the directory itself: name \
-                 one that you trust with --key",
+                "nothing was changed since it was signed; but the key {} is known only from the directory \
+                 itself: name one that you trust with --key",
                 signature.key
             ),
         ),
@@ -170,8 +170,8 @@ fn label_check(raw: &Result<Vec<RawMix>, RawError>) -> Check {
         0 => check(WHAT, true, "interface, clients and times of every mix are compared".to_owned()),
         old => {
             let finding = format!(
-                "of {old} of {} mixes the raw data is of version 1, which does not have interface, clients and times: \
-                 that they were not swapped is not shown",
+                "of {old} of {} mixes the raw data is of version 1, which does not have interface, clients \
+                 and times: that they were not swapped is not shown",
                 raw.len()
             );
             Check { what: WHAT, holds: None, finding }
@@ -221,8 +221,8 @@ fn report_check(directory: &Path, result: &ResultFile, raw: Option<&[RawMix]>) -
     if own.is_some() && own == result.tool.binary_sha256 {
         return check(REPORT, false, "it is not what result.json says".to_owned());
     }
-    let finding = "it is not the one that this build makes of result.json, and another build measured: write it anew with \
-                   touchstone report";
+    let finding = "it is not the one that this build makes of result.json, and another build measured: write \
+                   it anew with touchstone report";
     Check { what: REPORT, holds: None, finding: finding.to_owned() }
 }
 
@@ -312,12 +312,12 @@ impl Verification {
             (true, _) => "REFUSED: the result is not what it says it is".to_owned(),
             (false, Signer::Known) => format!("The result is what it says it is, and it is {class}"),
             (false, Signer::Unknown) => format!(
-                "Nothing was changed since it was signed, and it is {class}; who signed it is unknown: name a key that \
-                 you trust with --key"
+                "Nothing was changed since it was signed, and it is {class}; who signed it is unknown: name \
+                 a key that you trust with --key"
             ),
             (false, Signer::None) => format!(
-                "Nothing in the result contradicts the rest of it, and it is {class}; but it is not signed: nothing shows \
-                 who made it, or that it was not made up as a whole"
+                "Nothing in the result contradicts the rest of it, and it is {class}; but it is not signed: \
+                 nothing shows who made it, or that it was not made up as a whole"
             ),
         }
     }

@@ -80,8 +80,8 @@ fn write_suite(text: &mut String, name: &str, timestamp: &str, tests: &[(String,
     let (name, timestamp) = (escaped(name), escaped(timestamp));
     let _ = writeln!(
         text,
-        "  <testsuite name=\"{name}\" tests=\"{}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\" \
-         time=\"{time:.3}\" timestamp=\"{timestamp}\">",
+        "  <testsuite name=\"{name}\" tests=\"{}\" failures=\"{failures}\" errors=\"0\" \
+         skipped=\"{skipped}\" time=\"{time:.3}\" timestamp=\"{timestamp}\">",
         tests.len()
     );
     for (test, time, fate) in tests {

@@ -35,7 +35,8 @@ fn page(text: &mut String, result: &ResultFile) -> std::fmt::Result {
 fn peaks(text: &mut String, result: &ResultFile) -> std::fmt::Result {
     writeln!(
         text,
-        "| system | clients | requests/s | 95 % interval | mean ms | p99 ms | CPU \u{b5}s/request | useful peak, requests/s |\n\
+        "| system | clients | requests/s | 95 % interval | mean ms | p99 ms | CPU \u{b5}s/request | useful \
+         peak, requests/s |\n\
          |---|---:|---:|---:|---:|---:|---:|---:|"
     )?;
     let mut rows: Vec<(f64, String)> = Vec::new();

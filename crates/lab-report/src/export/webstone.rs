@@ -120,14 +120,14 @@ pub fn webstone(result: &ResultFile) -> String {
 /// Whether the suite asked as WebStone does, in a line.
 fn comparable(suite: &SuiteRecord) -> &'static str {
     if suite.keep_alive {
-        "Connections were kept, which WebStone never does: \"connections\" are answers here, and figures are not \
-         comparable with those of WebStone.\n"
+        "Connections were kept, which WebStone never does: \"connections\" are answers here, and figures \
+         are not comparable with those of WebStone.\n"
     } else if suite.http_version != "HTTP/1.0" || suite.tls.is_some() {
-        "The requests were not of HTTP/1.0 without TLS, as those of WebStone are: figures are not comparable with \
-         those of WebStone.\n"
+        "The requests were not of HTTP/1.0 without TLS, as those of WebStone are: figures are not \
+         comparable with those of WebStone.\n"
     } else {
-        "A new connection was made for each answer, as WebStone does: figures are comparable with those of WebStone \
-         with the same list.\n"
+        "A new connection was made for each answer, as WebStone does: figures are comparable with those of \
+         WebStone with the same list.\n"
     }
 }
 

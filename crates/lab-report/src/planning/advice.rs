@@ -58,21 +58,22 @@ fn remedy(situation: &Situation<'_>) -> Vec<Advice> {
         Verdict::ServerCpu => processors(situation),
         Verdict::SingleCore => vec![more_workers(situation)],
         Verdict::Softirq => to_try(
-            "spread interrupts over the processors: more receive queues of the network card, or receive packet steering \
-             (/sys/class/net/DEVICE/queues/rx-*/rps_cpus)",
+            "spread interrupts over the processors: more receive queues of the network card, or receive \
+             packet steering (/sys/class/net/DEVICE/queues/rx-*/rps_cpus)",
         ),
         Verdict::Nic => vec![link(situation)],
         Verdict::Disk => to_try(
-            "keep what is asked for in memory: a larger file cache, or memory for the page cache; or a faster disk",
+            "keep what is asked for in memory: a larger file cache, or memory for the page cache; or a \
+             faster disk",
         ),
         Verdict::Memory => to_try("more memory, or fewer or smaller processes"),
         Verdict::AcceptQueue => to_try(
-            "a longer accept queue: the server\u{2019}s backlog, and net.core.somaxconn, which bounds it; kept connections need \
-             it less",
+            "a longer accept queue: the server\u{2019}s backlog, and net.core.somaxconn, which bounds it; \
+             kept connections need it less",
         ),
         Verdict::LocksOrOther => to_try(
-            "find what is waited for: the server\u{2019}s worker and connection limits, its upstreams, locks (perf trace, off-CPU \
-             profile)",
+            "find what is waited for: the server\u{2019}s worker and connection limits, its upstreams, locks \
+             (perf trace, off-CPU profile)",
         ),
         Verdict::Generator => {
             to_try("more processors or machines for the load engine; until then the peak is a lower bound")

@@ -118,7 +118,8 @@ pub fn of(stations: &[Station], think_s: f64, measured: &[Measured]) -> Outcome 
     match lightest {
         None => reasons.push("nothing was measured".to_owned()),
         Some((clients, _, _)) if *clients > 2 => reasons.push(format!(
-            "the delay outside of the server is not identified: the lightest load was {clients} clients; measure with 1"
+            "the delay outside of the server is not identified: the lightest load was {clients} clients; \
+             measure with 1"
         )),
         Some(_) => {}
     }
@@ -129,8 +130,8 @@ pub fn of(stations: &[Station], think_s: f64, measured: &[Measured]) -> Outcome 
     let error = error(stations, delay_s, think_s, measured);
     if error.is_nan() || error > ERROR_MAX {
         reasons.push(format!(
-            "the model\u{2019}s rates differ from those measured by {:.0} % on average (at most {:.0} %): something that \
-             it does not know limits this system",
+            "the model\u{2019}s rates differ from those measured by {:.0} % on average (at most {:.0} %): \
+             something that it does not know limits this system",
             error * 100.0,
             ERROR_MAX * 100.0
         ));

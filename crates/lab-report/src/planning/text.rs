@@ -72,12 +72,14 @@ fn write_usl(text: &mut String, outcome: &usl::Outcome) -> std::fmt::Result {
                 ),
                 (None, Some(ceiling)) => writeln!(
                     text,
-                    "                no crosstalk is shown, so no peak is known; contention bounds it at {} requests/s",
+                    "                no crosstalk is shown, so no peak is known; contention bounds it at {} \
+                     requests/s",
                     rate(ceiling)
                 ),
                 (None, None) => writeln!(
                     text,
-                    "                neither contention nor crosstalk is shown: it scales as far as it was measured"
+                    "                neither contention nor crosstalk is shown: it scales as far as it was \
+                     measured"
                 ),
             }
         }
@@ -107,7 +109,8 @@ fn write_mva(text: &mut String, outcome: &mva::Outcome) -> std::fmt::Result {
             let demand_us: f64 = model.stations.iter().map(|station| station.demand_s * 1e6).sum();
             writeln!(
                 text,
-                "  queues        a request needs {} µs of the processors and {} µs elsewhere; the model is {:.0} % off on average",
+                "  queues        a request needs {} µs of the processors and {} µs elsewhere; the model is \
+                 {:.0} % off on average",
                 significant(demand_us),
                 significant(model.delay_s * 1e6),
                 model.error * 100.0
@@ -116,7 +119,8 @@ fn write_mva(text: &mut String, outcome: &mva::Outcome) -> std::fmt::Result {
             match (knee, mva::ceiling(&model.stations)) {
                 (Some(knee), Some(ceiling)) => writeln!(
                     text,
-                    "                requests queue from about {} clients on; the processors allow {} requests/s",
+                    "                requests queue from about {} clients on; the processors allow {} \
+                     requests/s",
                     rate(knee),
                     rate(ceiling)
                 ),
@@ -132,7 +136,8 @@ fn write_mva(text: &mut String, outcome: &mva::Outcome) -> std::fmt::Result {
 fn write_users(text: &mut String, plan: &Plan, assumed: &Assumptions) -> std::fmt::Result {
     writeln!(
         text,
-        "  users         of pages of {} requests, {} % of them to this server, by how many the browser\u{2019}s cache answers",
+        "  users         of pages of {} requests, {} % of them to this server, by how many the \
+         browser\u{2019}s cache answers",
         significant(assumed.requests_per_page),
         significant(assumed.first_party_share * 100.0)
     )?;

@@ -346,8 +346,8 @@ impl Contender {
         let title = &self.entrant.title;
         if !self.was_started() {
             return BenchError::Refused(format!(
-                "{title} {problem}. The workload's files must be served there (`touchstone suites NAME --tree DIR` \
-                 writes them), and the programs of its interfaces at their paths."
+                "{title} {problem}. The workload's files must be served there (`touchstone suites NAME \
+                 --tree DIR` writes them), and the programs of its interfaces at their paths."
             ));
         }
         let words = match self.last_words() {

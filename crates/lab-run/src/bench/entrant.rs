@@ -345,8 +345,8 @@ fn no_address(part: &Part, url: &SystemUrl) -> Option<String> {
     let endpoints = part.workload.endpoints();
     match (endpoints.any_secure(), endpoints.all_secure(), url.target.tls.is_some()) {
         (true, false, _) => Some(format!(
-            "the suite asks for some things with TLS and for some without, and {} is one address: only a system that is \
-             started here has both",
+            "the suite asks for some things with TLS and for some without, and {} is one address: only a \
+             system that is started here has both",
             url.url
         )),
         (true, true, false) => {
@@ -412,7 +412,8 @@ pub(super) mod tests {
     /// The definition of a system with these capabilities, whose executable is there.
     pub(crate) fn system(place: &Path, name: &str, capabilities: &str) -> String {
         let text = format!(
-            "name = \"{name}\"\ntitle = \"{name}\"\ndescription = \"for tests\"\nexecutables = [\"/bin/sh\"]\n\
+            "name = \"{name}\"\ntitle = \"{name}\"\ndescription = \"for tests\"\n\
+             executables = [\"/bin/sh\"]\n\
              command = [\"{{executable}}\", \"{{port}}\"]\ncapabilities = [{capabilities}]\n"
         );
         let path = place.join(format!("{name}.toml"));

@@ -210,8 +210,8 @@ fn provide_open_files(clients: usize) -> Result<(), String> {
     let current = machine::open_files_limit();
     if current < needed {
         return Err(format!(
-            "{most} clients need {needed} open files, and the limit is {current}; raise it (ulimit -n {needed}) or use \
-             fewer clients"
+            "{most} clients need {needed} open files, and the limit is {current}; raise it (ulimit -n \
+             {needed}) or use fewer clients"
         ));
     }
     Ok(())
@@ -244,7 +244,8 @@ fn entrant_warnings(
         && url.is_this_machine()
     {
         warnings.push(format!(
-            "{} runs on this machine and was not started here: it may have used the load engine's processors{}.",
+            "{} runs on this machine and was not started here: it may have used the load engine's \
+             processors{}.",
             url.url,
             if pid.is_none() { ", and its processor time was not watched (--pid)" } else { "" }
         ));

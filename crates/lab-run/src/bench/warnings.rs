@@ -80,7 +80,8 @@ fn littles_law(title: &str, suite: &SuiteRecord, mix: &MixResult) -> Option<Stri
 fn stood_still(title: &str, mix: &MixResult) -> Option<String> {
     let sign = mix.taint.iter().find(|sign| sign.what == STOOD_STILL)?;
     Some(format!(
-        "{}, {}: the load engine stood still for {} s; its machine slept, or somebody had stopped it. Measure this again.",
+        "{}, {}: the load engine stood still for {} s; its machine slept, or somebody had stopped it. \
+         Measure this again.",
         title,
         clients(mix.clients),
         significant(sign.worst)
@@ -105,8 +106,8 @@ fn of_processors(series: &Series<'_>) -> Option<String> {
     let counted_so = |mix: &&MixResult| mix.server.as_ref().is_some_and(|server| server.of_processors);
     series.mixes.iter().copied().find(counted_so)?;
     Some(format!(
-        "{}: the kernel adds the time of these programs to no process, so the processor time is the time that the \
-         system's processors were busy.",
+        "{}: the kernel adds the time of these programs to no process, so the processor time is the time \
+         that the system's processors were busy.",
         series.title
     ))
 }
@@ -184,8 +185,8 @@ mod tests {
         // What the server left to do is other work's here.
         mixes.iter_mut().skip(1).for_each(|mix| mix.server.as_mut().unwrap().cpu_share = 0.6);
         let expected = [
-            "nginx 1.22.1: the load engine was at its own limit with 4 and 16 clients (a thread was busy); these rates \
-             are a lower bound.",
+            "nginx 1.22.1: the load engine was at its own limit with 4 and 16 clients (a thread was busy); \
+             these rates are a lower bound.",
             "nginx 1.22.1, 1 client: by Little's law rate and latency imply 0.900 clients (10 % off).",
             "nginx 1.22.1, 4 clients: the hypervisor took 8.0 % of processor 1's time.",
             "nginx 1.22.1: other work used up to 0.440 processors of this machine while it was measured.",

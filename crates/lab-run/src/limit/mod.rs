@@ -304,14 +304,14 @@ fn warnings(report: &LimitReport) -> Vec<String> {
     let mut warnings = Vec::new();
     if report.server_core == report.load_core {
         warnings.push(format!(
-            "Server and load engine share processor {}, the only one there is: rates are those of both together; the \
-             processor time of each request is the server's own.",
+            "Server and load engine share processor {}, the only one there is: rates are those of both \
+             together; the processor time of each request is the server's own.",
             report.server_core
         ));
     } else if report.kept.load_engine_saturated || report.new.load_engine_saturated {
         warnings.push(
-            "The load engine was busier than 90 %: the server could answer more requests a second than it was asked; \
-             the processor time of each request is not affected."
+            "The load engine was busier than 90 %: the server could answer more requests a second than it \
+             was asked; the processor time of each request is not affected."
                 .to_string(),
         );
     }

@@ -203,7 +203,8 @@ impl Serving<'_> {
 
 fn answer(connection_field: &str, body_bytes: usize) -> Vec<u8> {
     let mut bytes = format!(
-        "HTTP/1.1 200 OK\r\nServer: limit\r\nDate: Fri, 20 Nov 2026 09:42:00 GMT\r\nContent-Type: text/html\r\n\
+        "HTTP/1.1 200 OK\r\nServer: limit\r\nDate: Fri, 20 Nov 2026 09:42:00 GMT\r\n\
+         Content-Type: text/html\r\n\
          {connection_field}Content-Length: {body_bytes}\r\n\r\n"
     )
     .into_bytes();

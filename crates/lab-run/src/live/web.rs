@@ -27,8 +27,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// How long the end waits for clients to read it.
 const END_TIME_LIMIT: Duration = Duration::from_secs(1);
 /// Nothing is loaded from anywhere; what the page needs stands in it.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
-                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src \
+                      'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// An address that is taken, and not served yet.
 #[derive(Debug)]
@@ -42,7 +42,8 @@ impl Bound {
     pub fn to(address: SocketAddr) -> Result<Bound, String> {
         if !address.ip().is_loopback() {
             return Err(format!(
-                "the live page is for this machine alone, and {} is not of loopback; from elsewhere reach it through ssh -L",
+                "the live page is for this machine alone, and {} is not of loopback; from elsewhere reach it \
+                 through ssh -L",
                 address.ip()
             ));
         }

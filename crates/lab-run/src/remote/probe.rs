@@ -80,7 +80,8 @@ impl System {
         let definition = Definition::read(file, definition).map_err(|error| error.to_string())?;
         if definition.origin.is_some() {
             return Err(format!(
-                "{} has an origin, which is not started over ssh: start both there, and name the accelerator by its URL",
+                "{} has an origin, which is not started over ssh: start both there, and name the accelerator \
+                 by its URL",
                 definition.name
             ));
         }

@@ -57,7 +57,8 @@ impl Session {
             let input = File::open(&binary).map_err(|error| error.to_string())?;
             // Those of older versions are taken away with time.
             let script = format!(
-                "umask 077 && mkdir -p {PROBES} && find {PROBES} -type f -mtime +30 -delete && cat >{probe}.$$ && chmod 700 {probe}.$$ && mv {probe}.$$ {probe}"
+                "umask 077 && mkdir -p {PROBES} && find {PROBES} -type f -mtime +30 -delete && cat \
+                 >{probe}.$$ && chmod 700 {probe}.$$ && mv {probe}.$$ {probe}"
             );
             run(&script, input.into())?;
         }

@@ -256,8 +256,8 @@ fn unknown_system(name: &str) -> String {
         None => format!("known: {}.", names.collect::<Vec<_>>().join(", ")),
     };
     format!(
-        "there is no system `{name}`; {advice} A server that runs already is named by its URL (http://...), a \
-         definition of your own by its path."
+        "there is no system `{name}`; {advice} A server that runs already is named by its URL \
+         (http://...), a definition of your own by its path."
     )
 }
 

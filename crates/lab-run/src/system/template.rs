@@ -282,14 +282,16 @@ mod tests {
 
     #[test]
     fn placeholders_are_replaced_and_other_braces_stand() {
-        let template = "events { x {cores}; } server {root}:{port} {} { {directory}/{Name} {{port}} {programs} {sockets}";
+        let template = "events { x {cores}; } server {root}:{port} {} { {directory}/{Name} {{port}} \
+                        {programs} {sockets}";
         let expected = "events { x 2; } server /tree:80 {} { /results/{Name} {80} /programs /tmp/s";
         assert_eq!(values().fill(template), expected);
     }
 
     #[test]
     fn parts_stand_only_where_they_are_asked_for() {
-        let template = "a\n  {?cgi}\n  cgi {port}\n  {/cgi}\n{?nsapi}\nnsapi {\n}\n{/nsapi}\nx{?as_root} root{/as_root};\n";
+        let template = "a\n  {?cgi}\n  cgi {port}\n  {/cgi}\n{?nsapi}\nnsapi {\n}\n{/nsapi}\n\
+                        x{?as_root} root{/as_root};\n";
         assert_eq!(values().fill(template), "a\n  cgi 80\nx;\n");
         let root = Values { as_root: true, needs: &["nsapi"], ..values() };
         assert_eq!(root.fill(template), "a\nnsapi {\n}\nx root;\n");

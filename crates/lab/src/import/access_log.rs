@@ -77,8 +77,9 @@ pub fn read(file: &str, text: &str, format: Option<&LogFormat>) -> Result<Record
 fn nothing_in_it(left_out: &LeftOut) -> String {
     let reasons = left_out.notes().join("; ");
     format!(
-        "there is no request in it that can be taken over{}{reasons}. A line is one of the Common or Combined Log Format, a JSON object \
-         with `method`, `target` and `status`, or of the format that --log-format describes",
+        "there is no request in it that can be taken over{}{reasons}. A line is one of the Common or \
+         Combined Log Format, a JSON object with `method`, `target` and `status`, or of the format that \
+         --log-format describes",
         if reasons.is_empty() { "" } else { ": " }
     )
 }
@@ -394,7 +395,8 @@ nonsense
     #[test]
     fn a_log_that_names_its_columns_is_read() {
         let text = "#Software: Microsoft Internet Information Services 10.0\n#Version: 1.0\n\
-                    #Fields: date time s-ip cs-method cs-uri-stem cs-uri-query c-ip sc-status sc-bytes time-taken\n\
+                    #Fields: date time s-ip cs-method cs-uri-stem cs-uri-query c-ip sc-status sc-bytes \
+                    time-taken\n\
                     2026-11-20 10:00:00 10.0.0.1 GET /a.html - 10.0.0.2 200 512 15\n\
                     2026-11-20 10:00:02 10.0.0.1 GET /b q=1 10.0.0.2 404 9 15\n\
                     #Fields: date time cs-method cs-uri-stem sc-status\n\
@@ -418,7 +420,8 @@ nonsense
     #[test]
     fn a_format_that_is_told_is_read() {
         let format = LogFormat::parse("$client [$time_unix] $status $body_bytes \"$request\"").unwrap();
-        let text = "::1 [1795334400.250] 200 7 \"GET /a?b=\\x22 HTTP/1.1\"\n::1 [1795334400.500] 304 - \"GET /a HTTP/1.1\"\nelse\n";
+        let text = "::1 [1795334400.250] 200 7 \"GET /a?b=\\x22 HTTP/1.1\"\n\
+                    ::1 [1795334400.500] 304 - \"GET /a HTTP/1.1\"\nelse\n";
         let recording = read("mine.log", text, Some(&format)).unwrap();
         let seen: Vec<_> = recording
             .requests

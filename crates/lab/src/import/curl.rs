@@ -313,7 +313,8 @@ impl Command {
             Meaning::DataUrlencode => self.add_data("&", &url_encoded(option, &value)?),
             Meaning::Files => {
                 return Err(format!(
-                    "{option} sends files or the parts of a form, which are not taken over: give the body with --data-raw"
+                    "{option} sends files or the parts of a form, which are not taken over: give the body \
+                     with --data-raw"
                 ));
             }
         }
@@ -496,9 +497,9 @@ mod tests {
 
     #[test]
     fn commands_are_requests() {
-        let request = one(
-            "curl 'http://localhost:81/a?b=c' \\\n  -H 'Accept: text/html' --compressed -sS -H \"X-A: \\\"1\\\"\"",
-        );
+        let request =
+            one("curl 'http://localhost:81/a?b=c' \\\n  -H 'Accept: text/html' --compressed -sS -H \"X-A: \
+             \\\"1\\\"\"");
         assert_eq!((request.method.as_str(), request.path.as_str(), request.body), ("GET", "/a?b=c", None));
         assert_eq!(
             request.headers,
@@ -545,7 +546,11 @@ mod tests {
     /// What Chromium 13x gives out for a form, shortened.
     #[test]
     fn what_a_browser_copies_is_read() {
-        let command = "curl 'http://127.0.0.1:8080/login?next=%2F' \\\n  -H 'Accept: text/html,*/*;q=0.8' \\\n  -H 'Cache-Control: max-age=0' \\\n  -H 'Content-Type: application/x-www-form-urlencoded' \\\n  -b 'session=abc' \\\n  -H 'Origin: http://127.0.0.1:8080' \\\n  -H 'Sec-Fetch-Mode: navigate' \\\n  -H 'User-Agent: Mozilla/5.0' \\\n  --data-raw $'name=O\\'Neil\\u0021&ok=1' \\\n  --insecure";
+        let command = "curl 'http://127.0.0.1:8080/login?next=%2F' \\\n  -H 'Accept: text/html,*/*;q=0.8' \
+                       \\\n  -H 'Cache-Control: max-age=0' \\\n  -H 'Content-Type: \
+                       application/x-www-form-urlencoded' \\\n  -b 'session=abc' \\\n  -H 'Origin: \
+                       http://127.0.0.1:8080' \\\n  -H 'Sec-Fetch-Mode: navigate' \\\n  -H 'User-Agent: \
+                       Mozilla/5.0' \\\n  --data-raw $'name=O\\'Neil\\u0021&ok=1' \\\n  --insecure";
         let recording = read("a command", command, false).unwrap();
         let request = &recording.requests[0];
         assert_eq!((request.method.as_str(), request.path.as_str()), ("POST", "/login?next=%2F"));
@@ -607,7 +612,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_the_reader_panic(text in "curl( ('[a-z:/ é]{0,9}'|-[a-zA-Z#]{1,3}|--[a-z-]{1,9}=?|\\$'\\\\[a-z0-9]{0,5}'|http://h/[a-z?%é]{0,5}|\"\\\\?[a-z\"]{0,3}\")){0,6}") {
+        fn no_text_makes_the_reader_panic(text in "curl( ('[a-z:/ \
+                                                   é]{0,9}'|-[a-zA-Z#]{1,3}|--[a-z-]{1,9}=?|\\$'\\\\[a-z0-9]{0,5}'|http://h/[a-z?%é]{0,5}|\"\\\\?[a-z\"]{0,3}\")){0,6}") {
             let _ = read("any", &text, true);
         }
     }

@@ -103,7 +103,8 @@ fn version_1(file: &str, pages: (usize, usize), mut lines: &[Line<'_>]) -> Resul
         let words: Vec<Option<usize>> = head.split_ascii_whitespace().map(|word| word.parse().ok()).collect();
         let [Some(weight @ 1..=100), Some(files @ 1..=FILES_OF_PAGE_MAX)] = words[..] else {
             let message = format!(
-                "a page begins with its weight (1 to 100 percent) and the number of its files (1 to {FILES_OF_PAGE_MAX}); here is {head:?}"
+                "a page begins with its weight (1 to 100 percent) and the number of its files (1 to \
+                 {FILES_OF_PAGE_MAX}); here is {head:?}"
             );
             return Err(ImportError::new(file, number, message));
         };
@@ -180,9 +181,11 @@ mod tests {
     use proptest::prelude::*;
 
     /// filelist.standard of WebStone 2.0.1.
-    const VERSION_2: &str = "# standard\n/file500.html 350 #500\n/file5k.html 500 #5125\n/file50k.html 140 #51250\n/file500k.html 9 #512500\n/file5m.html 1 #5248000\n";
+    const VERSION_2: &str = "# standard\n/file500.html 350 #500\n/file5k.html 500 #5125\n\
+                             /file50k.html 140 #51250\n/file500k.html 9 #512500\n/file5m.html 1 #5248000\n";
     /// The beginning of the example of the white paper's section 7.
-    const VERSION_1: &str = "#general and media-rich mix\n2\n40 3\n/file3k.html\n/file4k.html\n/file5k.html\n60 2\n/file10k.html\n/file17k.html\n";
+    const VERSION_1: &str = "#general and media-rich mix\n2\n40 3\n/file3k.html\n/file4k.html\n/file5k.html\n\
+                             60 2\n/file10k.html\n/file17k.html\n";
 
     #[test]
     fn the_standard_list_is_that_of_the_suite() {
@@ -201,7 +204,8 @@ mod tests {
 
     #[test]
     fn sizes_stand_in_comments_or_in_names_and_comments_may_end_a_line() {
-        let text = "/file5k.html 500\n/file500.html 350 # the small one\n/a 1 #77\n/b 2 # 88 bytes\n/file1k.html#9#x\n";
+        let text = "/file5k.html 500\n/file500.html 350 # the small one\n/a 1 #77\n/b 2 # 88 bytes\n\
+                    /file1k.html#9#x\n";
         let bytes = |text: &str| -> Vec<Option<u64>> {
             read("l", text).unwrap().requests.iter().map(|request| request.bytes).collect()
         };

@@ -107,7 +107,8 @@ impl LogFormat {
             }
             if is_after_value {
                 return Err(format!(
-                    "nothing stands before \"${rest}\": where one value ends and the next begins cannot be seen"
+                    "nothing stands before \"${rest}\": where one value ends and the next begins \
+                     cannot be seen"
                 ));
             }
             let (field, after) = variable(rest)?;
@@ -194,7 +195,11 @@ fn variable(text: &str) -> Result<(Field, &str), String> {
 fn check(fields: &[Field]) -> Result<(), String> {
     let has = |field| fields.contains(&field);
     if !(has(Field::Request) || has(Field::Method) && (has(Field::Target) || has(Field::Path))) {
-        return Err("the format does not say what was asked for: $request, or $method and $target (or $path and $query)".to_string());
+        return Err(
+            "the format does not say what was asked for: $request, or $method and $target (or $path \
+                    and $query)"
+                .to_string(),
+        );
     }
     if !has(Field::Status) {
         return Err("the format does not say how it was answered: $status".to_string());

@@ -127,7 +127,8 @@ mod tests {
     fn the_form_for_windows_is_read() {
         // As Chromium copies it: a caret before what the command line would take for its own, the quotes of
         // the C library within.
-        let command = "curl.exe ^\"http://h/a?b=1^&c=^%^20d^\" ^\r\n  -H ^\"accept: text/html^\" ^\r\n  --data-raw ^\"^{^\\^\"a^\\^\":^\n\n1^}^\"";
+        let command = "curl.exe ^\"http://h/a?b=1^&c=^%^20d^\" ^\r\n  -H ^\"accept: text/html^\" ^\r\n  \
+                       --data-raw ^\"^{^\\^\"a^\\^\":^\n\n1^}^\"";
         assert_eq!(
             words(command).unwrap(),
             ["curl.exe", "http://h/a?b=1&c=%20d", "-H", "accept: text/html", "--data-raw", "{\"a\":\n1}"]

@@ -80,8 +80,8 @@ pub fn suite_text(recording: &Recording, wishes: &SuiteWishes) -> (String, Vec<S
 }
 
 /// Said where not all can be files.
-const ONLY_BY_URL: &str = "not all requests can be answered by files that are made for the run: name a server that answers them by its URL \
-                           (--sut http://...)";
+const ONLY_BY_URL: &str = "not all requests can be answered by files that are made for the run: name a \
+                           server that answers them by its URL (--sut http://...)";
 
 fn head(
     recording: &Recording,
@@ -109,8 +109,10 @@ fn head(
         format!("use_keep_alives = true\nhttp_version = \"{version}\"\n{tls}receive_buffer_bytes = 65536\n")
     };
     format!(
-        "# Imported by `touchstone import`. `file_bytes` is the size that was recorded: a file of that size is made where a system is started
-# for the run; of a server that is named by its URL no size is asked. Change what you like: `touchstone suites` shows how others do it.
+        "# Imported by `touchstone import`. `file_bytes` is the size that was recorded: a file of that size \
+         is made where a system is started
+# for the run; of a server that is named by its URL no size is asked. Change what you like: `touchstone \
+suites` shows how others do it.
 #
 # Times are in seconds. \"Length\" includes both ramps; what ends inside a ramp is not counted.
 
@@ -130,7 +132,8 @@ name = {name}
 }
 
 /// How a client of WebStone asks: the request is the one that it sends, to the byte.
-const WEBSTONE_CLIENT: &str = "# As WebStone asks: HTTP/1.0, one field, a connection for each file. Without that no figure is comparable with those of WebStone.
+const WEBSTONE_CLIENT: &str = "# As WebStone asks: HTTP/1.0, one field, a connection for each file. Without \
+                               that no figure is comparable with those of WebStone.
 use_keep_alives = false
 http_version = \"1.0\"
 usual_headers = false
@@ -201,7 +204,8 @@ fn mixes(session: Option<&Session<'_>>) -> String {
     let whole = times(thought_s.clamp(5.0, RAMP_MAX_S), 50.0, 5.0);
     let quick = times(thought_s.clamp(1.0, QUICK_RAMP_MAX_S), 5.0, 1.0);
     format!(
-        "mixes = [\n{all}]\n\n# What all mixes share; a mix may state its own.\n[mix]\n{whole}\n# The short form (--quick).\n[quick]\n{quick}mixes = [\n{few}]\n"
+        "mixes = [\n{all}]\n\n# What all mixes share; a mix may state its own.\n[mix]\n{whole}\n\
+         # The short form (--quick).\n[quick]\n{quick}mixes = [\n{few}]\n"
     )
 }
 
@@ -382,7 +386,8 @@ mod tests {
 
     #[test]
     fn the_list_of_webstone_becomes_its_suite() {
-        let list = "/file500.html 350 #500\n/file5k.html 500 #5125\n/file50k.html 140 #51250\n/file500k.html 9 #512500\n/file5m.html 1 #5248000\n";
+        let list = "/file500.html 350 #500\n/file5k.html 500 #5125\n/file50k.html 140 #51250\n\
+                    /file500k.html 9 #512500\n/file5m.html 1 #5248000\n";
         let (imported, notes) = suite(&filelist::read("filelist", list).unwrap(), 100);
         let built_in = Suite::find("webstone-2").unwrap();
         assert_eq!(notes, Vec::<String>::new());

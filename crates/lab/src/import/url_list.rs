@@ -108,7 +108,8 @@ mod tests {
 
     #[test]
     fn lines_are_weights_methods_and_urls() {
-        let text = "# all\n\n70 http://localhost:81/a\n/b?c\n 2.5 HEAD\t/d \nGET http://localhost:81/e#top\nhttp://other/\n";
+        let text = "# all\n\n70 http://localhost:81/a\n/b?c\n 2.5 HEAD\t/d \nGET http://localhost:81/e#top\n\
+                    http://other/\n";
         let recording = read("urls.txt", text, false).unwrap();
         let seen: Vec<_> =
             recording.requests.iter().map(|r| (r.weight, r.method.as_str(), r.path.as_str())).collect();
@@ -126,7 +127,8 @@ mod tests {
     /// Targets in vegeta's form: fields and the file of a body below the request.
     #[test]
     fn fields_below_a_request_are_its_own() {
-        let text = "GET http://h/a\nAccept: text/html\nX-Account-ID: 8675309\nAuthorization: Bearer x\n\nPOST http://h/b\nX-A: 1\n@/path/to/body.json\n\nGET http://h/c\n";
+        let text = "GET http://h/a\nAccept: text/html\nX-Account-ID: 8675309\nAuthorization: Bearer x\n\n\
+                    POST http://h/b\nX-A: 1\n@/path/to/body.json\n\nGET http://h/c\n";
         let recording = read("targets.txt", text, false).unwrap();
         let seen: Vec<_> = recording.requests.iter().map(|r| (r.path.as_str(), r.headers.len())).collect();
         assert_eq!(seen, [("/a", 2), ("/c", 0)]);

@@ -109,7 +109,8 @@ mod tests {
 
     #[test]
     fn processors_keep_their_numbers() {
-        let stat = "cpu  1 1 1 1 1 1 1 1 1 1\ncpu0 10 1 20 100 5 2 3 4 9 9\ncpu2 7 0 0 50\nintr 5\ncpufreq 1 2 3 4\n";
+        let stat = "cpu  1 1 1 1 1 1 1 1 1 1\ncpu0 10 1 20 100 5 2 3 4 9 9\ncpu2 7 0 0 50\nintr 5\n\
+                    cpufreq 1 2 3 4\n";
         let expected = [
             CpuTimes { cpu: 0, user: 11, system: 20, softirq: 5, steal: 4, idle: 105 },
             CpuTimes { cpu: 2, user: 7, system: 0, softirq: 0, steal: 0, idle: 50 },

@@ -130,8 +130,8 @@ fn requests_of_a_client() -> Option<Disagreement> {
         report: "compaq-1997".to_owned(),
         statement: format!("240 clients each sent about {said} requests in 10 minutes"),
         against: format!(
-            "that is {needed} requests/s, above the peak of {peak}; {rate} requests/s make {} for each, and {said} at \
-             the peak would fit {:.0} clients",
+            "that is {needed} requests/s, above the peak of {peak}; {rate} requests/s make {} for each, and \
+             {said} at the peak would fit {:.0} clients",
             rate * 600.0 / 240.0,
             peak * 600.0 / said
         ),

@@ -225,7 +225,8 @@ fn paths(root: &Table<'_>, is_program: bool) -> Result<(String, u64), Definition
     if good {
         return Ok((path.value, paths.map_or(1, |paths| paths.value)));
     }
-    let rule = "`path` begins with `/`, holds letters, digits, `.`, `-` and `_`, and no part of it is empty or begins with a dot";
+    let rule = "`path` begins with `/`, holds letters, digits, `.`, `-` and `_`, and no part of it is empty \
+                or begins with a dot";
     Err(root.error_at(&path, rule))
 }
 

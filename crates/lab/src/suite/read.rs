@@ -359,7 +359,8 @@ file_bytes = 1000
             (
                 "length_s = 3",
                 "length_s = 2",
-                "two.toml:5:10: the ramps of the mix 1_client (1 s up, 1 s down) leave nothing to count of its length of 2 s",
+                "two.toml:5:10: the ramps of the mix 1_client (1 s up, 1 s down) leave nothing to count of \
+                 its length of 2 s",
             ),
             ("length_s = 3", "", "two.toml:5:10: the mix 1_client needs a `length_s`, here or under [mix]"),
             (
@@ -397,7 +398,8 @@ file_bytes = 1000
             (
                 "name = \"LARGE\"",
                 "name = \"../up\"",
-                "two.toml:21:8: a class's name has 1 to 100 letters, digits, `.`, `-` and `_`, and does not begin with a dot",
+                "two.toml:21:8: a class's name has 1 to 100 letters, digits, `.`, `-` and `_`, and does not \
+                 begin with a dot",
             ),
             (
                 ", name = \"thinkers\"",

@@ -113,8 +113,8 @@ fn content(table: &Table<'_>, class: &str, seed: u64) -> Result<Content, Definit
             spelt_out(table, &tables, order, interface)
         }
         _ => Err(table.error(
-            "a class has `requests`, one of which is chosen, or a `page`, which is asked for as a whole, or a `session`, a page with \
-             think times; not two of them",
+            "a class has `requests`, one of which is chosen, or a `page`, which is asked for as a whole, or \
+             a `session`, a page with think times; not two of them",
         )),
     }
 }
@@ -135,7 +135,8 @@ fn spelt_out(
         && first.think_time_s > 0.0
     {
         return Err(table.error(
-            "the first request of a session follows nothing: what stands between sessions is the mix's `think_time_s`",
+            "the first request of a session follows nothing: what stands between sessions is the mix's \
+             `think_time_s`",
         ));
     }
     if let Some(interface) = &interface
@@ -212,7 +213,8 @@ mod tests {
     use proptest::prelude::*;
     use touchstone_load::{HttpVersion, Target};
 
-    const HEAD: &str = "name = \"s\"\ntitle = \"s\"\ndescription = \"s\"\nsource = \"s\"\nmixes = [{ clients = 1, length_s = 1 }]\n\
+    const HEAD: &str = "name = \"s\"\ntitle = \"s\"\ndescription = \"s\"\nsource = \"s\"\n\
+                        mixes = [{ clients = 1, length_s = 1 }]\n\
                         [client]\nuse_keep_alives = true\nhttp_version = \"1.1\"\n[workload]\nname = \"W\"\n";
 
     fn with(classes: &str) -> Result<Suite, DefinitionError> {
@@ -253,7 +255,11 @@ mod tests {
 
     #[test]
     fn classes_ask_for_files_interfaces_requests_or_pages() {
-        let files = class("files = 3\nsuffix = \".js\"\ndirectory = \"D\"\nsizes = { spread = \"even\", from_bytes = 1, to_bytes = 3 }").unwrap();
+        let files = class(
+            "files = 3\nsuffix = \".js\"\ndirectory = \"D\"\n\
+                           sizes = { spread = \"even\", from_bytes = 1, to_bytes = 3 }",
+        )
+        .unwrap();
         assert_eq!(
             (files.path(2), files.mean_body_bytes(), files.tree_bytes()),
             ("/D/2.js".to_string(), 2.0, 6)
@@ -269,7 +275,8 @@ mod tests {
             class("page = [{ path = \"/a\", body_bytes = 10 }, { path = \"/b\", body_bytes = 30 }]").unwrap();
         assert_eq!((page.page_requests(), page.mean_body_bytes()), (2, 20.0));
         let session = class(
-            "session = [{ path = \"/a\", body_bytes = 10 }, { path = \"/b\", body_bytes = 30, think_time_s = 2.5 }]",
+            "session = [{ path = \"/a\", body_bytes = 10 }, { path = \"/b\", body_bytes = 30, think_time_s \
+             = 2.5 }]",
         )
         .unwrap();
         assert_eq!(
@@ -291,7 +298,9 @@ mod tests {
 
     #[test]
     fn a_session_is_planned_with_its_think_times() {
-        let text = "[[workload.class]]\nname = \"C\"\nweight = 1\nsession = [{ path = \"/a\" }, { path = \"/b\" }, { path = \"/c\", think_time_s = 2.5 }]\n";
+        let text = "[[workload.class]]\nname = \"C\"\nweight = 1\n\
+                    session = [{ path = \"/a\" }, { path = \"/b\" }, { path = \"/c\", think_time_s = \
+                    2.5 }]\n";
         let suite = with(text).unwrap();
         let target = Target::plain(([127, 0, 0, 1], 80).into(), "127.0.0.1");
         let lengths = Lengths::Stated;
@@ -355,8 +364,10 @@ mod tests {
                 }
             }
         }
-        let twice = "[[workload.class]]\nname = \"A\"\nweight = 1\ndirectory = \"D\"\nfiles = 1\nfile_bytes = 1\n\
-                     [[workload.class]]\nname = \"B\"\nweight = 1\ndirectory = \"D\"\nfiles = 1\nfile_bytes = 2\n";
+        let twice = "[[workload.class]]\nname = \"A\"\nweight = 1\ndirectory = \"D\"\nfiles = 1\n\
+                     file_bytes = 1\n\
+                     [[workload.class]]\nname = \"B\"\nweight = 1\ndirectory = \"D\"\nfiles = 1\n\
+                     file_bytes = 2\n";
         assert!(with(twice).unwrap_err().message.contains("two classes have the directory D"));
     }
 

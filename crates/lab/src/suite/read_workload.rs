@@ -68,7 +68,8 @@ fn interfaces_problem(parts: &[Part]) -> Option<String> {
         }
         if interface.body_bytes != first.body_bytes {
             return Some(format!(
-                "`{name}` returns {} bytes and `{}` {}: what returns another number of bytes cannot be compared",
+                "`{name}` returns {} bytes and `{}` {}: what returns another number of bytes cannot be \
+                 compared",
                 interface.body_bytes, first.name, first.body_bytes
             ));
         }
@@ -209,7 +210,8 @@ mod tests {
         let short = place.path().join("short.toml");
         std::fs::write(
             &short,
-            "name = \"s\"\ntitle = \"s\"\ndescription = \"s\"\nneeds = \"files\"\npath = \"/s\"\nbody_bytes = 5\n",
+            "name = \"s\"\ntitle = \"s\"\ndescription = \"s\"\nneeds = \"files\"\npath = \"/s\"\n\
+             body_bytes = 5\n",
         )
         .unwrap();
         let short = format!("[\"static\", {:?}]", short.display().to_string());

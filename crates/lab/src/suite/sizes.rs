@@ -139,7 +139,8 @@ fn points(table: &Table<'_>) -> Result<Vec<(f64, f64)>, DefinitionError> {
     let is_whole = percents.value.first() == Some(&0.0) && percents.value.last() == Some(&100.0);
     if percents.value.len() != bytes.value.len() || !(2..=POINTS_MAX).contains(&percents.value.len()) {
         return Err(table.error(format!(
-            "`percent` and `bytes` have a number each for the same 2 to {POINTS_MAX} points; they have {} and {}",
+            "`percent` and `bytes` have a number each for the same 2 to {POINTS_MAX} points; they have \
+             {} and {}",
             percents.value.len(),
             bytes.value.len()
         )));

@@ -42,7 +42,8 @@ fn answers_end_where_their_framing_says() {
     let answer = complete("HTTP/1.1 304 Not Modified\r\nContent-Length: 99\r\n\r\n");
     assert_eq!((answer.status, answer.body_bytes), (304, 0));
     let answer = complete(
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\nT: v\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\n\
+         T: v\r\n\r\n",
     );
     assert_eq!(answer.body_bytes, 13);
     assert!(answer.keeps_connection);

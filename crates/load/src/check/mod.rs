@@ -197,7 +197,8 @@ impl Plan {
         }
         if body_bytes > MAXIMUM_BODY_BYTES {
             return refuse(format!(
-                "the requests have bodies of {body_bytes} bytes: at most {MAXIMUM_BODY_BYTES} together are possible"
+                "the requests have bodies of {body_bytes} bytes: at most {MAXIMUM_BODY_BYTES} together are \
+                 possible"
             ));
         }
         Ok(())
@@ -213,8 +214,8 @@ impl Plan {
         }
         if self.ramp_up.saturating_add(self.ramp_down) >= self.length {
             return refuse(format!(
-                "ramp up ({:?}) and ramp down ({:?}) leave nothing of the length ({:?}) to count: ramps are part of \
-                 the length and must be shorter",
+                "ramp up ({:?}) and ramp down ({:?}) leave nothing of the length ({:?}) to count: ramps are \
+                 part of the length and must be shorter",
                 self.ramp_up, self.ramp_down, self.length
             ));
         }
@@ -240,8 +241,8 @@ impl Plan {
         }
         if !self.delay.is_zero() || !self.think_time.is_zero() && self.session.is_none() {
             return refuse(
-                "a rate says when every request starts: leave out think time and delay, or leave out the rate, or have \
-                 sessions arrive"
+                "a rate says when every request starts: leave out think time and delay, or leave out the \
+                 rate, or have sessions arrive"
                     .to_string(),
             );
         }
@@ -258,7 +259,8 @@ impl Plan {
                 || ![stage.from, stage.to].iter().all(|value| (0.0..=limit).contains(value))
             {
                 return refuse(format!(
-                    "the stage of {:?} from {} to {} cannot be: a stage takes time, and its values are from 0 to {limit}",
+                    "the stage of {:?} from {} to {} cannot be: a stage takes time, and its values are from \
+                     0 to {limit}",
                     stage.length, stage.from, stage.to
                 ));
             }
@@ -351,8 +353,8 @@ impl Plan {
         let mut warnings = Vec::new();
         if self.connections != ConnectionUse::Kept && !reuses_waiting_ports(self.target.address.ip()) {
             warnings.push(format!(
-                "new connections may run out of local ports: {ports} ports, and one rests for 60 s where the client \
-                 closes first, so more than {} connections a second cannot be sustained then \
+                "new connections may run out of local ports: {ports} ports, and one rests for 60 s where the \
+                 client closes first, so more than {} connections a second cannot be sustained then \
                  (net.ipv4.ip_local_port_range, net.ipv4.tcp_tw_reuse)",
                 ports / 60
             ));
@@ -418,8 +420,8 @@ fn check_headers(headers: &[String]) -> Result<(), PlanError> {
         };
         if name.is_empty() || !name.bytes().all(is_token_byte) {
             return refuse(format!(
-                "the header field {header:?} has the name {name:?}: a name is letters, digits and hyphens, with \
-                 nothing between it and the colon"
+                "the header field {header:?} has the name {name:?}: a name is letters, digits and \
+                 hyphens, with nothing between it and the colon"
             ));
         }
         if value.bytes().any(|byte| byte != b'\t' && (byte < b' ' || byte == 0x7f)) {
@@ -429,8 +431,8 @@ fn check_headers(headers: &[String]) -> Result<(), PlanError> {
             .contains(&name.to_ascii_lowercase().as_str())
         {
             return refuse(format!(
-                "the header field {name:?} speaks of the request's body or of another protocol; the engine writes what \
-                 belongs to a body itself"
+                "the header field {name:?} speaks of the request's body or of another protocol; the engine \
+                 writes what belongs to a body itself"
             ));
         }
     }
