@@ -67,7 +67,8 @@ impl Watched {
 fn config(tree: &Tree, admin: &str, sections: &str, site: &str) -> String {
     let root = tree.root();
     format!(
-        "[server]\ncores = 2\n[admin]\n{admin}\n{sections}\n[[site]]\nlisten = ['127.0.0.1:0']\nroot = '{}'\n{site}\n",
+        "[server]\ncores = 2\n[admin]\n{admin}\n{sections}\n[[site]]\nlisten = ['127.0.0.1:0']\nroot = '{}'\n\
+         {site}\n",
         root.display()
     )
 }
@@ -539,7 +540,8 @@ fn ids_of_strangers_are_not_taken() {
 
 #[test]
 fn a_line_of_ones_own() {
-    let format = r#"$client|$method $path $query|$protocol|$status|$body_bytes|$header{accept}|$site|$handler|$$|$tls_version"#;
+    let format = "$client|$method $path $query|$protocol|$status|$body_bytes|$header{accept}|$site|$handler|\
+                  $$|$tls_version";
     let (mut watched, log) = logged(format, "");
     assert_eq!(watched.get("/missing?a=b", "Accept: te\"xt\r\n").status, 404);
     let body = watched.get("/alphabet.txt", "").body.len();

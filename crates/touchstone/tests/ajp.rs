@@ -1,5 +1,5 @@
-//! AJP against a real Tomcat: what a servlet learns of a request, bodies of every size, sessions over two
-//! containers, and what becomes of faults.
+//! AJP against a real Tomcat: what a servlet is told of a request, bodies of every size, sessions over two
+//! containers, and faults.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -25,12 +25,14 @@ use tomcat::{Options, SECRET, Tomcat};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server whose `/shop/` is answered by these containers.
+/// A server that passes `/shop/` to these containers.
 fn with_backends(tree: &Tree, backends: &[String], keys: &str, routes: &str) -> Server {
     let route = format!(
-        "{routes}\n[[site.route]]\npath = \"/shop/\"\n[site.route.ajp]\nbackends = {backends:?}\nsecret = {SECRET:?}\n{keys}\n"
+        "{routes}\n[[site.route]]\npath = \"/shop/\"\n[site.route.ajp]\nbackends = {backends:?}\n\
+         secret = {SECRET:?}\n{keys}\n"
     );
-    let sections = "[server]\ncores = 1\n[limits]\nbody_bytes = \"300MiB\"\nheader_bytes = \"64KiB\"\nheader_fields = 500";
+    let sections = "[server]\ncores = 1\n[limits]\nbody_bytes = \"300MiB\"\nheader_bytes = \"64KiB\"\n\
+                    header_fields = 500";
     Server::configured(tree.around(), &(tree.configuration(sections) + &route))
 }
 
@@ -56,8 +58,10 @@ fn a_servlet_is_told_about_its_request() {
     let server = before(&tomcat, &tree, "attributes = { \"org.example.site\" = \"the shop\" }");
     let mut client = server.connect();
     let answer = client.ask(
-        "GET /shop/./probe.jsp?do=info&x=%20y HTTP/1.1\r\nHost: www.example.org:81\r\nX-Plain: yes\r\nX-Twice: 1\r\n\
-         X-Twice: 2\r\nConnection: keep-alive, X-Hop\r\nX-Hop: 1\r\nTE: trailers\r\nAuthorization: Basic YTpi\r\n\
+        "GET /shop/./probe.jsp?do=info&x=%20y HTTP/1.1\r\nHost: www.example.org:81\r\nX-Plain: yes\r\n\
+         X-Twice: 1\r\n\
+         X-Twice: 2\r\nConnection: keep-alive, X-Hop\r\nX-Hop: 1\r\nTE: trailers\r\n\
+         Authorization: Basic YTpi\r\n\
          AJP_REMOTE_PORT: 1\r\nAJP_LOCAL_ADDR: 9.9.9.9\r\nsecret: guessed\r\nremote_user: root\r\n\
          jakarta.servlet.include.request_uri: /WEB-INF/web.xml\r\norg.example.smuggled: 1\r\n\r\n",
     );
@@ -83,7 +87,7 @@ fn a_servlet_is_told_about_its_request() {
             "header x-twice=2",
             "header authorization=Basic YTpi",
             "attribute org.example.site=the shop",
-            // What looks like an attribute is a field and nothing more.
+            // A field that looks like an attribute stays a field.
             "header ajp_remote_port=1",
             "header ajp_local_addr=9.9.9.9",
             "header secret=guessed",
@@ -98,12 +102,12 @@ fn a_servlet_is_told_about_its_request() {
         assert!(!seen.lines().any(|each| each.starts_with(line)), "{line} is in\n{seen}");
     }
     assert!(seen.contains("remote_port="));
-    // Without Host the server is its address; the port is one that the kernel chose for the test, so that of
-    // the scheme is told.
+    // Without Host, the server's name is its address. The kernel chose the port for the test, so the port of
+    // the scheme is sent.
     let answer = server.connect().ask("GET /shop/probe.jsp HTTP/1.0\r\n\r\n");
     assert_lines(&text(&answer), &["protocol=HTTP/1.0", "server=127.0.0.1:80"]);
-    // Methods with a number of their own and without one. Pages answer to few, and name the one that they
-    // were asked.
+    // Methods with and without an AJP code. The page answers only a few methods, and names the one of the
+    // request.
     let answer = server.connect().ask("OPTIONS /shop/probe.jsp HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(answer.field("allow"), Some("GET, HEAD, POST, OPTIONS"));
     for method in ["PATCH", "LOCK", "BREW"] {
@@ -111,7 +115,7 @@ fn a_servlet_is_told_about_its_request() {
         let answer = server.connect().ask(ask);
         assert!(answer.status >= 405 && text(&answer).contains(method), "{method}: {}", text(&answer));
     }
-    // Beside the route the site's files are there as ever.
+    // Files of the site outside the route are served as before.
     server.assert_serves("/alphabet.txt", support::ALPHABET.as_bytes());
 }
 
@@ -119,7 +123,7 @@ fn a_servlet_is_told_about_its_request() {
 fn authorization_and_the_user_are_told_as_configured() {
     let Some(tomcat) = Tomcat::shared() else { return };
     let tree = Tree::empty();
-    // "secret", by htpasswd -nbB.
+    // The password "secret", by htpasswd -nbB.
     let line = "ada:$2b$05$/xQhyvcKyBjD2E2McLGEwuZQfxGxxl6NKxp3z3ogIbXxECKJa/LDO\n";
     fs::write(tree.beside("users"), line).unwrap();
     let keys = format!(
@@ -142,7 +146,8 @@ fn bodies_of_every_size_arrive() {
     let Some(tomcat) = Tomcat::shared() else { return };
     let tree = Tree::empty();
     let server = before(&tomcat, &tree, "");
-    // Around the first packet, two packets, what is read ahead, and what goes through a spool elsewhere.
+    // Around the sizes of the first packet, of two packets, of what is read ahead, and of a body that is
+    // spooled.
     for length in [0, 1, 8_185, 8_186, 8_187, 16_372, 16_373, 65_535, 65_536, 65_537, 3_000_000] {
         let path = tree.beside("body.bin");
         fs::write(&path, bytes_of(length)).unwrap();
@@ -151,7 +156,7 @@ fn bodies_of_every_size_arrive() {
         for more in
             [&["--http1.1"][..], &["--header", "Transfer-Encoding: chunked"], &["--http2-prior-knowledge"]]
         {
-            // As bytes, because a form would be read by getParameter.
+            // As bytes, because getParameter would read a form.
             let fixed = ["--header", "Content-Type: application/x-bytes", "--data-binary", &data, &url];
             let Some(output) = curl(fixed.iter().chain(more)) else { return };
             let errors = String::from_utf8_lossy(&output.stderr);
@@ -187,7 +192,7 @@ fn a_hundred_megabytes_stream_through_in_packets_of_any_size() {
     let peak = memory.lines().find(|line| line.starts_with("VmHWM")).unwrap();
     let peak_kib: u64 = peak.split_whitespace().nth(1).unwrap().parse().unwrap();
     assert!(peak_kib * 1024 < LENGTH, "bodies are held: {peak}");
-    // And back again.
+    // The other direction.
     let url = format!("http://{}/shop/probe.jsp?do=bytes&n={LENGTH}", server.address());
     let fixed = ["--output", "/dev/null", "--write-out", "%{size_download}", "--max-time", "120", &url];
     let Some(output) = curl(fixed) else { return };
@@ -230,7 +235,7 @@ fn answers_of_every_kind_come_back() {
         let answer = client.ask(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
         assert_eq!(answer.status, status, "{target}");
     }
-    // A file of the container's own is asked for again, and not sent twice.
+    // A file of the container is asked for again with a condition, and not sent twice.
     let page = client.ask("GET /shop/page.html HTTP/1.1\r\nHost: a\r\n\r\n");
     let tag = page.field("etag").unwrap();
     let again =
@@ -239,7 +244,7 @@ fn answers_of_every_kind_come_back() {
     let answer = client.ask("GET /shop/probe.jsp?do=headers&n=200&size=20 HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!((answer.status, answer.values("x-many-199").count()), (200, 1));
     assert_eq!(answer.values("set-cookie").collect::<Vec<_>>(), ["a=b; Path=/", "c=d"]);
-    // More fields than may be, and a head that fits into no packet: which Tomcat itself finds out.
+    // More fields than the limit, and a head that fits into no packet, which Tomcat itself finds out.
     let answer = client.ask("GET /shop/probe.jsp?do=headers&n=300&size=2 HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(answer.status, 502);
     server.wait_for_error_line("names the fields", |line| line.contains("fields, and 256 are allowed"));
@@ -277,7 +282,7 @@ fn what_is_flushed_comes_at_once() {
     let mut client = server.connect();
     client.set_patience(PATIENCE);
     client.send(format!("GET /shop/probe.jsp?do=slow&until={} HTTP/1.1\r\nHost: a\r\n\r\n", sign.display()));
-    // Head and first line are here, while the page waits for the file.
+    // The head and the first line are here while the page waits for the file.
     client.wait_for_bytes(150);
     fs::write(&sign, "").unwrap();
     assert_eq!(client.answer().body, b"first\nsecond\n");
@@ -296,12 +301,12 @@ fn a_body_that_nobody_reads_does_no_harm() {
             ));
             client.send(&body);
             assert_eq!(client.answer().body, b"not read", "{length}");
-            // The connection to the container is in order, or a new one.
+            // The next request succeeds, on the same connection to the container or on a new one.
             let seen = text(&server.get("/shop/probe.jsp?do=info"));
             assert_lines(&seen, &["method=GET"]);
         }
     }
-    // A client that leaves in the middle of its body.
+    // A client that leaves in the middle of the request body.
     let mut client = server.connect();
     client.send("POST /shop/probe.jsp?do=echo HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n");
     client.send(bytes_of(100_000));
@@ -326,14 +331,14 @@ fn paths_lead_where_rules_say() {
         ("/shop/a;b/../page.html", 200),
         ("/shop//page.html", 200),
         ("/shop/%70age.html", 200),
-        // A path that is shut is shut however it is written.
+        // A closed path is closed in every spelling.
         ("/shop/private/page.html", 403),
         ("/shop/private;x/page.html", 403),
         ("/shop/private/;x/page.html", 403),
         ("/shop/x/..;/private/page.html", 400),
         ("/shop/%70rivate;/page.html", 403),
         ("/shop/private.jsp;jsessionid=1", 410),
-        // Another application is not reached, by no way of writing.
+        // No spelling reaches another application.
         ("/inner/index.html", 404),
         ("/shop/../inner/index.html", 404),
         ("/shop/..;/inner/index.html", 400),
@@ -349,7 +354,8 @@ fn paths_lead_where_rules_say() {
         ("/shop/..;/..;/inner/index.html", 400),
     ] {
         let found = status(target);
-        // What names no file of this site and no application is 404, by whichever of the two.
+        // A path that names neither a file of this site nor an application is 404, from the server or from
+        // Tomcat.
         assert_eq!(found, expected, "{target}");
     }
 }
@@ -363,7 +369,8 @@ fn what_is_cached_is_no_way_around_a_rule() {
     let ajp = format!("ajp = {{ backends = [{:?}], secret = {SECRET:?} }}", tomcat.address());
     let fresh = "cache = {}";
     let routes = format!(
-        "[[site.route]]\npath = \"/shop/private/\"\n{ajp}\n{fresh}\n[site.route.basic_authentication]\nfile = {:?}\n\
+        "[[site.route]]\npath = \"/shop/private/\"\n{ajp}\n{fresh}\n[site.route.basic_authentication]\n\
+         file = {:?}\n\
          realm = \"r\"\n[[site.route]]\npath = \"/shop/\"\n{ajp}\n{fresh}\n",
         tree.beside("users")
     );
@@ -375,12 +382,12 @@ fn what_is_cached_is_no_way_around_a_rule() {
     for target in ["/shop/private/probe.jsp", "/shop/private;x/probe.jsp", "/shop/x;/../private/probe.jsp"] {
         let target = format!("{target}?do=public");
         for _ in 0..3 {
-            // What it says is for every cache, and still nobody else gets it here.
+            // The answer allows every cache to store it; still, the server gives it to no other client.
             assert_eq!(ask(&target, ada).status, 200, "{target}");
             assert_eq!(ask(&target, "").status, 401, "{target}");
         }
     }
-    // What needs nobody's leave is answered from the cache, unless its path has parameters.
+    // A page that needs no login is answered from the cache, unless its path has parameters.
     let bodies = |target: &str| [0, 1, 2].map(|_| text(&ask(target, "")));
     let [first, second, third] = bodies("/shop/probe.jsp?do=public");
     assert!(first == second && second == third, "{first} {second} {third}");
@@ -428,7 +435,7 @@ fn websockets_are_refused_in_so_many_words() {
     assert_eq!(answer.status, 501);
     assert!(text(&answer).contains("AJP, which cannot carry WebSockets"));
     server.wait_for_error_line("says so too", |line| line.contains("AJP cannot carry WebSockets"));
-    // Other upgrades are an offer, which need not be taken.
+    // Other upgrades are an offer, which the server may ignore.
     let answer = server
         .connect()
         .ask("GET /shop/page.html HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n");
@@ -444,8 +451,10 @@ fn a_servlet_sees_the_tls_session() {
     }
     let file = |name: &str| tree.beside(name).to_str().unwrap().to_string();
     let text = format!(
-        "[server]\ncores = 1\n[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = {:?}\ncertificate = {:?}\nkey = {:?}\n\
-         client_authorities = {:?}\nclient_certificate = \"optional\"\n[[site.route]]\npath = \"/shop/\"\n[site.route.ajp]\n\
+        "[server]\ncores = 1\n[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = {:?}\ncertificate = {:?}\n\
+         key = {:?}\n\
+         client_authorities = {:?}\nclient_certificate = \"optional\"\n[[site.route]]\npath = \"/shop/\"\n\
+         [site.route.ajp]\n\
          backends = [\"{}\"]\nsecret = {SECRET:?}\n",
         tree.root(),
         file("server.pem"),
@@ -479,7 +488,7 @@ fn a_servlet_sees_the_tls_session() {
     }
 }
 
-/// What a session's page says, with the cookie that came.
+/// The text of a session's page, with the cookie of its answer.
 struct Visit {
     count: String,
     route: String,
@@ -515,7 +524,7 @@ fn sessions_stay_with_their_container_and_survive_its_end_as_new_ones() {
         "balance = \"round-robin\"\nmax_failures = 1\nfail_timeout = \"300ms\"\ncheck_interval = \"100ms\"";
     let server = with_backends(&tree, &backends, keys, "");
     let page = "/shop/probe.jsp?do=session";
-    // New sessions are shared out by weight.
+    // New sessions are distributed by weight.
     let (mut cookies, mut routes) = (Vec::new(), Vec::new());
     for _ in 0..6 {
         let (_, visit, cookie) = visit(&server, page, "");
@@ -523,7 +532,7 @@ fn sessions_stay_with_their_container_and_survive_its_end_as_new_ones() {
         cookies.push(cookie.unwrap());
     }
     assert_eq!(routes.iter().filter(|route| *route == "one").count(), 4, "{routes:?}");
-    // Each stays where it began, by its cookie or by its path.
+    // Each session stays with its container, by its cookie or by its path.
     for turn in 2..5 {
         for (cookie, route) in cookies.iter().zip(&routes) {
             let found = visit(&server, page, &format!("Cookie: x=y; {cookie}\r\n")).1.unwrap();
@@ -537,7 +546,7 @@ fn sessions_stay_with_their_container_and_survive_its_end_as_new_ones() {
         let found = visit(&server, &format!("{}?do=session", first.link), "").1.unwrap();
         assert_eq!((found.count, &found.route), (turn.to_string(), &first.route));
     }
-    // One container is killed: everybody is answered, by the other, which begins anew.
+    // One container is killed: the other answers all clients, with new sessions.
     two = None;
     for (cookie, route) in cookies.iter().zip(&routes) {
         let (status, found, _) = visit(&server, page, &format!("Cookie: {cookie}\r\n"));
@@ -547,7 +556,7 @@ fn sessions_stay_with_their_container_and_survive_its_end_as_new_ones() {
     }
     assert!(two.is_none());
     server.wait_for_error_line("tells of it", |line| line.contains("gets no requests for"));
-    // It comes back, and is given requests again.
+    // The container starts again and gets requests again.
     let again = Tomcat::start(&Options { route: "two", port: port_two, ..Options::default() });
     server.wait_for_error_line("tells of its return", |line| line.contains("is up again"));
     wait_until("the second is asked again", PATIENCE, || visit(&server, page, "").1.unwrap().route == "two");
@@ -564,7 +573,7 @@ fn sessions_that_are_bound_go_nowhere_else() {
     assert_eq!(visit(&server, page, "Cookie: JSESSIONID=1F.gone\r\n").0, 502);
     assert_eq!(visit(&server, page, "Cookie: JSESSIONID=1F.one\r\n").0, 200);
     assert_eq!(visit(&server, page, "Cookie: JSESSIONID=1F.unknown\r\n").0, 200);
-    // The same where they are ignored.
+    // The same with sessions ignored.
     let server = with_backends(&tree, &backends, "sessions = \"ignore\"", "");
     assert_eq!(visit(&server, page, "Cookie: JSESSIONID=1F.gone\r\n").0, 200);
 }
@@ -575,14 +584,15 @@ fn a_container_that_has_hung_is_left_for_another() {
     let Some(two) = Tomcat::shared() else { return };
     let tree = Tree::empty();
     let backends = [one.address(), format!("{} backup", two.address())];
-    let keys = "ping_after = \"0s\"\nping_new = true\nping_timeout = \"5s\"\nmax_failures = 1\nfail_timeout = \"1h\"";
+    let keys = "ping_after = \"0s\"\nping_new = true\nping_timeout = \"5s\"\nmax_failures = 1\n\
+                fail_timeout = \"1h\"";
     let server = with_backends(&tree, &backends, keys, "");
     assert_eq!(server.get("/shop/page.html").status, 200);
-    // It still accepts connections, and the kept one is as it was.
+    // The halted container still accepts connections, and the kept connection stays open.
     one.halt();
     let answer =
         server.connect().ask("POST /shop/page.html HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab");
-    // Not to be repeated, so nothing of it was sent to the one that has hung.
+    // The request must not be repeated, so nothing of it was sent to the container that hangs.
     assert_eq!((answer.status, &answer.body[..]), (200, &b"a page"[..]));
     server.wait_for_error_line("tells of it", |line| line.contains("does not answer on them"));
     one.signal(Signal::CONT);
@@ -591,7 +601,7 @@ fn a_container_that_has_hung_is_left_for_another() {
 #[test]
 fn what_takes_too_long_or_is_not_there_is_said() {
     let tree = Tree::empty();
-    // Accepts, and says nothing.
+    // Accepts connections and sends nothing.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = with_backends(
         &tree,
@@ -615,7 +625,7 @@ fn what_takes_too_long_or_is_not_there_is_said() {
         assert_eq!(server.get("/shop/").status, 502, "{}", bytes.escape_ascii());
         server.wait_for_error_line(what, |line| line.contains(what));
     }
-    // Broken off in the middle of its body, an answer is not taken for whole.
+    // An answer that breaks off in the middle of its body does not pass for a whole one.
     let address = answering(b"AB\x00\x0a\x04\x00\xc8\x00\x02OK\x00\x00\x00AB\x00\x05\x03\x00\x01a\x00");
     let server = with_backends(&tree, &[address.to_string()], "", "");
     let mut client = server.connect();
@@ -627,7 +637,7 @@ fn what_takes_too_long_or_is_not_there_is_said() {
 fn the_reason_phrase_of_a_container_reaches_its_client() {
     for (bytes, reason) in [
         (&b"AB\x00\x14\x04\x01\x94\x00\x0cGone fishing\x00\x00\x00AB\x00\x02\x05\x01"[..], "Gone fishing"),
-        // What Tomcat says.
+        // What Tomcat sends.
         (b"AB\x00\x0b\x04\x01\x94\x00\x03404\x00\x00\x00AB\x00\x02\x05\x01", "Not Found"),
     ] {
         let tree = Tree::empty();
@@ -637,7 +647,7 @@ fn the_reason_phrase_of_a_container_reaches_its_client() {
     }
 }
 
-/// Something that answers each connection with these bytes once it was sent a request, and closes it.
+/// A server that sends these bytes on each connection after a request, and closes it.
 fn answering(bytes: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -659,7 +669,8 @@ fn connections_are_kept_and_those_that_the_container_ends_are_replaced() {
     let server = before(&tomcat, &tree, "ping_after = \"1h\"");
     let mut client = server.connect();
     let mut post = || {
-        let head = "POST /shop/probe.jsp?do=echo HTTP/1.1\r\nHost: a\r\nContent-Type: a/b\r\nContent-Length: 3\r\n\r\n";
+        let head = "POST /shop/probe.jsp?do=echo HTTP/1.1\r\nHost: a\r\nContent-Type: a/b\r\n\
+                    Content-Length: 3\r\n\r\n";
         let answer = client.ask(format!("{head}abc"));
         assert!(answer.status == 200 && text(&answer).starts_with("3 "), "{}", text(&answer));
     };
@@ -670,7 +681,7 @@ fn connections_are_kept_and_those_that_the_container_ends_are_replaced() {
     }
     wait_until("they share connections", PATIENCE, || server.open_sockets() <= sockets);
     for _ in 0..3 {
-        // Longer than the container keeps them.
+        // Longer than the container keeps connections.
         std::thread::sleep(Duration::from_millis(400));
         post();
     }

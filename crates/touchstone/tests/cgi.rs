@@ -1,5 +1,5 @@
-//! CGI programs from the outside: what they are told, what becomes of what they print, and that nothing is
-//! left of them.
+//! CGI programs from the outside: what they are told, what the server makes of their output, and that no
+//! process is left.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -32,7 +32,7 @@ fn executable(tree: &Tree, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// A server of a tree in whose `cgi-bin` programs are, with these keys in `cgi`.
+/// A server of a tree with programs in `cgi-bin`, with these keys in `cgi`.
 fn server(tree: &Tree, keys: &str) -> Server {
     let route = format!("[[site.route]]\npath = \"/cgi-bin/\"\n[site.route.cgi]\n{keys}\n");
     Server::configured(tree.around(), &(tree.configuration("") + &route))
@@ -42,7 +42,7 @@ fn text(response: &Response) -> String {
     String::from_utf8_lossy(&response.body).into_owned()
 }
 
-/// The variables that a program which prints its environment was given.
+/// A variable from the output of a program that prints its environment.
 fn variable(response: &Response, name: &str) -> Option<String> {
     let prefix = format!("{name}=");
     text(response).lines().find_map(|line| line.strip_prefix(&prefix).map(str::to_string))
@@ -55,7 +55,8 @@ fn a_program_is_told_about_its_request() {
     let tree = Tree::empty();
     program(&tree, "cgi-bin/env", PRINT_ENVIRONMENT);
     let server = server(&tree, "environment = { GREETING = \"hello there\", PATH = \"/bin:/usr/bin\" }");
-    let request = "GET /cgi-bin/env/a%20b/c?x=1&y HTTP/1.1\r\nHost: www.example.org:81\r\nAccept: a\r\naccept: b\r\n\
+    let request = "GET /cgi-bin/env/a%20b/c?x=1&y HTTP/1.1\r\nHost: www.example.org:81\r\nAccept: a\r\n\
+                   accept: b\r\n\
                    Cookie: k=1\r\nCookie: l=2\r\nProxy: http://evil.example\r\nX_Forwarded_For: 9.9.9.9\r\n\
                    X-Forwarded-For: 9.9.9.8\r\nForwarded: for=9.9.9.7\r\nX-Real-IP: 9.9.9.6\r\n\
                    Authorization: Basic YTpi\r\nX-Plain: yes\r\n\r\n";
@@ -73,7 +74,7 @@ fn a_program_is_told_about_its_request() {
         ("QUERY_STRING", "x=1&y"),
         ("REQUEST_URI", "/cgi-bin/env/a%20b/c?x=1&y"),
         ("SERVER_NAME", "www.example.org"),
-        // The configuration leaves the port to the kernel, so the client's word counts.
+        // The kernel chooses the port, so the port of the Host field counts.
         ("SERVER_PORT", "81"),
         ("SERVER_PROTOCOL", "HTTP/1.1"),
         ("REMOTE_ADDR", "127.0.0.1"),
@@ -135,15 +136,15 @@ fn credentials_are_passed_only_where_asked_for() {
 #[test]
 fn a_program_gets_nothing_of_the_server_but_three_descriptors() {
     let tree = Tree::empty();
-    let script = "printf 'Content-Type: text/plain\\n\\n'; ls /proc/self/fd | tr '\\n' ' '; pwd; umask; ulimit -n; \
-                  cut -d' ' -f5,6 /proc/self/stat; grep SigBlk /proc/self/status; grep SigIgn /proc/self/status; \
-                  grep NoNewPrivs /proc/self/status; nice";
+    let script = "printf 'Content-Type: text/plain\\n\\n'; ls /proc/self/fd | tr '\\n' ' '; pwd; umask; \
+                  ulimit -n; cut -d' ' -f5,6 /proc/self/stat; grep SigBlk /proc/self/status; grep SigIgn \
+                  /proc/self/status; grep NoNewPrivs /proc/self/status; nice";
     program(&tree, "cgi-bin/facts", script);
     let server = server(&tree, "umask = \"027\"\nopen_files = 77\nniceness = 5");
     let answer = server.get("/cgi-bin/facts");
     let body = text(&answer);
     let lines: Vec<&str> = body.lines().collect();
-    // 3 is the directory that ls reads.
+    // Descriptor 3 is the directory that ls reads.
     assert_eq!(lines[0], format!("0 1 2 3 {}", tree.file("cgi-bin").display()));
     assert_eq!(&lines[1..3], ["0027", "77"]);
     let (group, session) = lines[3].split_once(' ').unwrap();
@@ -155,7 +156,8 @@ fn a_program_gets_nothing_of_the_server_but_three_descriptors() {
 #[test]
 fn limits_of_resources_hold() {
     let tree = Tree::empty();
-    let script = "printf 'Content-Type: text/plain\\n\\n'; ulimit -v; ulimit -t; ulimit -f; ulimit -u 2>/dev/null || ulimit -p";
+    let script = "printf 'Content-Type: text/plain\\n\\n'; ulimit -v; ulimit -t; ulimit -f; ulimit -u \
+                  2>/dev/null || ulimit -p";
     program(&tree, "cgi-bin/limits", script);
     let keys = "memory = \"256MiB\"\ncpu_time = \"7s\"\nfile_bytes = \"1MiB\"\nprocesses = 5000";
     let answer = server(&tree, keys).get("/cgi-bin/limits");
@@ -210,7 +212,7 @@ fn what_programs_print_becomes_an_answer() {
         ("empty", "Status: 204\\n\\n", 204, ("content-length", None), ""),
         ("unchanged", "Status: 304\\nETag: \"x\"\\n\\n", 304, ("etag", Some("\"x\"")), ""),
     ] {
-        // Printed as the program's last act, so that all of it is there when it ends.
+        // The program prints this last, so that all of it is there when the program ends.
         program(&tree, &format!("cgi-bin/{name}"), &format!("printf '{output}'"));
         let answer = server.get(&format!("/cgi-bin/{name}"));
         let (field, value) = field;
@@ -242,7 +244,7 @@ fn what_is_no_answer_is_502_with_its_reason_in_the_log() {
         server.wait_for_error_line(name, |line| {
             line.contains(&format!("cgi /cgi-bin/{name}: ")) && line.contains(reason)
         });
-        // The log limits lines of a kind.
+        // The log limits how often it repeats a kind of line.
         std::thread::sleep(Duration::from_millis(250));
     }
     program(&tree, "cgi-bin/fine", "printf 'Status: 200\\n\\nfine'");
@@ -306,7 +308,7 @@ fn bodies_reach_standard_input() {
         let answer = client.answer();
         assert_eq!(answer.field("x-length"), Some(body.len().to_string().as_str()));
         assert!(answer.body == body, "{} bytes came back of {}", answer.body.len(), body.len());
-        // On the same connection, since the body was read to its end.
+        // On the same connection, because the body was read to its end.
         client.send("POST /cgi-bin/echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
         for piece in body.chunks(70_000) {
             client.send(format!("{:x}\r\n", piece.len()));
@@ -318,7 +320,7 @@ fn bodies_reach_standard_input() {
         assert_eq!(answer.field("x-length"), Some(body.len().to_string().as_str()));
         assert!(answer.body == body, "{} bytes came back of {}", answer.body.len(), body.len());
     }
-    // A body of unknown length that is too long is not kept.
+    // A body of unknown length that turns out too long is not kept.
     let mut client = server.connect();
     client.send("POST /cgi-bin/echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n110000\r\n");
     let _ = client.try_send(&bytes_of(0x11_0000));
@@ -364,7 +366,8 @@ fn head_gets_no_body_and_the_program_runs_to_its_end() {
     let tree = Tree::empty();
     let done = tree.beside("done");
     let script = format!(
-        "printf 'Content-Type: a/b\\nContent-Length: 200000\\n\\n'; head -c 200000 /dev/zero; echo $REQUEST_METHOD > {}",
+        "printf 'Content-Type: a/b\\nContent-Length: 200000\\n\\n'; head -c 200000 /dev/zero; echo \
+         $REQUEST_METHOD > {}",
         done.display()
     );
     program(&tree, "cgi-bin/long", &script);
@@ -456,7 +459,7 @@ fn too_short_an_answer_is_not_taken_for_a_whole_one() {
     });
 }
 
-/// Whether a process is there that is not a zombie.
+/// Whether a process exists and is not a zombie.
 fn runs(process: i32) -> bool {
     let state = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     state.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
@@ -472,7 +475,7 @@ fn noting(tree: &Tree, name: &str, script: &str) -> PathBuf {
 
 fn noted(file: &Path) -> i32 {
     let mut process = None;
-    // The file is there a moment before what is in it.
+    // The file exists a moment before its content.
     wait_until("the program begins", PATIENCE, || {
         process = fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok());
         process.is_some()
@@ -516,7 +519,8 @@ fn time_that_is_up() {
     let endless =
         noting(&tree, "endless", "printf 'Content-Type: a/b\\n\\n'; while echo x; do sleep 0.05; done");
     // Long enough for a program to begin on a busy machine.
-    let keys = "first_byte_timeout = \"4s\"\nidle_timeout = \"6s\"\ntotal_timeout = \"12s\"\nkill_timeout = \"200ms\"";
+    let keys = "first_byte_timeout = \"4s\"\nidle_timeout = \"6s\"\ntotal_timeout = \"12s\"\n\
+                kill_timeout = \"200ms\"";
     let server = server(&tree, keys);
     for (name, file, reason) in [
         ("silent", silent, "it printed nothing within 4s"),
@@ -550,7 +554,7 @@ fn more_requests_than_programs_wait_or_are_turned_away() {
     let mut first = server.connect();
     first.send("POST /cgi-bin/busy HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n");
     noted(&busy);
-    // One of two waits, and the other is turned away, whichever comes first.
+    // One of two waits and the other is refused, in either order.
     let mut others = [server.connect(), server.connect()];
     for other in &mut others {
         other.set_patience(Duration::from_millis(100));
@@ -584,7 +588,7 @@ fn error_output_is_logged_by_line_with_the_programs_name() {
         "cgi-bin/noisy",
         "echo first problem >&2; printf 'second\\033[1m problem' >&2; printf 'Status: 200\\n\\n'",
     );
-    // More than a pipe holds, before anything else is printed.
+    // More than a pipe holds, before any other output.
     program(
         &tree,
         "cgi-bin/flood",
@@ -688,7 +692,7 @@ fn a_spawner_that_is_killed_is_started_again() {
     client.send("GET /cgi-bin/slow HTTP/1.1\r\nHost: a\r\n\r\n");
     let slow = noted(&tree.beside("slow.pid"));
     let child = noted(&tree.file("cgi-bin/slow.child"));
-    // A program is reported to the server when it has run for 2 ms; of an earlier one nobody knows.
+    // A spawner reports a program to the server when it has run for 2 ms; the server does not know it before.
     std::thread::sleep(Duration::from_millis(500));
     let core_spawners = spawners(&server).split_off(1);
     assert!(!core_spawners.is_empty());
@@ -850,8 +854,7 @@ fn a_wrong_configuration_says_what_to_do() {
     }
 }
 
-/// Kills programs and spawners at random under load: every request gets an answer, and nothing is left
-/// behind.
+/// Kills programs and spawners at random under load: every request gets an answer, and no process is left.
 fn kill_at_random(length: Duration) {
     let tree = Tree::empty();
     program(&tree, "cgi-bin/quick", "printf 'Status: 200\\n\\nquick'");
@@ -879,12 +882,12 @@ fn kill_at_random(length: Duration) {
         })
         .collect();
     let mut state = 1u64;
-    // Longer where a machine is so busy that nothing comes of it in that time.
+    // Longer on a machine so busy that too few requests succeed in that time.
     let is_enough = || good.load(Ordering::Relaxed) > 10;
     while begin.elapsed() < length || !is_enough() && begin.elapsed() < length + PATIENCE {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let all = descendants(server.process());
-        // A spawner now and then, programs mostly.
+        // Programs mostly, sometimes a spawner.
         let wanted = state >> 60 == 0;
         let candidates: Vec<i32> = all.into_iter().filter(|&process| is_spawner(process) == wanted).collect();
         if let Some(&victim) = candidates.get((state >> 33) as usize % candidates.len().max(1)) {
@@ -909,13 +912,13 @@ fn kill_at_random(length: Duration) {
     wait_until("no pipe is left", PATIENCE, || server.open_pipes() <= pipes_before);
 }
 
-/// What /proc says of a process.
+/// What /proc states of a process.
 fn described(process: i32) -> String {
     let read = |name: &str| fs::read_to_string(format!("/proc/{process}/{name}")).unwrap_or_default();
     format!("{}: {:?}", read("stat").trim(), read("cmdline"))
 }
 
-/// Waits until the condition holds, or fails the test with what there is instead.
+/// Waits until the condition holds; otherwise fails the test with the text of `instead`.
 fn wait_until_or(what: &str, mut condition: impl FnMut() -> bool, instead: impl Fn() -> String) {
     let until = Instant::now() + PATIENCE;
     while !condition() {
@@ -924,8 +927,8 @@ fn wait_until_or(what: &str, mut condition: impl FnMut() -> bool, instead: impl 
     }
 }
 
-/// Asks on until it is stopped, and says how often; some clients leave in the middle. Every answer is one, or
-/// was begun and broken off.
+/// Sends requests until it is stopped, and returns their number; some clients leave in the middle. Each
+/// answer is complete, or was begun and broken off.
 fn ask_until(stop: &AtomicBool, address: std::net::SocketAddr, number: u32, good: &AtomicU32) -> u32 {
     let mut answers = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -967,7 +970,7 @@ fn killing_programs_and_spawners_at_random_for_five_minutes() {
 
 #[test]
 fn a_process_that_is_there_is_seen() {
-    // What other tests rely on when they say that a process is gone.
+    // Other tests rely on this to detect that a process is gone.
     assert!(runs(std::process::id() as i32));
     assert!(!runs(i32::MAX));
 }

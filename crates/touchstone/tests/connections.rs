@@ -58,8 +58,7 @@ fn a_head_that_does_not_end_is_answered_with_408() {
 
 #[test]
 fn a_head_byte_by_byte_is_answered_with_408_whatever_its_pace() {
-    // Each byte is progress; the time for the whole head runs from the first of them all the same
-    // (Slowloris).
+    // Each byte is progress; still, the time for the whole head runs from the first byte (Slowloris).
     let (_tree, server) = with_limits("header_timeout = \"300ms\"");
     let mut client = server.connect();
     client.send("GET / HTTP/1.1\r\nX: ");
@@ -76,7 +75,7 @@ fn a_head_byte_by_byte_is_answered_with_408_whatever_its_pace() {
             Err(Broken::Silent { received: part }) => {
                 received.extend_from_slice(&part);
                 assert!(received.is_empty(), "half an answer: {}", support::shown(&received));
-                // Fails once the server has closed, and then the answer is there.
+                // Fails once the server has closed; by then the answer is there.
                 client.try_send(b"y").ok();
             }
             Err(broken) => panic!("{broken}"),
@@ -92,7 +91,7 @@ fn a_second_head_that_does_not_end_is_answered_with_408() {
     client.send("GET /second.txt HT");
     assert_eq!(client.answer().status, 408);
     client.end();
-    // The same, when its beginning came together with the first request.
+    // The same, when the beginning came together with the first request.
     let mut client = server.connect();
     assert_eq!(client.ask(format!("{ALPHABET_REQUEST}GET /second")).status, 200);
     assert_eq!(client.answer().status, 408);
@@ -142,7 +141,7 @@ fn an_idle_connection_outlives_the_header_timeout() {
     let (_tree, server) = with_limits("header_timeout = \"200ms\"\nkeep_alive_timeout = \"600s\"");
     let mut client = server.connect();
     assert_eq!(client.ask(ALPHABET_REQUEST).status, 200);
-    // Nothing happens for longer than the header timeout: another connection's 408 shows that it has passed.
+    // No bytes for longer than the header timeout: another connection's 408 shows that it has passed.
     for _ in 0..2 {
         let mut other = server.connect();
         other.send("GET");
@@ -160,7 +159,7 @@ fn the_last_of_the_allowed_requests_says_so() {
     let third = client.ask(ALPHABET_REQUEST);
     assert_eq!((third.status, third.says_close()), (200, true));
     client.end();
-    // Pipelined: what follows the third is not answered.
+    // Pipelined: requests after the third are not answered.
     let mut client = server.connect();
     client.send(ALPHABET_REQUEST.repeat(5));
     for request in 1..=3 {
@@ -190,13 +189,13 @@ fn one_request_a_connection_if_told() {
 fn no_more_connections_than_are_allowed() {
     let (tree, server) = with_cores_and_limits(1, "connections = 4\nstall_timeout = \"600s\"");
     add_large_file(&tree);
-    // Four that are busy: downloads whose readers have stopped for now.
+    // Four busy connections: downloads whose clients have stopped reading.
     let mut busy: Vec<Client> = (0..4).map(|_| Client::connect_with_small_buffer(server.address())).collect();
     for client in &mut busy {
         client.send("GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
         client.wait_for_bytes(1000);
     }
-    // A fifth is refused, or waits; it is not served while the four are there.
+    // A fifth is refused or waits; it is not served while the four are open.
     let mut fifth = server.connect();
     fifth.set_patience(Duration::from_millis(500));
     fifth.try_send(SECOND_REQUEST.as_bytes()).ok();
@@ -223,8 +222,8 @@ fn as_many_connections_as_are_allowed_whichever_core_they_come_to() {
     // The kernel spreads connections over the cores by chance; the limit is for all cores together.
     let (tree, server) = with_cores_and_limits(2, "connections = 4\nstall_timeout = \"600s\"");
     add_large_file(&tree);
-    // Sockets of other work of the server's may come and go: what it has besides is at least what it has had
-    // before.
+    // Other sockets of the server may come and go, so its sockets beside the connections are at least those
+    // of before.
     let mut connected = server.open_sockets() + 4;
     for round in 0..5 {
         let mut busy = Vec::new();
@@ -248,14 +247,14 @@ fn as_many_connections_as_are_allowed_whichever_core_they_come_to() {
 
 #[test]
 fn idle_connections_make_room_for_new_ones() {
-    // Otherwise a few idle clients could keep everybody out for the length of the keep-alive timeout.
+    // Otherwise a few idle clients could block all others for the length of the keep-alive timeout.
     let (_tree, server) = with_limits("connections = 4\nkeep_alive_timeout = \"600s\"");
     let mut idle: Vec<Client> = (0..4).map(|_| server.connect()).collect();
     for client in &mut idle {
         assert_eq!(client.ask(ALPHABET_REQUEST).status, 200);
     }
     wait_until("a fifth client is served", PATIENCE, || is_served(&server));
-    // Whoever was ended to make room was ended in an orderly way.
+    // A client whose connection was closed to make room saw an orderly end.
     for client in &mut idle {
         if client.is_ended() {
             client.end();
@@ -285,7 +284,7 @@ fn a_reader_that_stalls_is_cut_and_others_are_served() {
     let mut stalled = Client::connect_with_small_buffer(server.address());
     stalled.send("GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
     stalled.wait_for_bytes(1000);
-    // It reads no more. Until it is cut (its socket is given back), everybody else is served.
+    // The client stops reading. Until the server cuts it and frees the socket, all other clients are served.
     wait_until("the reader that stalls is cut", PATIENCE, || {
         server.assert_serves("/alphabet.txt", ALPHABET.as_bytes());
         server.open_sockets() <= idle
@@ -323,7 +322,7 @@ fn of_an_answer_that_nobody_reads_the_kernel_holds_little() {
     assert!((1..=512 << 10).contains(&held), "{held} bytes");
 }
 
-/// In HTTP/2 a client can take nothing and say much.
+/// An HTTP/2 client can read nothing and still send much.
 #[test]
 fn an_http_2_client_that_opens_no_window_is_cut() {
     let (tree, server) = with_limits("stall_timeout = \"500ms\"");
@@ -407,7 +406,7 @@ fn half_closed_connections_are_answered() {
     let (tree, server) = with_limits("");
     let body = bytes_of(6 << 20);
     tree.write("large.bin", &body);
-    // Small and large, kept by the request or not, one and several.
+    // Small and large bodies, kept open by the request or not, one and several.
     let mut client = server.connect();
     client.send(ALPHABET_REQUEST);
     client.send_end();
@@ -435,7 +434,7 @@ fn half_closed_connections_are_answered() {
     assert_eq!(client.answer().body, ALPHABET.as_bytes());
     client.end();
 
-    // Closed in the middle of a request: the connection ends, with or without an error, at once.
+    // Closed in the middle of a request: the connection ends at once, with or without an error.
     for half in ["", "GET /alpha", "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe"] {
         let mut client = server.connect();
         client.send(half);
@@ -485,7 +484,7 @@ fn a_thousand_pipelined_requests_are_answered_in_order() {
     let all: String = (0..REQUESTS)
         .map(|request| format!("GET /n/{} HTTP/1.1\r\nHost: a\r\n\r\n", request * 7 % 10))
         .collect();
-    // Ten megabytes of answers are not read before all is sent.
+    // The client reads none of the ten megabytes of answers before all requests are sent.
     client.send(&all);
     for request in 0..REQUESTS {
         let answer = client.answer();
@@ -496,7 +495,7 @@ fn a_thousand_pipelined_requests_are_answered_in_order() {
 
 #[test]
 fn a_client_that_only_sends_is_held_back() {
-    // A server that reads on although its answers are not taken would have to keep them all in memory.
+    // A server that kept reading although the client does not would have to keep all answers in memory.
     const MOST: usize = 100 << 20;
     let (tree, server) = with_limits("keep_alive_requests = 0\nstall_timeout = \"600s\"");
     let body = bytes_of(20_000);
@@ -517,8 +516,8 @@ fn a_client_that_only_sends_is_held_back() {
         }
         assert!(sent < MOST, "{sent} bytes of requests were taken while no answer was read");
     }
-    // Everything that was taken is answered, in full; the half request at the end is completed and answered
-    // too.
+    // Every request that the server took is answered in full; the partial request at the end is completed and
+    // answered too.
     client.stream().set_write_timeout(Some(PATIENCE)).expect("a timeout");
     let requests = sent.div_ceil(request.len());
     let part = sent % request.len();
@@ -539,8 +538,8 @@ fn a_client_that_only_sends_is_held_back() {
 
 #[test]
 fn a_large_error_request_does_not_hold_others_up() {
-    // A client that goes on sending after it was refused is read for a while, so that the answer is not lost,
-    // and meanwhile others are served.
+    // A client that keeps sending after a refusal is read for a while, so that the answer is not lost; other
+    // clients are served meanwhile.
     let (_tree, server) = with_limits("");
     let mut rude = server.connect();
     rude.send("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n");

@@ -1,5 +1,5 @@
-//! What a site makes of its files: content codings, listings, the fallback of an application, error pages and
-//! fields of its own. Every coded body is decoded and compared with the file byte for byte.
+//! Answers made from files: content codings, listings, the fallback of an application, error pages and fields
+//! of the site. Every coded body is decoded and compared with the file byte for byte.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use rustix::process::Signal;
 use support::{AnswerTo, Client, Response, Server, Tree, bytes_of, curl, error_lines, run, wait_until};
 
-/// What is promised: a change on disk is seen within one second. The rest is for a busy machine, on which one
+/// The server promises to see a change on disk within one second. The rest is for a busy machine, where one
 /// request alone may take seconds.
 const SEEN_WITHIN: Duration = Duration::from_secs(1 + 30);
 
@@ -64,7 +64,7 @@ fn decoded(answer: &Response) -> Vec<u8> {
     plain
 }
 
-/// Fails the test unless this is the file, in this coding, with the fields that belong to it.
+/// Fails the test unless this is the file in this coding, with the fields that belong to it.
 fn assert_coded(answer: &Response, coding: Option<&str>, file: &[u8], context: &str) {
     assert_eq!(answer.status, 200, "{context}");
     assert_eq!(answer.field("content-encoding"), coding, "{context}");
@@ -125,7 +125,7 @@ fn every_coding_of_every_size_byte_for_byte() {
             }
         }
         assert_eq!(tags.len(), 4, "each representation has a tag of its own: {tags:?}");
-        // A client that says nothing gets the file as it is, and is told that others might not.
+        // A client without Accept-Encoding gets the file as it is, with Vary.
         assert_coded(&ask(&mut client, "GET", &target, ""), None, &file, &target);
     }
 }
@@ -178,7 +178,7 @@ fn what_is_not_coded() {
             assert_eq!(answer.field("vary"), None, "{name}: there is nothing to choose from");
         }
     }
-    // Of a type that usually shrinks, but it does not.
+    // The type usually shrinks, but this file does not.
     for _ in 0..2 {
         assert_coded(&get(&mut client, "/noise.txt", BROWSER), None, &bytes_of(5_000), "noise");
     }
@@ -230,7 +230,7 @@ fn weights_and_the_order_of_the_site() {
                 );
             }
         }
-        // Two lines are one list.
+        // Two field lines are one list.
         let answer =
             ask(&mut client, "GET", "/a.css", "Accept-Encoding: br;q=0\r\nAccept-Encoding: gzip, zstd\r\n");
         assert_ne!(answer.field("content-encoding"), Some("br"), "{keys}");
@@ -341,12 +341,12 @@ fn ranges_are_of_the_file_as_it_is() {
         assert_eq!(answer.field("etag"), Some(&*plain));
         assert_eq!(answer.field("vary"), Some("Accept-Encoding"));
     }
-    // Part of a coded body is not continued with bytes of the file: the tag does not match.
+    // A range of a coded body is not continued with bytes of the file: the tag does not match.
     assert_coded(&range(&mut client, &format!("{browser}If-Range: {coded}\r\n")), None, &file, "If-Range");
-    // Who refuses what is not coded gets the whole.
+    // A client that refuses the identity coding gets the whole file.
     let answer = range(&mut client, "Accept-Encoding: br, identity;q=0\r\n");
     assert_coded(&answer, Some("br"), &file, "identity refused");
-    // Range means nothing in HEAD.
+    // Range has no meaning in HEAD.
     let head = ask(&mut client, "HEAD", "/a.css", &format!("Range: bytes=0-0\r\n{browser}"));
     assert_eq!((head.status, head.field("content-encoding")), (200, Some("br")));
 }
@@ -382,7 +382,7 @@ fn many_clients_at_once_all_get_the_file() {
             let (server, file) = (&server, &file);
             scope.spawn(move || {
                 let mut client = server.connect();
-                // Some take nothing but the coding, and have to wait for it.
+                // Some clients accept only the coding, and have to wait for it.
                 let accept = if number % 4 == 0 { "br, identity;q=0" } else { BROWSER };
                 for _ in 0..3 {
                     let answer = get(&mut client, "/a.js", accept);
@@ -450,7 +450,7 @@ fn a_twin_is_sent_byte_for_byte() {
     let file = text_of(3_000);
     tree.write("a.css", &file);
     tree.write("dir/index.html", &file);
-    // Not what a coder would make: these bytes can only come from the files.
+    // Not what an encoder would make: these bytes can only come from the files.
     for (name, body) in
         [("a.css.br", "the br twin"), ("a.css.gz", "the gz twin"), ("dir/index.html.zst", "the index")]
     {
@@ -463,7 +463,7 @@ fn a_twin_is_sent_byte_for_byte() {
         for (target, accept, coding, body) in [
             ("/a.css", BROWSER, "br", "the br twin"),
             ("/a.css", "gzip", "gzip", "the gz twin"),
-            // A twin comes before what would have to be made, among codings that are wanted alike.
+            // A compressed file beside the file is preferred to a coding that must be made, at equal weights.
             ("/a.css", "zstd, gzip", "gzip", "the gz twin"),
             ("/dir/", "br, zstd", "zstd", "the index"),
         ] {
@@ -476,17 +476,17 @@ fn a_twin_is_sent_byte_for_byte() {
                 Some(if target == "/a.css" { "text/css" } else { "text/html" })
             );
         }
-        // What has no twin is made.
+        // A coding without a file beside it is made.
         assert_coded(&get(&mut client, "/a.css", "zstd"), Some("zstd"), &file, "no twin");
     }
     assert_eq!(get(&mut client, "/a.css", "br").field("last-modified"), original.field("last-modified"));
-    // The twin itself is a file like others.
+    // The compressed file itself is served like other files.
     let direct = get(&mut client, "/a.css.br", "");
     assert_eq!(
         (direct.field("content-type"), &direct.body[..]),
         (Some("application/x-brotli"), &b"the br twin"[..])
     );
-    // Without the key nobody looks.
+    // Without the key the server does not look for such files.
     let server = site(&tree, "precompressed = false\ncompression = []");
     let answer = get(&mut server.connect(), "/a.css", BROWSER);
     assert_eq!((answer.body == file, answer.field("vary")), (true, None));
@@ -517,7 +517,7 @@ fn a_twin_that_is_older_or_leads_outside_is_not_used() {
 #[test]
 fn changes_of_twins_are_seen() {
     let tree = Tree::empty();
-    // One that is cached and one that is not.
+    // A size that is cached and one that is not.
     for size in [3_000, (1 << 20) + 1] {
         let file = text_of(size);
         tree.write("a.css", &file);
@@ -631,13 +631,13 @@ fn a_page_whose_links_all_work() {
     assert!(!page.contains("hidden") && !page.contains("escape") && !page.contains("<b>"), "{page}");
     let head = ask(&mut client, "HEAD", "/files/", "");
     assert_eq!(head.field("content-length"), answer.field("content-length"));
-    // With an index file, without the slash, missing, and a link that leaves the root.
+    // With an index file, without the slash, missing, and a link that leads out of the root.
     assert_eq!(ask(&mut client, "GET", "/indexed/", "").body, b"<p>index\n");
     assert_eq!(ask(&mut client, "GET", "/files", "").field("location"), Some("/files/"));
     assert_eq!(ask(&mut client, "GET", "/missing/", "").status, 404);
     symlink("../", tree.file("out")).unwrap();
     assert_eq!(ask(&mut client, "GET", "/out/", "").status, 403);
-    // The root has no parent, and what is new is seen at once.
+    // The root has no parent, and a new file is listed at once.
     let page = String::from_utf8(ask(&mut client, "GET", "/", "").body).unwrap();
     assert!(page.contains("./files/") && !page.contains("\"../\""), "{page}");
     tree.write("new.txt", "new");
@@ -743,7 +743,7 @@ fn the_fallback_answers_for_places_in_an_application() {
         assert_eq!(answer.status, status, "{target}");
         assert!(answer.body != application, "{target}");
     }
-    // What appears is served from then on.
+    // A new file is served as soon as it exists.
     tree.write("users/42", "a file");
     wait_until("the new file", SEEN_WITHIN, || ask(&mut client, "GET", "/users/42", "").body == b"a file");
 }
@@ -756,7 +756,7 @@ fn a_fallback_that_is_missing_is_said_in_the_log() {
     server.wait_for_error_line("names the fallback", |line| {
         line.contains("the fallback \"/application.html\"")
     });
-    // Made later, it is used.
+    // A fallback that is made later is used.
     tree.write("application.html", "now");
     wait_until("the fallback", SEEN_WITHIN, || server.get("/somewhere").body == b"now");
 }
@@ -774,7 +774,8 @@ fn error_pages_keep_the_status_and_its_fields() {
     let server = site(
         &tree,
         &format!(
-            "error_pages = {{ 404 = '/errors/404.html', 403 = {other}, 405 = {other}, 416 = {other}, 406 = {other}, 400 = {other}, 501 = {other} }}"
+            "error_pages = {{ 404 = '/errors/404.html', 403 = {other}, 405 = {other}, 416 = {other}, 406 = \
+             {other}, 400 = {other}, 501 = {other} }}"
         ),
     );
     let mut client = server.connect();
@@ -789,7 +790,7 @@ fn error_pages_keep_the_status_and_its_fields() {
             coded.status == 404 && coded.field("content-encoding") == Some("br") && decoded(&coded) == page
         );
         assert_eq!(coded.field("vary"), Some("Accept-Encoding"));
-        // Neither conditions nor ranges are about the page.
+        // Neither conditions nor ranges apply to an error page.
         let fields = "If-None-Match: *\r\nRange: bytes=0-0\r\n";
         let answer = ask(&mut client, "GET", "/missing", fields);
         assert!(answer.status == 404 && answer.body == page);
@@ -812,7 +813,7 @@ fn error_pages_keep_the_status_and_its_fields() {
             _ => {}
         }
     }
-    // By its own name it is a page like others; a change of it is seen.
+    // Under its own name it is a page like others; a change of it is seen.
     assert_eq!(ask(&mut client, "GET", "/errors/404.html", "").status, 200);
     tree.write("errors/404.html", "changed");
     wait_until("the page's change", SEEN_WITHIN, || {
@@ -820,7 +821,7 @@ fn error_pages_keep_the_status_and_its_fields() {
         assert_eq!(answer.status, 404);
         answer.body == b"changed"
     });
-    // Redirects and the like are no errors.
+    // Redirects and similar answers are not errors.
     assert_eq!(ask(&mut client, "GET", "/bare", "").status, 301);
 }
 
@@ -852,7 +853,7 @@ fn hidden_pages_are_for_the_configuration_alone() {
     for _ in 0..2 {
         assert_eq!(ask(&mut client, "GET", "/missing.png", "").body, b"hidden page");
         assert_eq!(ask(&mut client, "GET", "/missing", "").body, b"hidden application");
-        // In the cache by now, and still not to be had by name.
+        // The page is in the cache by now, and still not served under its name.
         for target in ["/.pages/404.html", "/.pages/application.html", "page%20/.pages/404.html"] {
             let answer = ask(&mut client, "GET", &format!("/{}", target.trim_start_matches('/')), "");
             assert_eq!((answer.status, &answer.body[..]), (404, &b"hidden page"[..]), "{target}");
@@ -869,7 +870,8 @@ fn every_answer_has_the_fields_of_its_site() {
     let text = format!(
         "[[site]]\nhosts = ['a']\nlisten = ['127.0.0.1:0']\nroot = {root:?}\nlisting = 'html'\n\
          error_pages = {{ 404 = '/page.html' }}\n\
-         headers = {{ X-Frame-Options = 'DENY', Content-Security-Policy = \"default-src 'self'\", Vary = 'Origin' }}\n"
+         headers = {{ X-Frame-Options = 'DENY', Content-Security-Policy = \"default-src 'self'\", Vary = \
+         'Origin' }}\n"
     );
     let server = Server::configured(tree.around(), &text);
     let mut client = server.connect();

@@ -1,4 +1,4 @@
-//! The commands that speak to a running server: what they find, what they say, and their exit codes.
+//! The commands that talk to a running server: how they find it, what they print, and their exit codes.
 
 mod support;
 
@@ -26,7 +26,7 @@ fn reload_says_whether_the_configuration_was_taken_up() {
     let output = command(&tree, "reload", &[]);
     assert_eq!(output.status.code(), Some(0), "{:?}", error_lines(&output));
     assert!(String::from_utf8_lossy(&output.stdout).contains("taken up"));
-    // It is in force when the command has returned.
+    // The change is in force when the command returns.
     let long = format!("GET /?{} HTTP/1.1\r\nHost: a\r\n\r\n", "q".repeat(200));
     assert_eq!(server.connect().ask(&long).status, 414);
 
@@ -38,7 +38,7 @@ fn reload_says_whether_the_configuration_was_taken_up() {
     assert!(lines[1].contains("the one before stays"), "{lines:?}");
     assert_eq!(server.connect().ask(&long).status, 414, "the one before stays");
 
-    // A file that cannot even be parsed is found to be the running server's all the same.
+    // The command finds the running server even by a file that cannot be parsed.
     set_configuration(&tree, "[[site]\n");
     let output = command(&tree, "reload", &["--json"]);
     assert_eq!(output.status.code(), Some(1));
@@ -103,7 +103,7 @@ fn stop_returns_when_the_process_has_ended() {
     assert!(!server.is_running());
     assert_eq!(server.wait().code(), Some(0));
     assert!(!socket.exists());
-    // Now there is nobody to be asked.
+    // Now no server runs.
     for name in ["reload", "upgrade", "status", "stop"] {
         let output = command(&tree, name, &[]);
         assert_eq!(output.status.code(), Some(1), "{name}");
@@ -154,7 +154,7 @@ fn other_users_are_not_listened_to() {
         let server = Server::configured(tree.around(), &text);
         let config = tree.beside("touchstone.toml");
         let output = run_as(user, ["stop", "--config", config.to_str().expect("the path is text")]);
-        // At an abstract name the user may connect, and is refused by number.
+        // Through an abstract socket the user may connect, and is refused by user number.
         assert_eq!(output.status.code(), Some(1), "{word}");
         let lines = error_lines(&output).join("\n");
         assert!(lines.contains(word) || lines.contains("only root and user 0 may ask"), "{lines}");

@@ -184,7 +184,8 @@ fn headings_become_anchors_as_on_github() {
 fn command_lines_end_at_comments_and_pipes() {
     let block = Block {
         info: "console".into(),
-        text: "$ touchstone load http://127.0.0.1/ \\\n    --json | jq .\nnot a command\n$ A=1 make test # all\n\
+        text: "$ touchstone load http://127.0.0.1/ \\\n    --json | jq .\nnot a command\n\
+               $ A=1 make test # all\n\
                $ touchstone import curl \"curl -X PUT '/'\" --name a\n"
             .into(),
     };

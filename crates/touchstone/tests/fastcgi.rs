@@ -50,12 +50,13 @@ fn compile(source: &Path, name: &str, libraries: &[&str]) -> Option<PathBuf> {
 /// A server whose route `/app/` has FastCGI processes of its own, with these keys beside.
 fn managed(tree: &Tree, program: &Path, keys: &str) -> Server {
     let route = format!(
-        "[[site.route]]\npath = \"/app/\"\n[site.route.fastcgi]\ncommand = [{program:?}]\nscript_name = \"/app\"\n{keys}\n"
+        "[[site.route]]\npath = \"/app/\"\n[site.route.fastcgi]\ncommand = [{program:?}]\n\
+         script_name = \"/app\"\n{keys}\n"
     );
     Server::configured(tree.around(), &(tree.configuration("[limits]\nbody_bytes = \"300MiB\"") + &route))
 }
 
-/// A server whose every path is answered by these backends.
+/// A server that passes every path to these backends.
 fn with_backends(tree: &Tree, kind: &str, backends: &[String], keys: &str) -> Server {
     on_cores(1, tree, kind, backends, keys)
 }
@@ -69,7 +70,7 @@ fn text(response: &Response) -> String {
     String::from_utf8_lossy(&response.body).into_owned()
 }
 
-/// A program with processes that the test has started, killed with the test.
+/// A program with processes that the test started; killed with the test.
 struct Program {
     child: Child,
 }
@@ -94,7 +95,7 @@ impl Drop for Program {
     }
 }
 
-/// A FastCGI program that listens at a socket: descriptor 0, as those who start such programs hand it down.
+/// A FastCGI program that listens at a socket: descriptor 0, as process managers pass it.
 fn listening(program: &Path, socket: &Path) -> Program {
     let _ = fs::remove_file(socket);
     accepting(program, UnixListener::bind(socket).unwrap().into())
@@ -248,7 +249,7 @@ fn what_programs_do_wrong_has_an_answer_and_a_reason() {
         ("exit", 502, "the connection"),
         ("sleep=20000", 504, "no answer came within 4s"),
     ] {
-        // POST: what cannot be done twice is not tried again.
+        // POST: the server does not retry what cannot be done twice.
         let request = format!("POST /app/x?{query} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
         let answer = server.connect().ask(request);
         assert_eq!(answer.status, status, "{query}");
@@ -273,7 +274,7 @@ fn a_get_over_a_kept_connection_fails_as_any_request_does_and_the_client_goes_on
         ("exit", 502, "the connection"),
         ("sleep=20000", 504, "no answer came within 4s"),
     ] {
-        // The connection that this leaves behind takes the next request at once.
+        // The connection that this leaves takes the next request at once.
         wait_until("a good answer", PATIENCE, || {
             client.ask("GET /app/?bytes=5 HTTP/1.1\r\nHost: a\r\n\r\n").body == b"abcde"
         });
@@ -289,7 +290,8 @@ fn requests_behind_one_another_are_answered_in_order_and_each_counts_once() {
     let tree = Tree::empty();
     let rate = "rate_limit = { requests = 1, burst = 6, per = \"1h\" }";
     let route = format!(
-        "[[site.route]]\npath = \"/app/\"\n{rate}\n[site.route.fastcgi]\ncommand = [{program:?}]\nprocesses = 1\nscript_name = \"/app\"\n"
+        "[[site.route]]\npath = \"/app/\"\n{rate}\n[site.route.fastcgi]\ncommand = [{program:?}]\n\
+         processes = 1\nscript_name = \"/app\"\n"
     );
     let server = Server::configured(tree.around(), &(tree.configuration("[server]\ncores = 1") + &route));
     let mut client = server.connect();
@@ -309,7 +311,8 @@ fn an_answer_that_breaks_off_is_not_whole() {
     let server = managed(&tree, program, "processes = 1");
     let mut client = server.connect();
     client.send("GET /app/?stop HTTP/1.1\r\nHost: a\r\n\r\n");
-    // Where the server has noticed before it has begun, it is an error; otherwise the client notices.
+    // If the server notices before it has begun the answer, it sends an error; otherwise the client sees the
+    // break.
     if let Ok(answer) = client.try_answer(AnswerTo::Other) {
         assert_eq!(answer.status, 502, "the client would take it for whole");
     }
@@ -333,7 +336,7 @@ fn an_answer_longer_than_its_length_is_cut_and_the_program_goes_on() {
                 connection.write_all(&[1, 6, 0, 1, 0, u8::try_from(text.len()).unwrap(), 0, 0]).unwrap();
             }
             connection.write_all(text).unwrap();
-            // The client has its answer while the program works on.
+            // The client has its answer while the program continues.
             let _ = goes_on.recv();
         });
         let server = with_backends(&tree, kind, &[address], "");
@@ -363,7 +366,7 @@ fn chunks_of_a_program_are_read_and_its_interim_responses_passed_on() {
             (vec![format!("{HINTS}{HEAD}5\r\nhel"), "lo\r\n".to_string()], Err("before the last chunk")),
             (vec![format!("{HINTS}{HEAD}hello")], Err("its chunks are wrong")),
             (vec![format!("{HINTS}{HEAD}5\r\nhel"), "loX".to_string()], Err("its chunks are wrong")),
-            // Without a status line the field means nothing, as in CGI.
+            // Without a status line the field has no meaning, as in CGI.
             (vec![format!("{HINTS}Status: 200\nTransfer-Encoding: chunked\n\nhello")], Ok("hello")),
         ] {
             let tree = Tree::empty();
@@ -396,7 +399,7 @@ fn the_reason_phrase_of_a_program_reaches_its_client() {
     }
 }
 
-/// A program that answers each request with these pieces, a while between them, and ends the connection.
+/// A program that answers each request with these pieces, with a pause between them, and ends the connection.
 fn speaking(tree: &Tree, kind: &'static str, pieces: Vec<String>) -> String {
     let socket = tree.beside(kind);
     let listener = UnixListener::bind(&socket).unwrap();
@@ -513,7 +516,7 @@ fn programs_killed_at_random_leave_every_request_with_an_answer() {
         victim.and_then(Pid::from_raw).is_some_and(|victim| kill_process(victim, Signal::KILL).is_ok())
     };
     kill_while_asked(40, ask, kill);
-    // Whatever was killed is back.
+    // Every killed program is started again.
     wait_until("the programs answer again", PATIENCE, || server.get("/app/?bytes=1").status == 200);
     let children = programs_of(&server);
     server.stop();
@@ -556,7 +559,7 @@ fn a_backend_that_was_started_anew_loses_no_request() {
     let server = with_backends(&tree, "fastcgi", &[format!("unix:{}", socket.display())], keys);
     for _ in 0..3 {
         assert_eq!(server.get("/?bytes=4").body, b"abcd");
-        // The kept connection ends with it.
+        // The kept connection ends with its program.
         running.kill();
         running = listening(program, &socket);
         let request = "POST /?body HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nagain";
@@ -665,7 +668,7 @@ fn a_reload_keeps_the_processes() {
     server.signal(Signal::HUP);
     server.wait_for_error_line("about the reload", |line| line.contains("taken up"));
     assert_eq!(process(), before);
-    // With another environment they are others, and the old ones end.
+    // A changed environment gives new programs, and the old ones end.
     let path = tree.around().join("touchstone.toml");
     let other = fs::read_to_string(&path).unwrap() + "environment = { CHANGED = \"yes\" }\n";
     fs::write(&path, other).unwrap();
@@ -747,7 +750,7 @@ fn as_many_connections_as_are_needed_stay_for_a_moment_and_some_for_longer() {
             assert_eq!(client.answer().body.len(), 6_250);
         }
     }
-    // Each wave would open anew what the one before it had closed.
+    // If kept connections were not reused, each wave would open connections anew.
     let opened = count.load(Ordering::Relaxed);
     assert!((17..150).contains(&opened), "{opened} connections were opened");
     drop(clients);
@@ -781,7 +784,7 @@ fn scgi_with_a_real_server() {
     }
 }
 
-/// The socket is descriptor 0, which uwsgi finds by itself; a program of one's own takes it as lighttpd's do.
+/// The socket is descriptor 0, which uwsgi finds by itself; a program of the site takes it as lighttpd's do.
 #[test]
 fn scgi_programs_are_started_and_watched() {
     let Some(tree) = uwsgi_tree() else { return };

@@ -1,5 +1,5 @@
-//! Files as they are on disk: every size byte for byte, names, links and permissions, and changes seen within
-//! one second without ever a mixed answer.
+//! Files on disk: every size byte for byte, names, links and permissions; the server sees changes within one
+//! second and never mixes two versions in an answer.
 
 mod support;
 
@@ -18,7 +18,7 @@ use support::{
     parse_http_date, skipped, wait_until,
 };
 
-/// Around every place where a buffer, a page or the cache's largest file may end.
+/// Sizes around the ends of buffers, pages and the largest file in the cache.
 const SIZES: [usize; 17] = [
     0,
     1,
@@ -39,7 +39,7 @@ const SIZES: [usize; 17] = [
     (5 << 20) + 1,
 ];
 
-/// What is promised: a change on disk is seen within one second. The rest is for a busy machine, on which one
+/// The server promises to see a change on disk within one second. The rest is for a busy machine, where one
 /// request alone may take seconds.
 const SEEN_WITHIN: Duration = Duration::from_secs(1 + 30);
 
@@ -203,7 +203,8 @@ fn symbolic_links() {
         assert_eq!(server.get("/dangling").status, 404, "round {round}");
         let status = server.get("/loop").status;
         assert!(status == 403 || status == 404, "a loop of links: {status}");
-        // A link by an absolute path leads inside as well; one that leaves and comes back may be refused.
+        // A link by an absolute path into the root is served; one that leaves the root and comes back may be
+        // refused.
         server.assert_serves("/inside-absolute", ALPHABET.as_bytes());
         assert!(matches!(server.get("/there-and-back").status, 200 | 403));
     }
@@ -299,7 +300,7 @@ fn neither_files_nor_directories() {
     let server = Server::quick(&tree.root());
     for name in ["pipe", "socket", "device"] {
         if fs::symlink_metadata(tree.file(name)).is_ok() {
-            // Twice, and a good request after each: opening a fifo must not stop the event loop.
+            // Twice, with a good request after each: opening a fifo must not block the event loop.
             for _ in 0..2 {
                 assert_eq!(server.get(&format!("/{name}")).status, 403, "{name}");
                 server.assert_serves("/alphabet.txt", ALPHABET.as_bytes());
@@ -327,7 +328,7 @@ fn what_may_not_be_read() {
         assert!(!String::from_utf8_lossy(&answer.body).contains("secret"), "{target}");
     }
     server.assert_serves("/alphabet.txt", ALPHABET.as_bytes());
-    // A file that may be read again is served again, and the other way round.
+    // A file that becomes readable is served, and one that becomes unreadable is refused.
     fs::set_permissions(tree.file("closed.txt"), fs::Permissions::from_mode(0o644)).expect("permissions");
     wait_until("a file made readable is served", SEEN_WITHIN, || server.get("/closed.txt").status == 200);
     forbid("alphabet.txt");
@@ -350,8 +351,8 @@ fn start_bound_by_permissions(tree: &Tree) -> Server {
     }
 }
 
-/// Waits until the server gives this body, checking that every answer before it was whole and one of those
-/// known.
+/// Waits until the server sends the wanted body; each answer before it must be one of the known bodies,
+/// whole.
 fn wait_for_body(server: &Server, target: &str, known: &[&[u8]], wanted: &[u8]) {
     wait_until(&format!("{target} is seen changed"), SEEN_WITHIN, || {
         let answer = server.get(target);
@@ -375,7 +376,7 @@ fn changes_are_seen_within_a_second() {
         server.assert_serves("/file.bin", &bytes_of(size));
         let first = server.get("/file.bin");
 
-        // Renamed over.
+        // Replaced by a rename.
         let renamed = bytes_of(size + 7);
         fs::write(tree.beside("new"), &renamed).expect("a file");
         fs::rename(tree.beside("new"), &path).expect("renamed over");
@@ -383,7 +384,7 @@ fn changes_are_seen_within_a_second() {
         let second = server.get("/file.bin");
         assert_ne!(first.field("etag"), second.field("etag"), "another body, another ETag");
 
-        // Edited in place, longer: whoever reads between the two writes may see either part.
+        // Edited in place, longer: a request between the two writes may see either part.
         let mut edited = renamed.clone();
         edited.extend_from_slice(b"appended");
         let mut file = File::options().append(true).open(&path).expect("opened");
@@ -395,13 +396,13 @@ fn changes_are_seen_within_a_second() {
         File::options().write(true).open(&path).expect("opened").set_len(50).expect("cut");
         wait_for_body(&server, "/file.bin", &[&edited], &edited[..50]);
 
-        // The same length and other bytes.
+        // The same length, other bytes.
         let same_length = bytes_of(51)[..50].to_vec();
         fs::write(tree.beside("new"), &same_length).expect("a file");
         fs::rename(tree.beside("new"), &path).expect("renamed over");
         wait_for_body(&server, "/file.bin", &[&edited[..50]], &same_length);
 
-        // Touched: the date of the answer follows, and with it the condition.
+        // Touched: the date of the answer changes, and the condition with it.
         let before = server.get("/file.bin");
         let touched = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
         File::options().write(true).open(&path).expect("opened").set_modified(touched).expect("touched");
@@ -428,7 +429,7 @@ fn changes_around_a_file_are_seen_within_a_second() {
     assert_eq!(server.get("/dir/").status, 403);
     assert_eq!(server.get("/later/file.txt").status, 404);
 
-    // A directory renamed away, and another in its place.
+    // A directory is renamed, and another takes its place.
     fs::rename(tree.file("dir"), tree.file("moved")).expect("renamed");
     wait_until("the directory is seen gone", SEEN_WITHIN, || server.get("/dir/file.txt").status == 404);
     server.assert_serves("/moved/file.txt", b"old\n");
@@ -445,7 +446,7 @@ fn changes_around_a_file_are_seen_within_a_second() {
     tree.write("later/file.txt", "later\n");
     wait_for_body(&server, "/later/file.txt", &[b""], b"later\n");
 
-    // A file that becomes a directory, and the other way round.
+    // A file becomes a directory, and a directory a file.
     fs::remove_file(tree.file("dir/file.txt")).expect("deleted");
     fs::create_dir(tree.file("dir/file.txt")).expect("a directory");
     wait_until("a directory is seen where a file was", SEEN_WITHIN, || {
@@ -455,7 +456,7 @@ fn changes_around_a_file_are_seen_within_a_second() {
     tree.write("dir/file.txt", "file again\n");
     wait_for_body(&server, "/dir/file.txt", &[b""], b"file again\n");
 
-    // A link that is pointed elsewhere, and the file that it leads to.
+    // A link gets a new target, and the target file changes.
     tree.write("one.txt", "one\n");
     tree.write("two.txt", "two\n");
     symlink("one.txt", tree.file("link.txt")).expect("a link");
@@ -465,7 +466,7 @@ fn changes_around_a_file_are_seen_within_a_second() {
     wait_for_body(&server, "/link.txt", &[b"one\n"], b"two\n");
     tree.write("two.txt", "two, changed\n");
     wait_for_body(&server, "/link.txt", &[b"two\n", b""], b"two, changed\n");
-    // A link that is pointed outside is refused from then on.
+    // A link that now leads out of the root is refused.
     fs::write(tree.beside("outside.txt"), "secret\n").expect("a file");
     symlink("../outside.txt", tree.file("link.new")).expect("a link");
     fs::rename(tree.file("link.new"), tree.file("link.txt")).expect("renamed over");
@@ -490,7 +491,7 @@ fn a_file_linked_into_a_directory_further_up_is_seen_changed() {
 
 #[test]
 fn an_answer_is_never_mixed() {
-    // One thread replaces the files over and over while others ask: each answer is wholly one of the two.
+    // One thread replaces the files while others ask: each answer is entirely one of the two versions.
     for (short, long) in [(1000, 3000), (2 << 20, (2 << 20) + 5000)] {
         let tree = Tree::empty();
         let bodies = [bytes_of(short), bytes_of(long)];
@@ -512,7 +513,7 @@ fn an_answer_is_never_mixed() {
             stop.store(true, Ordering::Relaxed);
             readers.into_iter().map(|reader| reader.join().expect("no mixed answer")).collect()
         });
-        // An ETag stands for one body, whoever saw it.
+        // An ETag stands for one body, for all clients.
         let mut all: HashMap<String, usize> = HashMap::new();
         for (etag, length) in seen.into_iter().flatten() {
             let known = *all.entry(etag.clone()).or_insert(length);
@@ -551,7 +552,7 @@ fn more_files_than_the_cache_holds() {
     for cache in ["files = 10", "bytes = 20000", "file_bytes = 1000", "enabled = false", "files = 1"] {
         let server = Server::configured(tree.around(), &tree.configuration(&format!("[cache]\n{cache}\n")));
         let mut client = server.connect();
-        // In order, then a stride that returns to some files often and to others seldom.
+        // In order, then with a stride that returns to some files often and to others seldom.
         let order = (0..FILES).chain((0..1000).map(|step| (step * step * 7) % FILES));
         for number in order {
             let answer = client.ask(format!("GET /{number}.bin HTTP/1.1\r\nHost: a\r\n\r\n"));
@@ -574,7 +575,7 @@ fn a_file_cut_short_during_a_download() {
     client.send("GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
     client.wait_for_bytes(100_000);
     File::options().write(true).open(&path).and_then(|file| file.set_len(1000)).expect("cut short");
-    // What was promised cannot come: the end of the connection is the only honest sign of it.
+    // The stated bytes cannot come: only the end of the connection can tell the client.
     let (received, _) = client.read_to_end();
     assert!((received.len() as u64) < length, "{} bytes of a file that was cut", received.len());
     server.assert_serves("/alphabet.txt", ALPHABET.as_bytes());
@@ -598,7 +599,7 @@ fn a_file_replaced_or_deleted_during_a_download() {
     fs::write(tree.beside("new"), "short\n").expect("a file");
     fs::rename(tree.beside("new"), &path).expect("renamed over");
     wait_for_body(&server, "/large.bin", &[&body], b"short\n");
-    // The old file is still what those who began with it get, whole.
+    // Clients that began with the old file get all of it.
     for client in &mut clients {
         let answer: Response = client.answer();
         assert!(answer.body == body, "{} bytes of the old file", answer.body.len());

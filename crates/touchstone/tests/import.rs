@@ -1,5 +1,5 @@
-//! `touchstone import` and `touchstone load --replay` from the outside: what other tools wrote becomes a
-//! suite that runs, and a recorded load is made again at its moments.
+//! `touchstone import` and `touchstone load --replay` from the outside: a recording of another tool becomes a
+//! suite that runs, and a recorded load is repeated at its times.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -83,15 +83,15 @@ fn a_log_becomes_a_suite_that_runs_on_files_of_the_same_sizes() {
         "{}",
         text(&output.stdout)
     );
-    // What is no file takes a server that answers it, and the command that is proposed must not be refused
-    // for it.
+    // A target that is no file needs a server that answers it, and the command that is proposed must not be
+    // refused because of it.
     let queries = place.path().join("queries.log");
     fs::write(&queries, line("/search?q=a", 1000)).unwrap();
     let other = place.path().join("queries.toml").display().to_string();
     let output = touchstone(&["import", "log", &queries.display().to_string(), "--output", &other]);
     let told = text(&output.stdout);
     assert!(told.trim_end().ends_with("--quick --sut http://127.0.0.1:8080"), "{told}");
-    // It is not written over.
+    // The command does not overwrite the suite.
     let again = touchstone(&["import", "log", &log, "--output", &suite]);
     assert_eq!(again.status.code(), Some(2));
     assert!(text(&again.stderr).contains("is there already"), "{}", text(&again.stderr));
@@ -115,7 +115,8 @@ fn a_har_is_run_and_replayed_against_its_server() {
     );
     let written = fs::read_to_string(&suite).unwrap();
     assert!(!written.contains("id=1"));
-    // What somebody did, in its order; the browser waited for 0.3 s, of which the first request took 0.1 s.
+    // The requests of one user, in order; the browser waited for 0.3 s, of which the first request took 0.1
+    // s.
     assert!(
         text(&output.stdout).contains("2 requests in their order, with 0.2 s of think time"),
         "{}",
@@ -139,18 +140,22 @@ fn a_har_is_run_and_replayed_against_its_server() {
     assert_eq!((&value["arrivals"]["due"], &value["plan"]["recorded_requests"]), (&2.into(), &2.into()));
 }
 
-/// What nginx itself writes, in its usual format, in one of its own and in JSON, packed as log rotation packs
-/// it: all say the same.
+/// Logs that nginx itself writes, in its usual format, in a custom one and in JSON, packed as by log
+/// rotation: all give the same.
 #[test]
 fn the_logs_of_nginx_are_read_in_every_format() {
     let tree = Tree::standard();
     fs::write(tree.root().join("a.html"), "a".repeat(1000)).unwrap();
     let logs = tree.around().display();
     let own = r#"$remote_addr|$msec|"$request"|$status|$body_bytes_sent|$upstream_response_time"#;
-    let json = r#"{"time_iso8601":"$time_iso8601","request_method":"$request_method","uri":"$uri","args":"$args","status":"$status","body_bytes_sent":"$body_bytes_sent"}"#;
+    let json = concat!(
+        r#"{"time_iso8601":"$time_iso8601","request_method":"$request_method","uri":"$uri","#,
+        r#""args":"$args","status":"$status","body_bytes_sent":"$body_bytes_sent"}"#
+    );
     let formats = format!("log_format own '{own}'; log_format json escape=json '{json}';");
     let server = format!(
-        "root {}; access_log {logs}/combined.log combined; access_log {logs}/own.log own; access_log {logs}/json.log json;",
+        "root {}; access_log {logs}/combined.log combined; access_log {logs}/own.log own; access_log \
+         {logs}/json.log json;",
         tree.root().display()
     );
     let Some(nginx) = Nginx::start_with(&tree, &formats, "", &server) else { return };
@@ -167,7 +172,7 @@ fn the_logs_of_nginx_are_read_in_every_format() {
         client.write_all(&[request, b"Connection: close\r\n\r\n"].concat()).unwrap();
         let _ = client.read_to_end(&mut Vec::new());
     }
-    // It writes a line when it is done with a request, the last ones at its end.
+    // nginx writes a line when a request is done, and the last lines at its end.
     drop(nginx);
     for (log, format) in [("combined", None), ("own", Some(own)), ("json", None)] {
         let path = tree.around().join(format!("{log}.log"));
@@ -221,7 +226,7 @@ fn a_list_of_webstone_is_measured_page_by_page() {
     let of = |class: usize, name: &str| mix["classes"][class][name].as_u64().unwrap();
     let answers = |class: usize| mix["classes"][class]["body_bytes"]["count"].as_u64().unwrap();
     assert_eq!(answers(0) + answers(1), mix["requests"].as_u64().unwrap());
-    // A page is two answers, but for those at the edges of the window.
+    // A page is two answers, except at the edges of the window.
     assert!(answers(0).abs_diff(2 * of(0, "pages")) <= 2 * mix["clients"].as_u64().unwrap(), "{mix}");
     assert_eq!(answers(1), of(1, "pages"));
     let sizes = &mix["classes"][0]["body_bytes"];

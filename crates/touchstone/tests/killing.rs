@@ -216,7 +216,8 @@ fn fastcgi(length: Duration) {
     let to = tree.beside("echo.fcgi");
     let Some(program) = compile(&tests.join("fastcgi/echo.c"), to, &["-lfcgi"], needed) else { return };
     let route = format!(
-        "[[site.route]]\n[site.route.fastcgi]\ncommand = [{program:?}]\nprocesses = 4\nfirst_byte_timeout = \"10s\"\n"
+        "[[site.route]]\n[site.route.fastcgi]\ncommand = [{program:?}]\nprocesses = 4\n\
+         first_byte_timeout = \"10s\"\n"
     );
     let requests = [
         get("/?bytes=5000"),
@@ -249,13 +250,16 @@ fn php(length: Duration) {
     let tree = Tree::empty();
     tree.write(
         "index.php",
-        "<?php if ($_SERVER['REQUEST_METHOD'] == 'POST') { echo strlen(file_get_contents('php://input')); exit; }\n\
-         for ($i = 0; $i < 10; $i++) { echo str_repeat('x', intdiv((int)($_GET['bytes'] ?? 10), 10)); usleep((int)($_GET['wait'] ?? 0)); flush(); }",
+        "<?php if ($_SERVER['REQUEST_METHOD'] == 'POST') { echo strlen(file_get_contents('php://input')); \
+         exit; }\n\
+         for ($i = 0; $i < 10; $i++) { echo str_repeat('x', intdiv((int)($_GET['bytes'] ?? 10), 10)); \
+         usleep((int)($_GET['wait'] ?? 0)); flush(); }",
     );
     // As root php-fpm wants a user, and other users cannot look into the tests' directories.
     let user = if rustix::process::geteuid().is_root() { "user = \"root\"\n" } else { "" };
     let route = format!(
-        "[[site.route]]\n[site.route.php]\n{user}processes = 3\nfront_controller = \"/index.php\"\nfirst_byte_timeout = \"10s\"\n"
+        "[[site.route]]\n[site.route.php]\n{user}processes = 3\nfront_controller = \"/index.php\"\n\
+         first_byte_timeout = \"10s\"\n"
     );
     let requests = [get("/a?bytes=5000"), get("/b?bytes=100000&wait=2000"), post("/c", 100_000)];
     let server = Server::configured(tree.around(), &(tree.configuration("") + &route));
@@ -321,11 +325,12 @@ fn plugins(length: Duration) {
     if compile(&source, root.join("killed.so"), &arguments, needed).is_none() {
         return;
     }
-    let config = "[error_log]\npath = \"stderr\"\n[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = \".\"\n[[site.route]]\n\
+    let config = "[error_log]\npath = \"stderr\"\n[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = \".\"\n\
+                  [[site.route]]\n\
         [site.route.nsapi]\nhost = \"process\"\n\
         init = [\"fn=load-modules shlib=killed.so funcs=killed-slow,killed-echo,killed-quick\"]\n\
-        directives = [\"NameTrans fn=assign-name from=/slow name=default\", \"Service fn=killed-echo method=POST\", \
-        \"Service fn=killed-slow query=slow\", \"Service fn=killed-quick\"]\n";
+        directives = [\"NameTrans fn=assign-name from=/slow name=default\", \"Service fn=killed-echo \
+        method=POST\", \"Service fn=killed-slow query=slow\", \"Service fn=killed-quick\"]\n";
     let requests = [get("/"), get("/?slow"), post("/", 100_000), get("/")];
     let server = Server::configured(&root, config);
     let is_victim = |process| is_named(process, "nsapi-host");

@@ -321,7 +321,8 @@ fn nginx(tree: &Tree) -> Option<(Ended, SocketAddr, SocketAddr)> {
         events {{ worker_connections 500; }}
         http {{
             access_log {around}/access.log; client_body_temp_path {around}/body; client_max_body_size 10m;
-            proxy_temp_path {around}/p; fastcgi_temp_path {around}/f; uwsgi_temp_path {around}/u; scgi_temp_path {around}/s;
+            proxy_temp_path {around}/p; fastcgi_temp_path {around}/f; uwsgi_temp_path {around}/u; \
+            scgi_temp_path {around}/s;
             keepalive_requests 50;
             server {{ listen 127.0.0.1:{plain}; root {root}; error_page 405 =200 $uri; }}
             server {{

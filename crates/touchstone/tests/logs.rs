@@ -1,5 +1,5 @@
-//! The access log: each format byte for byte, hostile requests that cannot forge a line, as many lines as
-//! answers, and a full disk that stops nothing.
+//! The access log: each format byte for byte, hostile requests that cannot forge a line, one line for each
+//! answer, and a full disk that stops nothing.
 
 mod support;
 
@@ -70,7 +70,7 @@ impl Logged {
     }
 }
 
-/// A line of the Common or Combined format, taken apart and unescaped.
+/// A line of the Common or Combined format, parsed and unescaped.
 #[derive(Debug, PartialEq, Eq)]
 struct Line {
     client: String,
@@ -116,7 +116,7 @@ fn parse_line(line: &str) -> Option<Line> {
     })
 }
 
-/// A quoted text and what follows it: `\"`, `\\` and `\xHH` stand for bytes, and nothing else is escaped.
+/// A quoted text and its rest: `\"`, `\\` and `\xHH` stand for bytes, and nothing else is escaped.
 fn parse_quoted(text: &str) -> Option<(Vec<u8>, &str)> {
     let mut rest = text.strip_prefix('"')?;
     let mut bytes = Vec::new();
@@ -197,7 +197,7 @@ fn common_format() {
         let position = left.iter().position(|line| line.starts_with(start) && line.ends_with(&end));
         let line = left
             .remove(position.unwrap_or_else(|| panic!("no line {start}...{end} in\n{}", left.join("\n"))));
-        // Nothing but the date between the two.
+        // Only the date stands between the two.
         assert_eq!(line.len(), start.len() + "20/Nov/2026:10:00:00 +0000".len() + end.len(), "{line}");
     }
     assert!(left.is_empty(), "more lines than requests: {left:?}");
@@ -231,7 +231,7 @@ fn combined_format() {
         assert_eq!((&*line.client, &*line.status, &*line.body_bytes), ("127.0.0.1", "200", "26"));
         assert_eq!(line.more, Some((referer.to_vec(), user_agent.to_vec())), "request {number}");
     }
-    // One byte for byte: only the date is not known beforehand.
+    // One line byte for byte: only the date is not known before.
     let second = lines.iter().find(|line| line.contains("?1 ")).expect("it is there");
     let end =
         "] \"GET /alphabet.txt?1 HTTP/1.1\" 200 26 \"http://example.com/a?b\" \"Mozilla/5.0 (X11; Linux)\"";
@@ -241,7 +241,10 @@ fn combined_format() {
 #[test]
 fn json_format() {
     let log = Logged::start("json");
-    log.send(b"GET /alphabet.txt?a=b HTTP/1.1\r\nHost: example.com:80\r\nReferer: r\r\nUser-Agent: \"u\\\xc3\xbc\"\r\n\r\n");
+    log.send(
+        b"GET /alphabet.txt?a=b HTTP/1.1\r\nHost: example.com:80\r\nReferer: r\r\n\
+               User-Agent: \"u\\\xc3\xbc\"\r\n\r\n",
+    );
     log.send("GET /missing HTTP/1.0\r\n\r\n");
     let started = log.started;
     let lines = log.lines();
@@ -279,7 +282,7 @@ fn json_format() {
     for key in ["host", "referer", "user_agent"] {
         assert_eq!(second[key], Value::Null, "{key}");
     }
-    // The order of the keys is part of the form: people read these lines too.
+    // The order of the keys is part of the format: people read these lines too.
     for line in &lines {
         let positions: Vec<usize> =
             keys.split(' ').map(|key| line.find(&format!("\"{key}\":")).expect("the key")).collect();
@@ -287,15 +290,25 @@ fn json_format() {
     }
 }
 
-/// Requests that would forge a line, close a quote, command a terminal, or are no requests at all.
+/// Requests that try to forge a line, close a quote or control a terminal, or that are not requests.
 fn hostile_requests() -> Vec<Vec<u8>> {
     let forged = "127.0.0.1 - - [20/Nov/2026:10:00:00 +0000] \"GET /forged HTTP/1.1\" 200 1";
     let mut requests: Vec<Vec<u8>> = vec![
-        format!("GET /alphabet.txt HTTP/1.1\r\nHost: a\r\nUser-Agent: \" 200 1\" {forged}\r\n\r\n").into_bytes(),
+        format!(
+            "GET /alphabet.txt HTTP/1.1\r\nHost: a\r\n\
+                 User-Agent: \" 200 1\" {forged}\r\n\r\n"
+        )
+        .into_bytes(),
         b"GET /alphabet.txt HTTP/1.1\r\nHost: a\r\nUser-Agent: ends with a backslash\\\r\n\r\n".to_vec(),
-        b"GET /alphabet.txt HTTP/1.1\r\nHost: a\r\nUser-Agent: \\x22 \\n \\\\\"\r\nReferer: \"\r\n\r\n".to_vec(),
-        b"GET /alphabet.txt HTTP/1.1\r\nHost: a\r\nUser-Agent: a\tb\x80\xff\xc3\xbc\xe2\x80\xae\r\n\r\n".to_vec(),
-        b"GET /alphabet.txt HTTP/1.1\r\nHost: a\r\nUser-Agent: \xc2\x85\xc2\x9b31m next line and CSI in UTF-8\r\n\r\n".to_vec(),
+        b"GET /alphabet.txt HTTP/1.1\r\nHost: a\r\nUser-Agent: \\x22 \\n \\\\\"\r\n\
+          Referer: \"\r\n\r\n"
+            .to_vec(),
+        b"GET /alphabet.txt HTTP/1.1\r\nHost: a\r\n\
+          User-Agent: a\tb\x80\xff\xc3\xbc\xe2\x80\xae\r\n\r\n"
+            .to_vec(),
+        b"GET /alphabet.txt HTTP/1.1\r\nHost: a\r\n\
+          User-Agent: \xc2\x85\xc2\x9b31m next line and CSI in UTF-8\r\n\r\n"
+            .to_vec(),
         b"GET /\"\\x HTTP/1.1\r\nHost: a\r\n\r\n".to_vec(),
         b"GET /%0a%22%5c HTTP/1.1\r\nHost: a\r\n\r\n".to_vec(),
         b"GET /\x1b[31m HTTP/1.1\r\nHost: a\r\n\r\n".to_vec(),
@@ -344,7 +357,7 @@ fn hostile_requests_forge_nothing() {
             }
         }
         if format == "combined" {
-            // What was escaped can be read back, byte for byte.
+            // The escaped text can be read back, byte for byte.
             let agents: Vec<Vec<u8>> =
                 lines.iter().filter_map(|line| Some(parse_line(line)?.more?.1)).collect();
             for agent in
@@ -372,7 +385,7 @@ fn as_many_lines_as_answers_under_load() {
                 scope.spawn(move || ask_many(server, client, REQUESTS_EACH));
             }
         });
-        // Every target was asked for once: each is in the log once, whichever core wrote it.
+        // Each target was requested once, so it is in the log once, whichever core wrote it.
         let mut seen: HashMap<String, usize> = HashMap::new();
         for line in log.lines() {
             let target = if format == "json" {
@@ -450,12 +463,12 @@ fn a_full_disk_stops_nothing() {
 
 #[test]
 fn a_reader_of_the_log_that_stops_reading_stops_nothing() {
-    // A pipe that nobody reads is full after 64 KiB.
+    // A pipe without a reader is full after 64 KiB.
     let tree = Tree::standard();
     let pipe = tree.beside("pipe");
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).expect("a fifo");
-    // Open for both, so that neither side waits for the other.
+    // Open for both reading and writing, so that neither side waits for the other.
     let reader = fs::File::options().read(true).write(true).open(&pipe).expect("the reader's end");
     let sections = format!("[access_log]\npath = {pipe:?}\n[server]\ncores = 2\n");
     let server = Server::configured(tree.around(), &tree.configuration(&sections));

@@ -1,5 +1,5 @@
 //! PHP from the outside: a real php-fpm, started by the server or by the test, with an application behind a
-//! front controller as real ones are (`tests/php`).
+//! front controller (`tests/php`).
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -51,9 +51,9 @@ fn php_fpm() -> Option<String> {
         .find(|path| Path::new(path).exists())
 }
 
-/// A server of the tree whose php-fpm is its own.
+/// A server of the tree that starts its own php-fpm.
 fn managed(tree: &Tree, keys: &str) -> Server {
-    // As root php-fpm wants a user, and other users cannot look into the tests' directories.
+    // As root, php-fpm requires a user, and other users cannot read the tests' directories.
     let user = if rustix::process::geteuid().is_root() { "user = \"root\"\n" } else { "" };
     let downloads = tree.beside("downloads");
     let route = format!(
@@ -163,7 +163,7 @@ fn sessions_are_kept() {
     assert_eq!(nobody, "nobody\n");
     assert_eq!(ask("/login", &["--data", "user=ada", "--location"]).unwrap(), "ada 1\n");
     for visit in 2..6 {
-        // Whichever process answers.
+        // In any process.
         assert_eq!(ask("/account", &[]).unwrap(), format!("ada {visit}\n"));
     }
     ask("/logout", &["--request", "POST"]);
@@ -252,7 +252,7 @@ fn processes_killed_at_random_leave_every_request_with_an_answer() {
     let kill = |round: usize| {
         let master = master_of(&server);
         let workers = children_of(master);
-        // Now and then the master itself.
+        // Sometimes the master itself.
         let victim = if round % 10 == 9 { Some(master) } else { workers.get(round % 3).copied() };
         victim.and_then(Pid::from_raw).is_some_and(|victim| kill_process(victim, Signal::KILL).is_ok())
     };
@@ -265,7 +265,7 @@ fn processes_killed_at_random_leave_every_request_with_an_answer() {
     assert!(left.is_empty(), "{left:?} are left");
 }
 
-/// The php-fpm that a server has started; 0: there is none at this moment.
+/// The php-fpm that a server has started; 0: none at this moment.
 fn master_of(server: &Server) -> i32 {
     children_of(server.process()).into_iter().find(|child| is_php_fpm(*child)).unwrap_or(0)
 }
@@ -284,7 +284,7 @@ fn is_php_fpm(process: i32) -> bool {
     fs::read_to_string(format!("/proc/{process}/cmdline")).unwrap_or_default().contains("php-fpm")
 }
 
-/// A php-fpm that was started by somebody else.
+/// A php-fpm that the server did not start.
 struct PhpFpm {
     child: Child,
 }

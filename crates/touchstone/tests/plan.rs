@@ -175,7 +175,8 @@ fn a_slow_disk_is_named() {
     let place = place();
     let Some(group) = Group::with_slow_disk(place.path()) else {
         return skipped(
-            "a slow disk (needs root, a controller of block devices, and a disk below the temporary directory)",
+            "a slow disk (needs root, a controller of block devices, and a disk below the temporary \
+             directory)",
         );
     };
     let Some(server) = start(place.path(), &[], "disk") else { return };

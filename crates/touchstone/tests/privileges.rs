@@ -1,5 +1,5 @@
-//! Root binds, and another user serves: what that user may not read fails at once and clearly, and nothing of
-//! root's rights is left.
+//! Root binds, and another user serves: a file that this user may not read fails at once with a clear
+//! message, and the process keeps none of root's rights.
 
 mod support;
 
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 const NOBODY: u32 = 65_534;
 
-/// False, with a visible word, where the tests are not run by root.
+/// False, with a visible message, if root does not run the tests.
 fn are_root() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
@@ -39,7 +39,7 @@ fn command(tree: &Tree, name: &str) -> Output {
     run([name, "--config", config.to_str().expect("the path is text")])
 }
 
-/// A directory of nobody's beside the root.
+/// A directory of the user `nobody` beside the root.
 fn directory_of_nobody(tree: &Tree, name: &str) {
     let path = tree.beside(name);
     fs::create_dir(&path).expect("a directory");
@@ -53,7 +53,7 @@ fn status_of(process: rustix::process::Pid, field: &str) -> String {
     line.unwrap_or_else(|| panic!("{field} in {text}")).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A port that only root may listen on, and nobody does.
+/// A free port that only root may listen on.
 fn privileged_port() -> Option<u16> {
     let first = fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start").ok()?;
     let first: u16 = first.trim().parse().ok()?;
@@ -70,7 +70,8 @@ fn another_user_serves_what_root_has_bound() {
     directory_of_nobody(&tree, "run");
     let port = privileged_port().unwrap_or_default();
     let server = format!(
-        "[server]\nuser = \"nobody\"\ngroup = \"{NOBODY}\"\nsupplementary_groups = [\"daemon\"]\numask = \"027\"\n\
+        "[server]\nuser = \"nobody\"\ngroup = \"{NOBODY}\"\nsupplementary_groups = [\"daemon\"]\n\
+         umask = \"027\"\n\
          cores = 2\npid_file = \"run/server.pid\"\ncontrol_socket = \"run/control.sock\"\n\
          [access_log]\npath = \"logs/access.log\"\n"
     );
@@ -103,13 +104,13 @@ fn another_user_serves_what_root_has_bound() {
     let metadata = fs::metadata(&log).expect("the log");
     assert_eq!((metadata.uid(), metadata.permissions().mode() & 0o777), (NOBODY, 0o640));
 
-    // Logs are opened again, and the configuration read, as that user.
+    // The server opens its logs again, and reads the configuration, as that user.
     fs::rename(&log, tree.beside("logs/access.log.1")).expect("renamed");
     let output = command(&tree, "reload");
     assert!(output.status.success(), "{:?}", error_lines(&output));
     wait_until("the log is made anew", PATIENCE, || log.exists());
 
-    // The successor has the port without having root's rights.
+    // The successor has the port without root's rights.
     let output = command(&tree, "upgrade");
     assert!(output.status.success(), "{:?}", error_lines(&output));
     let first = server.pid();

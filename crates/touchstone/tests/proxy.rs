@@ -1,5 +1,4 @@
-//! Requests that an origin answers: what goes there, what comes back, and what becomes of either side's
-//! faults.
+//! Requests that an origin answers: what is sent there, what comes back, and faults of either side.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -27,8 +26,10 @@ fn a_request_goes_there_and_its_response_comes_back() {
             *heads.lock().unwrap() = head;
             stream
                 .write_all(
-                    b"HTTP/1.1 203 Whatever\r\nServer: origin\r\nX-Of-Origin: 1\r\nConnection: X-Hop\r\nX-Hop: 2\r\n\
-                      Keep-Alive: timeout=5\r\nSet-Cookie: a=b\r\nSet-Cookie: c=d\r\nContent-Length: 5\r\n\r\nhello",
+                    b"HTTP/1.1 203 Whatever\r\nServer: origin\r\nX-Of-Origin: 1\r\nConnection: X-Hop\r\n\
+                      X-Hop: 2\r\n\
+                      Keep-Alive: timeout=5\r\nSet-Cookie: a=b\r\nSet-Cookie: c=d\r\n\
+                      Content-Length: 5\r\n\r\nhello",
                 )
                 .unwrap();
         }
@@ -37,8 +38,10 @@ fn a_request_goes_there_and_its_response_comes_back() {
     let server = server(&tree, "", &origin.keys(""));
     let mut client = server.connect();
     let answer = client.ask(
-        "GET /app/a%20b/../c%7e?d=%41 HTTP/1.1\r\nHost: www.example.org:81\r\nX-Forwarded-For: 192.0.2.1\r\nForwarded: for=x\r\n\
-         Connection: keep-alive, X-Private\r\nX-Private: 1\r\nTE: trailers\r\nAccept: */*\r\nX-Real-Ip: 192.0.2.2\r\n\r\n",
+        "GET /app/a%20b/../c%7e?d=%41 HTTP/1.1\r\nHost: www.example.org:81\r\nX-Forwarded-For: 192.0.2.1\r\n\
+         Forwarded: for=x\r\n\
+         Connection: keep-alive, X-Private\r\nX-Private: 1\r\nTE: trailers\r\nAccept: */*\r\n\
+         X-Real-Ip: 192.0.2.2\r\n\r\n",
     );
     assert_eq!((answer.status, &answer.body[..]), (203, &b"hello"[..]));
     assert_eq!(answer.field("x-of-origin"), Some("1"));
@@ -47,7 +50,7 @@ fn a_request_goes_there_and_its_response_comes_back() {
         assert_eq!(answer.field(hop), None, "{hop}");
     }
     let head = seen.lock().unwrap().clone();
-    // The path goes on as it was judged.
+    // The path is passed on in the form in which the server matched it.
     assert!(head.starts_with("GET /app/c~?d=%41 HTTP/1.1\r\nHost: www.example.org:81\r\n"), "{head}");
     for line in [
         "Accept: */*",
@@ -56,7 +59,7 @@ fn a_request_goes_there_and_its_response_comes_back() {
         "X-Forwarded-Proto: http",
         "X-Forwarded-Host: www.example.org:81",
         "Via: 1.1 touchstone",
-        // The client says that it takes trailers, and so does the server, on its own connection.
+        // The client accepts trailers, and so does the server on its own connection.
         "Connection: TE",
         "TE: trailers",
     ] {
@@ -65,7 +68,7 @@ fn a_request_goes_there_and_its_response_comes_back() {
     for name in ["192.0.2", "\r\nForwarded:", "X-Private", "Content-Length:"] {
         assert!(!head.contains(name), "{name}: {head}");
     }
-    // Beside the route the site's files are there as ever.
+    // Files of the site outside the route are served as before.
     server.assert_serves("/alphabet.txt", support::ALPHABET.as_bytes());
     client.send("HEAD /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
     let answer = client.try_answer(AnswerTo::Head).unwrap();
@@ -96,7 +99,7 @@ fn a_path_without_the_slash_of_a_route_is_sent_to_it() {
         ("GET /app?a=b&c=/%0d%0a//", "/app/?a=b&c=/%0d%0a//"),
         ("POST /app", "/app/"),
         ("OPTIONS /app", "/app/"),
-        // Never beginning with two slashes: that would be another server.
+        // The path never begins with two slashes: that would name another server.
         ("GET //app", "/app/"),
         ("GET ///x/..//app?//evil.example", "/app/?//evil.example"),
         ("GET http://a//app", "/app/"),
@@ -111,7 +114,7 @@ fn a_path_without_the_slash_of_a_route_is_sent_to_it() {
         (301, Some("1")),
         "as other answers of that route"
     );
-    // What is there is answered as ever, and so is what no such route is for.
+    // A file that exists is served as before, and so is a path outside such a route.
     assert_eq!(ask("GET /file"), (200, None));
     assert_eq!(ask("POST /file"), (405, None));
     assert_eq!(ask("GET /directory"), (301, Some("/directory/".to_string())));
@@ -134,14 +137,14 @@ fn connections_are_kept_and_a_stale_one_is_replaced() {
     for _ in 0..5 {
         assert_eq!(kept.get("/app/").body, b"ok");
     }
-    // One a core.
+    // One for each core.
     assert!(
         origin.connections() <= thread::available_parallelism().map_or(1, usize::from),
         "{}",
         origin.connections()
     );
 
-    // This one closes without a word after each response.
+    // This origin closes without notice after each response.
     let closing = Origin::start(|stream| {
         if read_head(stream).is_some() {
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
@@ -172,7 +175,7 @@ fn bodies_of_unknown_length_pass_in_all_versions() {
     let answer = client.ask("GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(answer.field("transfer-encoding"), Some("chunked"));
     assert!(answer.body == bytes_of(300_000));
-    // The connection goes on.
+    // The connection continues.
     assert!(client.ask("GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n").body == bytes_of(300_000));
     client.send("GET /app/ HTTP/1.0\r\nHost: a\r\n\r\n");
     let (bytes, end) = client.read_to_end();
@@ -188,7 +191,7 @@ fn echo(stream: &mut TcpStream) {
     while let Some(head) = read_head(stream) {
         let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
         let Some(length) = length.and_then(|length| length.parse::<usize>().ok()) else {
-            // Chunks go back as they are.
+            // Chunks are sent back as they are.
             stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
             let mut tail = Vec::new();
             let mut buffer = [0; 16 * 1024];
@@ -216,7 +219,7 @@ fn bodies_stream_both_ways_at_once() {
     let origin = Origin::start(echo);
     let tree = Tree::standard();
     let server = server(&tree, "[limits]\nbody_bytes = \"100MiB\"\n", &origin.keys(""));
-    // Far more than all buffers on the way hold together: it only fits through.
+    // Far more than all buffers between hold together: it must stream.
     let body = bytes_of(20 << 20);
     let mut client = server.connect();
     let mut sending = client.stream().try_clone().unwrap();
@@ -227,7 +230,7 @@ fn bodies_stream_both_ways_at_once() {
     });
     assert!(client.answer().body == body);
     sender.join().unwrap();
-    // In chunks, on the same connection, asked for first.
+    // In chunks, on the same connection, with Expect: 100-continue.
     client
         .send("POST /app/ HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n");
     assert_eq!(client.answer().status, 100);
@@ -243,7 +246,7 @@ fn bodies_stream_both_ways_at_once() {
 
 #[test]
 fn a_body_over_the_limit_is_refused() {
-    // It takes everything, and says nothing before the end.
+    // The origin reads everything, and sends nothing before the end.
     let origin = Origin::start(|stream| {
         let _ = std::io::copy(stream, &mut std::io::sink());
     });
@@ -259,7 +262,7 @@ fn a_body_over_the_limit_is_refused() {
     else {
         return;
     };
-    // Some versions of curl make an error of the reset that ends their upload (RFC 9113 section 8.1).
+    // Some versions of curl treat the reset that ends their upload as an error (RFC 9113 section 8.1).
     let is_reset = output.status.code() == Some(92);
     assert!(output.stdout.ends_with(b"413") || is_reset, "{}", support::shown(&output.stdout));
 }
@@ -309,7 +312,7 @@ fn a_response_that_breaks_off_is_not_made_whole() {
     let (bytes, _) = client.read_to_end();
     let text = String::from_utf8_lossy(&bytes).into_owned();
     assert!(text.contains("hello") && !text.contains("\r\n0\r\n"), "{text}");
-    // One that is short is waited for, and then it is no answer at all.
+    // The server waits for the rest of a short body, and then answers with an error.
     let short = Origin::answering_once(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello");
     assert_eq!(self::server(&tree, "", &short.keys("")).get("/app/").status, 502);
     let long = Origin::answering_once(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\nhello");
@@ -383,7 +386,7 @@ fn what_a_client_leaves_behind_is_ended() {
                 .write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n")
                 .unwrap();
         }
-        // Until the server lets go.
+        // Until the server closes.
         assert_eq!(stream.read(&mut [0; 1]).unwrap_or(0), 0);
         counter.fetch_add(1, Ordering::SeqCst);
     });
@@ -473,12 +476,12 @@ fn hints_go_ahead_of_an_answer_that_takes_its_time() {
     assert!(interim.contains("link: </a.css>; rel=preload; as=style\r\n"), "{text}");
     assert!(interim.contains("link: </b.js>; rel=preload; as=script\r\n"), "{text}");
     assert!(rest.ends_with("ok") && !rest.contains("link:"), "{text}");
-    // HTTP/1.1 gets the answer alone.
+    // HTTP/1.1 gets only the final answer.
     let answer = server.connect().ask("GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!((answer.status, &answer.body[..]), (200, &b"ok"[..]));
 }
 
-/// An origin that keeps the heads of requests, and answers with what it is told to.
+/// An origin that keeps the heads of requests and answers with this text.
 fn recording(answer: &'static str) -> (Origin, Arc<Mutex<String>>) {
     let seen = Arc::new(Mutex::new(String::new()));
     let heads = seen.clone();
@@ -566,7 +569,8 @@ fn a_client_says_nothing_in_the_name_of_a_proxy() {
 #[test]
 fn what_is_required_of_a_client_reaches_it() {
     let (origin, _) = recording(
-        "HTTP/1.1 426 Upgrade Required\r\nConnection: upgrade\r\nUpgrade: TLS/1.2\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 426 Upgrade Required\r\nConnection: upgrade\r\nUpgrade: TLS/1.2\r\n\
+         Content-Length: 0\r\n\r\n",
     );
     let tree = Tree::standard();
     let server = server(&tree, "", &origin.keys(""));
@@ -574,7 +578,7 @@ fn what_is_required_of_a_client_reaches_it() {
     assert_eq!((answer.status, answer.field("upgrade")), (426, Some("TLS/1.2")));
 }
 
-/// A client of HTTP/1 gets the origin's own words; the cache keeps the status alone.
+/// A client of HTTP/1 gets the origin's reason phrase; the cache keeps only the status.
 #[test]
 fn the_reason_phrase_of_an_origin_reaches_its_client() {
     const ANSWER: &str =
@@ -589,7 +593,7 @@ fn the_reason_phrase_of_an_origin_reaches_its_client() {
     for _ in 0..2 {
         assert_eq!(server.get("/app/").reason, "Not Found");
     }
-    // What cannot be stored passes as it is.
+    // An answer that cannot be stored passes unchanged.
     let answer = server.connect().ask("DELETE /app/ HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(answer.reason, "Gone fishing");
 }

@@ -31,8 +31,8 @@ fn random_bytes() {
 
 #[test]
 fn random_words_of_http() {
-    // Random bytes seldom get past the request line; requests put together of words that mean something, in
-    // orders that nobody planned, get everywhere.
+    // Random bytes seldom get past the request line; random sequences of meaningful words reach all parts of
+    // the parser.
     let (_tree, server) = start();
     proptest!(configuration(1000), |(requests in prop::collection::vec(request_of_words(), 1..4))| {
         answers_and_lives(&server, requests.concat().as_bytes())?;
@@ -40,7 +40,8 @@ fn random_words_of_http() {
 }
 
 fn request_of_words() -> impl Strategy<Value = String> {
-    // No HEAD: without knowing which requests the server made out, the answers to it could not be told apart.
+    // No HEAD: the test does not know which requests the server made out, and could not tell where its
+    // answers end.
     let method =
         select(vec!["GET", "GET", "GET", "POST", "PUT", "OPTIONS", "TRACE", "CONNECT", "FOO", "get", ""]);
     let targets = vec![
@@ -136,7 +137,10 @@ fn request_of_words() -> impl Strategy<Value = String> {
 #[test]
 fn mutated_requests() {
     let (_tree, server) = start();
-    proptest!(configuration(1500), |(seed in select(SEEDS.to_vec()), mutations in prop::collection::vec(mutation(), 1..4))| {
+    proptest!(configuration(1500), |(
+        seed in select(SEEDS.to_vec()),
+        mutations in prop::collection::vec(mutation(), 1..4)
+    )| {
         let mut bytes = seed.to_vec();
         for mutation in &mutations {
             mutation.apply(&mut bytes);
@@ -145,10 +149,10 @@ fn mutated_requests() {
     });
 }
 
-/// Sends the bytes and the end of sending, reads until the server closes, and checks all that came.
+/// Sends the bytes and an end, reads until the server closes, and checks all answers.
 fn answers_and_lives(server: &Server, bytes: &[u8]) -> Result<(), TestCaseError> {
     let mut client = Client::connect(server.address());
-    // The server may have refused and closed before all was sent; what it answered is checked all the same.
+    // The server may refuse and close before all was sent; its answers are checked in this case too.
     let sent = client.try_send(bytes);
     if sent.is_ok() {
         client.send_end();
@@ -165,18 +169,23 @@ fn answers_and_lives(server: &Server, bytes: &[u8]) -> Result<(), TestCaseError>
     Ok(())
 }
 
-/// Requests that are good as they stand; none is a HEAD, as above.
+/// Requests that are good as they are; none is a HEAD, as above.
 const SEEDS: &[&[u8]] = &[
     b"GET / HTTP/1.1\r\nHost: example.com\r\n\r\n",
-    b"GET /alphabet.txt HTTP/1.1\r\nHost: example.com\r\nConnection: keep-alive\r\nAccept: */*\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"GET /alphabet.txt HTTP/1.1\r\nHost: example.com\r\nConnection: keep-alive\r\nAccept: */*\r\n\r\n\
+      GET / HTTP/1.1\r\nHost: a\r\n\r\n",
     b"GET /dir/../alphabet.txt?a=b HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
     b"GET http://example.com:80/%61lphabet.txt HTTP/1.1\r\nHost: [::1]:80\r\n\r\n",
-    b"GET /alphabet.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhelloGET / HTTP/1.1\r\nHost: a\r\n\r\n",
-    b"GET /alphabet.txt HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nX: y\r\n\r\n",
+    b"GET /alphabet.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhelloGET / HTTP/1.1\r\n\
+      Host: a\r\n\r\n",
+    b"GET /alphabet.txt HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\n\
+      X: y\r\n\r\n",
     b"POST /alphabet.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\nhello",
     b"GET /numbers.txt HTTP/1.1\r\nHost: a\r\nRange: bytes=0-4,-5,100-,7-8\r\nIf-Range: \"a\"\r\n\r\n",
-    b"GET /alphabet.txt HTTP/1.1\r\nHost: a\r\nIf-None-Match: \"a\", W/\"b\", *\r\nIf-Modified-Since: Fri, 02 Jan 2026 03:04:05 GMT\r\n\r\n",
-    b"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\nTRACE / HTTP/1.1\r\nHost: a\r\n\r\nFOO / HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"GET /alphabet.txt HTTP/1.1\r\nHost: a\r\nIf-None-Match: \"a\", W/\"b\", *\r\n\
+      If-Modified-Since: Fri, 02 Jan 2026 03:04:05 GMT\r\n\r\n",
+    b"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\nTRACE / HTTP/1.1\r\nHost: a\r\n\r\nFOO / HTTP/1.1\r\n\
+      Host: a\r\n\r\n",
 ];
 
 /// One change to a request.
@@ -237,11 +246,13 @@ fn mutation() -> impl Strategy<Value = Mutation> {
         b"Range: bytes=-1\r\n",
     ];
     prop_oneof![
-        4 => (any::<Index>(), prop_oneof![nasty.clone(), any::<u8>()]).prop_map(|(at, byte)| Mutation::Replace(at, byte)),
+        4 => (any::<Index>(), prop_oneof![nasty.clone(), any::<u8>()])
+            .prop_map(|(at, byte)| Mutation::Replace(at, byte)),
         3 => (any::<Index>(), nasty).prop_map(|(at, byte)| Mutation::Insert(at, vec![byte])),
         3 => (any::<Index>(), select(nasty_words)).prop_map(|(at, word)| Mutation::Insert(at, word.to_vec())),
         3 => (any::<Index>(), 1..20_usize).prop_map(|(at, count)| Mutation::Remove(at, count)),
-        2 => (any::<Index>(), 1..30_usize, 1..400_usize).prop_map(|(at, count, times)| Mutation::Repeat(at, count, times)),
+        2 => (any::<Index>(), 1..30_usize, 1..400_usize)
+            .prop_map(|(at, count, times)| Mutation::Repeat(at, count, times)),
         1 => any::<Index>().prop_map(Mutation::Cut),
     ]
 }
@@ -265,7 +276,7 @@ impl Asked {
         }
     }
 
-    /// The slice that it stands for; `None` when there is nothing of it in the file.
+    /// The slice that the range stands for; `None` when it is outside the file.
     fn slice(self) -> Option<(usize, usize)> {
         let length = NUMBERS.len();
         match self {
@@ -282,7 +293,8 @@ fn asked() -> impl Strategy<Value = Asked> {
     let position = prop_oneof![0..50_usize, 0..11_000_usize, 9_990..10_010_usize];
     let length = prop_oneof![0..100_usize, 0..3_000_usize];
     prop_oneof![
-        6 => (position.clone(), length.clone()).prop_map(|(first, length)| Asked::FromTo(first, first + length)),
+        6 => (position.clone(), length.clone())
+            .prop_map(|(first, length)| Asked::FromTo(first, first + length)),
         1 => position.prop_map(Asked::From),
         1 => length.prop_map(Asked::Last),
     ]
@@ -323,7 +335,7 @@ fn random_ranges() {
     });
 }
 
-/// The slices that came, each compared with the file.
+/// The slices of an answer, each compared with the file.
 fn parts_of(answer: &Response) -> Result<Vec<(usize, usize)>, String> {
     let parts = match answer.field("content-range") {
         Some(_) => vec![answer.clone()],

@@ -77,7 +77,8 @@ fn a_system_is_started_watched_and_ended_over_ssh() {
 
     // What is not there is refused before anything starts, with what to do.
     let definition = place.path().join("odd.toml");
-    let text = "name = \"odd\"\ntitle = \"odd\"\ndescription = \"d\"\npackage = \"odd-server\"\nexecutables = [\"no-such-server\"]\n\
+    let text = "name = \"odd\"\ntitle = \"odd\"\ndescription = \"d\"\npackage = \"odd-server\"\n\
+                executables = [\"no-such-server\"]\n\
                 command = [\"{executable}\", \"{port}\"]\ncapabilities = [\"files\"]\n";
     fs::write(&definition, text).unwrap();
     for (system, expected) in [

@@ -15,13 +15,13 @@ fn result(name: &str, change: impl Fn(&mut Value)) -> (tempfile::TempDir, PathBu
     let directory = parent.path().join(name);
     fs::create_dir(&directory).expect("made");
     let latency = json!({
-        "count": 600, "mean_us": 1000.0, "stddev_us": 10.0, "min_us": 900.0, "p50_us": 1000.0, "p90_us": 1010.0,
-        "p95_us": 1020.0, "p99_us": 1030.0, "p999_us": 1040.0, "max_us": 1050.0,
+        "count": 600, "mean_us": 1000.0, "stddev_us": 10.0, "min_us": 900.0, "p50_us": 1000.0,
+        "p90_us": 1010.0, "p95_us": 1020.0, "p99_us": 1030.0, "p999_us": 1040.0, "max_us": 1050.0,
         "curve": [[0.0, 900.0], [50.0, 1000.0], [99.9, 1040.0]],
     });
     let mix = json!({
-        "name": "1_client", "clients": 1, "load_cpus": [], "ramp_up_s": 0.0, "length_s": 1.0, "ramp_down_s": 0.0,
-        "delay_s": 0.0, "think_time_s": 0.0, "window_s": 0.6, "requests": 600, "errors": {
+        "name": "1_client", "clients": 1, "load_cpus": [], "ramp_up_s": 0.0, "length_s": 1.0,
+        "ramp_down_s": 0.0, "delay_s": 0.0, "think_time_s": 0.0, "window_s": 0.6, "requests": 600, "errors": {
             "connect": 0, "reset": 0, "timeout": 0, "short_body": 0, "bad_status": 0, "malformed": 0
         },
         "requests_per_second": 1000.0, "bytes_per_second": 1_200_000.0, "megabits_per_second": 9.6,
@@ -172,7 +172,8 @@ fn a_spreadsheet_program_opens_the_workbook_with_its_charts() {
                   archive = zipfile.ZipFile(sys.argv[1])\n\
                   assert archive.testzip() is None\n\
                   names = archive.namelist()\n\
-                  [dom.parseString(archive.read(name)) for name in names if name.endswith(('.xml', '.rels'))]\n\
+                  [dom.parseString(archive.read(name)) for name in names if name.endswith(('.xml', \
+                  '.rels'))]\n\
                   sheets = dom.parseString(archive.read('xl/workbook.xml')).getElementsByTagName('sheet')\n\
                   print([sheet.getAttribute('name') for sheet in sheets])\n\
                   print(sum(name.startswith('xl/charts/chart') for name in names))\n";

@@ -1,4 +1,4 @@
-//! Signals: a loaded server drains without one failed request, takes up a changed configuration, opens its
+//! Signals: a loaded server drains without a failed request, applies a changed configuration, and opens its
 //! logs again.
 
 mod support;
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn sigterm_under_load_fails_no_request() {
-    // From the cache in one write, and a body that takes several turns.
+    // From the cache in one write, and a body that takes several writes.
     for (size, rounds) in [(6_250, 4), (700_000, 2)] {
         let body = bytes_of(size);
         for _ in 0..rounds {
@@ -51,7 +51,8 @@ fn sigint_stops_as_sigterm_does() {
 fn an_idle_server_stops_at_once() {
     let tree = Tree::standard();
     let text = tree.configuration(
-        "[server]\ndrain_timeout = \"600s\"\n[limits]\nkeep_alive_timeout = \"600s\"\nheader_timeout = \"600s\"",
+        "[server]\ndrain_timeout = \"600s\"\n[limits]\nkeep_alive_timeout = \"600s\"\n\
+         header_timeout = \"600s\"",
     );
     let mut server = Server::configured(tree.around(), &text);
     let mut idle: Vec<Client> = (0..10).map(|_| server.connect()).collect();
@@ -60,14 +61,14 @@ fn an_idle_server_stops_at_once() {
     }
     let silent: Vec<Client> = (0..3).map(|_| server.connect()).collect();
     server.signal(Signal::TERM);
-    // These have nothing under way: they are closed without a word, and nobody waits for their timeouts.
+    // These connections are idle: they are closed without an answer, and the stop does not wait for their
+    // timeouts.
     for client in &mut idle {
         client.end();
     }
     assert_eq!(server.wait().code(), Some(0));
-    // Those that never asked for anything may not even have been accepted (TCP_DEFER_ACCEPT): then the kernel
-    // forgets them, and they hear of it when they send something. What matters is that no word was sent to
-    // them.
+    // Connections without a request may not even be accepted yet (TCP_DEFER_ACCEPT): then the kernel forgets
+    // them, and they get an error when they send. The test requires only that no byte was sent to them.
     for mut client in silent {
         client.set_patience(Duration::from_millis(50));
         let (received, _) = client.read_to_end();
@@ -109,7 +110,7 @@ fn a_request_under_way_is_finished_and_told_close() {
     expecting
         .send("GET /second.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n");
     assert_eq!(expecting.answer().status, 100);
-    // A request that the server has seen whole proves that it has seen those sent before on other
+    // A request that the server has read whole proves that it has read those sent before on other
     // connections.
     for _ in 0..20 {
         server.assert_serves("/alphabet.txt", ALPHABET.as_bytes());
@@ -149,8 +150,9 @@ fn the_drain_ends_after_its_timeout() {
     assert!(received.len() < 64 << 20);
 }
 
-/// Whether the kernel says that nobody listens. A connection that is only left without an answer is not
-/// refused: its client would wait for the length of its own timeout, and a successor could not listen there.
+/// Whether the kernel refuses the connection because no process listens. A connection that only stays without
+/// an answer is not refused: its client would wait for its own timeout, and a successor could not listen
+/// there.
 fn is_refused(address: SocketAddr) -> bool {
     // A SYN that was dropped while the listener was being closed is sent again after one second.
     let attempt = TcpStream::connect_timeout(&address, Duration::from_secs(2));
@@ -193,18 +195,17 @@ fn sighup_takes_up_root_limits_and_listeners() {
     assert_eq!(ask(&mut Client::connect(on(added))).body, b"other\n");
     let long = format!("GET /alphabet.txt?{} HTTP/1.1\r\nHost: a\r\n\r\n", "q".repeat(200));
     wait_until("the new limit holds", PATIENCE, || Client::connect(on(kept)).ask(&long).status == 414);
-    // A connection from before is served on, from the new root; one to the removed listener as long as it
-    // lasts.
+    // An earlier connection is served from the new root; one to the removed listener until it ends.
     assert_eq!(ask(&mut before).body, b"other\n");
     if !before_on_removed.is_ended() {
         before_on_removed.try_send(b"GET /alphabet.txt HTTP/1.1\r\nHost: a\r\n\r\n").ok();
         if let Ok(answer) = before_on_removed.try_answer(AnswerTo::Other) {
-            // Served on, or told that this is the wrong place for it now (RFC 9110 section 15.5.20).
+            // Served, or told that this is the wrong server for it now (RFC 9110 section 15.5.20).
             assert!(matches!(answer.status, 200 | 421), "status {}", answer.status);
         }
     }
 
-    // And back again: a listener that was removed can be added.
+    // And back: a listener that was removed can be added.
     write_configuration(&path, &site("root", [kept, removed]));
     server.signal(Signal::HUP);
     wait_until("the listener is there again", PATIENCE, || Client::try_connect(on(removed)).is_ok());
@@ -222,7 +223,7 @@ fn sighup_under_load_fails_no_request() {
     let port = free_port();
     let text = |number: usize| {
         let root = tree.root();
-        // Something differs each time; every fourth time a listener comes or goes as well.
+        // Each configuration differs; every fourth time a listener is added or removed as well.
         let extra = if number % 8 < 4 { "" } else { ", \"127.0.0.1:0\"" };
         let limits = format!("[limits]\nkeep_alive_timeout = \"{}s\"\n", 60 + number);
         format!("{limits}[[site]]\nlisten = [\"127.0.0.1:{port}\"{extra}]\nroot = {root:?}\n")
@@ -270,8 +271,7 @@ fn a_bad_configuration_on_sighup_changes_nothing() {
         assert_eq!(answer.body, ALPHABET.as_bytes(), "after {name}");
         server.assert_serves("/second.txt", SECOND.as_bytes());
     }
-    // A listener that cannot be had, beside one that can and a root that would differ: nothing of it is taken
-    // up.
+    // A listener that cannot be opened, beside one that can and a changed root: nothing of it is applied.
     fs::create_dir(tree.beside("other")).expect("another root");
     let other =
         format!("[[site]]\nlisten = [\"127.0.0.1:0\", \"{in_use}\"]\nroot = {:?}\n", tree.beside("other"));
@@ -279,7 +279,7 @@ fn a_bad_configuration_on_sighup_changes_nothing() {
     server.signal(Signal::HUP);
     server.wait_for_error_line("names the address in use", |line| line.contains(&in_use.to_string()));
     server.assert_serves("/alphabet.txt", ALPHABET.as_bytes());
-    // The file mended, the signal works again.
+    // After the file is repaired, the signal works again.
     write_configuration(&path, &good.replace("[[site]]", "[limits]\nrequest_line_bytes = 100\n[[site]]"));
     server.signal(Signal::HUP);
     let long = format!("GET /?{} HTTP/1.1\r\nHost: a\r\n\r\n", "q".repeat(200));
@@ -312,7 +312,7 @@ fn sigusr1_opens_the_logs_again() {
     wait_until("the first line is written", PATIENCE, || targets_in(&access) == ["/alphabet.txt?first"]);
     let old = tree.beside("access.log.1");
     fs::rename(&access, &old).expect("renamed");
-    // Until the signal, lines go on to the renamed file.
+    // Until the signal, lines are written to the renamed file.
     server.get("/alphabet.txt?second");
     wait_until("the second line is written", PATIENCE, || targets_in(&old).len() == 2);
     assert!(!access.exists());

@@ -1,5 +1,5 @@
 //! SPICE from the outside: each suite in a very short form, with real programs, against this program's own
-//! server and against others where they are installed.
+//! server and against other servers that are installed.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 #![allow(clippy::print_stdout, reason = "what was measured is printed")]
@@ -14,22 +14,22 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::Value;
 use support::skipped;
 
-/// One mix, with as many clients as that.
+/// One mix, with this number of clients.
 const CLIENTS: &str = "2";
 
-/// Runs are alone on the machine, as far as these tests go: they would take each other's processors.
+/// Runs are alone on the machine among these tests: otherwise they would take each other's processors.
 fn run(command: &mut Command) -> Output {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let output = command.output().unwrap();
-    // Shown where the test fails.
+    // Shown if the test fails.
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     println!("{command:?}: {}\n{}{}", output.status, text(&output.stdout), text(&output.stderr));
     output
 }
 
-/// Runs a suite with short mixes, and gives what it printed and its result. Where a machine is so busy that a
-/// mix counts nothing and nothing went wrong either, longer ones are run.
+/// Runs a suite with short mixes, and returns its output and its result. If a busy machine counts nothing in
+/// a mix without a failure, longer mixes are run.
 fn bench(place: &Path, suite: &str, systems: &str) -> (Output, Value) {
     let mut length_ms = 800;
     loop {
@@ -157,7 +157,7 @@ fn all_interfaces_of_the_server_are_measured_in_one_run() {
     assert_eq!(measured(&result, 1), [("static".to_string(), 1)]);
     assert_eq!(result["systems"][0]["skipped"], Value::Array(Vec::new()));
     assert_eq!(result["spice"].as_array().unwrap().len(), 12);
-    // Root's rights are given up, and with them those of every program.
+    // Root's rights are dropped, and with them those of every program.
     let configuration = result["systems"][0]["configuration"][0]["text"].as_str().unwrap();
     assert_eq!(configuration.contains("\nuser = \"nobody\"\n"), rustix::process::geteuid().is_root());
 
@@ -207,7 +207,7 @@ fn another_server(name: &str, executable: &str, expected: &[&str]) -> Option<Val
     Some(result)
 }
 
-/// A result with interfaces is as well proven as any other, whatever its processor time was taken from.
+/// A result with interfaces is as well proven as any other, whatever the source of its processor time.
 fn every_figure_follows_from_the_raw_data(place: &Path) {
     let result = place.join("result");
     let verified = Command::new(env!("CARGO_BIN_EXE_touchstone"))
@@ -237,7 +237,7 @@ fn nginx_is_measured_with_what_it_has() {
 fn apache_is_measured_with_what_it_has() {
     let expected = ["cgi", "fastcgi", "shtml", "static"];
     let Some(result) = another_server("apache", "apache2", &expected) else { return };
-    // The programs of mod_cgid are nobody's children by the time they end.
+    // No process of the server is the parent of mod_cgid's programs when they end.
     assert_eq!(server_use(&result, "cgi")["of_processors"], Value::Bool(true));
     assert_eq!(server_use(&result, "static")["of_processors"], Value::Bool(false));
 }
@@ -252,7 +252,8 @@ fn h2o_is_measured_with_what_it_has() {
     another_server("h2o", "h2o", &["fastcgi", "static"]);
 }
 
-/// The systems of these that are there: what takes a Tomcat is left out, with the name of what is missing.
+/// Those of these systems that are installed: a system that needs a Tomcat is left out, with the name of what
+/// is missing.
 fn with_tomcat<'n>(systems: &[&'n str]) -> Vec<&'n str> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let tomcat = std::env::split_paths(&path).any(|directory| directory.join("catalina.sh").exists());

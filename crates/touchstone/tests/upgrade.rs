@@ -1,5 +1,5 @@
-//! Upgrade of the running server: a new process takes the sockets over, and nobody notices; or it cannot
-//! start, and nothing has happened.
+//! Upgrade of the running server: a new process takes over the sockets without a failed request; or it cannot
+//! start, and nothing changes.
 
 mod support;
 
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 const ASK: &str = "GET /alphabet.txt HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// A server whose processes write their number into a file.
+/// A server whose processes write their number to a file.
 fn start(tree: &Tree, text: &str) -> Server {
     let mut server = Server::configured(tree.around(), text);
     server.succeeded_by(tree.beside("server.pid"));
@@ -39,12 +39,12 @@ fn command(tree: &Tree, name: &str, more: &[&str]) -> Output {
     run([name, "--config", config].iter().chain(more))
 }
 
-/// Upgrades, or ends the test; gives the new process.
+/// Upgrades, or fails the test; returns the new process.
 fn upgrade(tree: &Tree, server: &Server) -> Pid {
     let before = server.serving_pid();
     let output = command(tree, "upgrade", &[]);
     assert!(output.status.success(), "{:?}", error_lines(&output));
-    // The new process writes its number when the old one has let go, which the command need not wait for.
+    // The new process writes its number when the old one has let go; the command need not wait for that.
     let is_another = |now: Option<Pid>| now.is_some() && now != before;
     wait_until("the pid file names another process", PATIENCE, || is_another(server.serving_pid()));
     let now = server.serving_pid().expect("a process serves");
@@ -104,7 +104,7 @@ fn reloads_and_upgrades_under_load_fail_no_request() {
     assert!(!server.error_text().contains("drain_timeout"), "a process was not done in time");
 }
 
-/// Ended, or ended and not yet asked about by its parent.
+/// Whether the process has ended; a zombie counts as ended.
 fn has_ended(process: Pid) -> bool {
     let status = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
     status.is_ok_and(|status| status.contains(") Z ")) || rustix::process::test_kill_process(process).is_err()
@@ -119,7 +119,7 @@ fn kept_connections_are_told_to_close_and_waiting_ones_are_served() {
     assert!(!kept.ask(ASK).says_close());
     let mut half = server.connect();
     half.send("GET /alphabet.txt HTTP/1.1\r\nHost:");
-    // Connections that nobody has accepted: the kernel holds them until their first bytes come.
+    // Connections that no process has accepted: the kernel holds them until their first bytes come.
     let mut silent: Vec<Client> = (0..20).map(|_| server.connect()).collect();
     upgrade(&tree, &server);
     server.wait_for_error_line("says who has taken over", |line| line.contains("has taken over"));
@@ -136,7 +136,7 @@ fn kept_connections_are_told_to_close_and_waiting_ones_are_served() {
     assert_eq!((answer.status, answer.says_close()), (200, true));
     half.end();
     assert_eq!(server.wait().code(), Some(0));
-    // From now on the new process alone.
+    // From now on only the new process serves.
     let mut new = Client::connect(address);
     assert!(!new.ask(ASK).says_close());
     drop((new, silent));
@@ -155,13 +155,13 @@ fn an_idle_http_2_connection_is_told_to_go_away() {
         .expect("sent");
     assert_eq!(frame_type(&mut stream), 4, "the server's SETTINGS");
     upgrade(&tree, &server);
-    // Whatever else comes first: acknowledgements, window updates.
+    // Other frames may come first: acknowledgements, window updates.
     while frame_type(&mut stream) != 7 {}
     drop((client, stream));
     assert_eq!(server.wait().code(), Some(0));
 }
 
-/// Reads one frame of HTTP/2 and gives its type.
+/// Reads one frame of HTTP/2 and returns its type.
 fn frame_type(stream: &mut impl Read) -> u8 {
     let mut head = [0; 9];
     stream.read_exact(&mut head).expect("a frame's head");
@@ -245,7 +245,7 @@ fn an_upgrade_takes_up_other_addresses() {
         assert_eq!(Client::connect(on(port)).ask(ASK).body, ALPHABET.as_bytes());
     }
     wait_until("the removed address is closed", PATIENCE, || Client::try_connect(on(removed)).is_err());
-    // Who was connected there is served to the end by the old process.
+    // The old process serves a connected client to the end.
     assert!(before.ask(ASK).says_close());
     drop(before);
     assert_eq!(server.wait().code(), Some(0));
@@ -264,7 +264,8 @@ fn http_3_and_the_admin_listener_move_too() {
     let (port, admin) = (free_port(), free_port());
     let text = |cores: usize| {
         let site = format!(
-            "[[site]]\nlisten = [\"127.0.0.1:{port}\"]\ndevelopment_certificate = true\nhttp3 = true\nroot = {:?}\n",
+            "[[site]]\nlisten = [\"127.0.0.1:{port}\"]\ndevelopment_certificate = true\nhttp3 = true\n\
+             root = {:?}\n",
             tree.root()
         );
         format!("{}[admin]\nlisten = \"127.0.0.1:{admin}\"\n{site}", with_pid_file(cores, ""))
@@ -278,7 +279,7 @@ fn http_3_and_the_admin_listener_move_too() {
     };
     wait_until("QUIC is answered", PATIENCE, || speaks_quic(on(port)));
     assert_eq!(health(), Some(200));
-    // The same sockets, then others, because there are other cores.
+    // The same sockets, then others, because the number of cores differs.
     for cores in [2, 1] {
         let before = server.serving_pid().expect("a process serves");
         set_configuration(&tree, &text(cores));
@@ -291,8 +292,8 @@ fn http_3_and_the_admin_listener_move_too() {
     stop_successor(&tree);
 }
 
-/// Whether somebody reads there who speaks QUIC: a version that nobody knows is answered with those that are
-/// known (RFC 9000 section 6).
+/// Whether a server that speaks QUIC listens there: it answers an unknown version with the versions that it
+/// knows (RFC 9000 section 6).
 fn speaks_quic(address: SocketAddr) -> bool {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a UDP port");
     socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
@@ -311,7 +312,7 @@ fn downloads_over_http_2_go_on_through_reloads_and_upgrades() {
     let mut server = start(&tree, &tree.configuration(&with_pid_file(2, "")));
     let address = server.address();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    // Clients that take a piece between one change and the next, on as many streams of one connection.
+    // Clients that read a piece between one change and the next, on as many streams of one connection.
     let mut downloads = Vec::new();
     let mut connections = Vec::new();
     for _ in 0..2 {
@@ -347,7 +348,7 @@ fn downloads_over_http_2_go_on_through_reloads_and_upgrades() {
         }
         take(50_000);
         upgrade(&tree, &server);
-        // Whoever comes now is served by the new process.
+        // The new process serves new clients.
         let mut requests = runtime.block_on(connect_http_2(address));
         let asked = http::Request::head("http://a/page.bin").body(()).expect("a request");
         let answer = requests.send_request(asked, true).expect("it is sent").0;
@@ -359,11 +360,11 @@ fn downloads_over_http_2_go_on_through_reloads_and_upgrades() {
         assert!(*taken == body, "{} bytes of {}", taken.len(), body.len());
     }
     // The server may have closed a connection before a window update of its last stream was sent. When the
-    // last handle of such a connection is dropped, h2 asserts that none waits: so the streams are not
-    // dropped.
+    // last handle of such a connection is dropped, h2 asserts that none waits, so the test does not drop the
+    // streams.
     std::mem::forget(downloads);
     drop(connections);
-    // The sockets close with the tasks that have them.
+    // The sockets close with the tasks that hold them.
     drop(runtime);
     assert_eq!(server.wait().code(), Some(0), "it ends with the last stream");
     stop_successor(&tree);
@@ -372,7 +373,7 @@ fn downloads_over_http_2_go_on_through_reloads_and_upgrades() {
 /// A connection of HTTP/2 without TLS.
 async fn connect_http_2(address: SocketAddr) -> h2::client::SendRequest<bytes::Bytes> {
     let stream = tokio::net::TcpStream::connect(address).await.expect("it listens");
-    // A stream that is not read must not take the room of the others.
+    // A stream that is not read must not take the window of the others.
     let mut builder = h2::client::Builder::new();
     builder.initial_connection_window_size(1 << 20);
     let (requests, connection) = builder.handshake(stream).await.expect("it speaks HTTP/2");
@@ -380,7 +381,7 @@ async fn connect_http_2(address: SocketAddr) -> h2::client::SendRequest<bytes::B
     requests.ready().await.expect("it takes requests")
 }
 
-/// An origin that switches protocols and then sends back whatever comes.
+/// An origin that switches protocols and then sends back all bytes.
 fn echoing_origin() -> SocketAddr {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -410,7 +411,8 @@ fn a_switched_protocol_outlives_reloads_and_an_upgrade() {
     let tree = Tree::standard();
     let origin = echoing_origin();
     let route = format!(
-        "[[site.route]]\npath = \"/echo\"\nproxy = {{ to = \"http://{origin}\", forward = {{ upgrades = [\"echo\"] }} }}\n"
+        "[[site.route]]\npath = \"/echo\"\nproxy = {{ to = \"http://{origin}\", forward = {{ upgrades = \
+         [\"echo\"] }} }}\n"
     );
     let text = format!("{}{route}", tree.configuration(&with_pid_file(2, "")));
     let mut server = start(&tree, &text);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use support::{run, skipped};
 
-/// A result of two mixes of less than two seconds.
+/// A result of two mixes, each of less than two seconds.
 fn measured(place: &Path) -> PathBuf {
     let result = place.join("result");
     let output = run([
@@ -54,14 +54,14 @@ fn next(state: &mut u64) -> usize {
 fn a_measured_result_is_signed_verified_and_refused_when_any_file_is_changed() {
     let place = tempfile::tempdir().unwrap();
     let result = measured(place.path());
-    // On a busy machine the sums of so short a run may not come out: then it is invalid, and still what it
-    // says it is.
+    // On a busy machine the sums of so short a run may not agree: then the result is invalid, but still
+    // authentic.
     let unsigned = verify(&result, &["--json", "--require", "invalid"]);
     assert_eq!(unsigned.status.code(), Some(0), "{}", String::from_utf8_lossy(&unsigned.stdout));
     let found: serde_json::Value = serde_json::from_slice(&unsigned.stdout).unwrap();
     assert_eq!(found["refused"], false);
     assert_ne!(found["class"], "certified", "load and server shared one machine");
-    // Whoever names a key asks whose the result is.
+    // With a key, the caller asks for the signer of the result.
     let other = place.path().join("other.key");
     assert_eq!(run(["certify", "--generate-key", other.to_str().unwrap()]).status.code(), Some(0));
     let unsigned = verify(&result, &["--key", &format!("{}.pub", other.display()), "--require", "invalid"]);
@@ -86,7 +86,7 @@ fn a_measured_result_is_signed_verified_and_refused_when_any_file_is_changed() {
     assert_eq!(unknown.status.code(), Some(1));
     assert!(said(&unknown).contains("REFUSED: the key that signed it is known from the result alone"));
     assert_eq!(verify(&result, &["--require", "certified", "--any-signer"]).status.code(), Some(3));
-    // A report that says something else is not signed.
+    // A report with a different text is not signed.
     let report = result.join("report.html");
     let text = fs::read(&report).unwrap();
     fs::write(&report, "<h1>1,000,000 requests a second</h1>").unwrap();
@@ -108,7 +108,7 @@ fn a_measured_result_is_signed_verified_and_refused_when_any_file_is_changed() {
             damaged[at] ^= (next(&mut state) % 255 + 1) as u8;
             fs::write(path, &damaged).unwrap();
             let found = verify(&result, &["--key", public_text, "--require", "invalid"]).status.code();
-            // Where result.json can no longer be read at all it is refused with another word.
+            // A result.json that cannot be read at all is refused with another exit code.
             assert!(matches!(found, Some(1 | 2)), "{} at {at}: {found:?}", path.display());
         }
         fs::write(path, &whole).unwrap();
@@ -157,7 +157,7 @@ fn edit(path: &Path, change: impl FnOnce(String) -> String) {
     fs::write(path, after).unwrap();
 }
 
-/// What is done to a copy of a signed result.
+/// A change to a copy of a signed result.
 type Tampering = (&'static str, fn(&Path));
 
 const FILES: [&str; 9] = [
@@ -303,7 +303,7 @@ fn tampered_results_are_refused_and_none_is_read_without_end() {
         });
         refused(&format!("an empty {name}"), &|result| fs::write(result.join(name), "").unwrap());
     }
-    // A key that cannot be one.
+    // A file that cannot be a key.
     let pipe = place.path().join("pipe");
     fifo(&pipe);
     for key in [&pipe, Path::new("/dev/zero"), place.path()] {

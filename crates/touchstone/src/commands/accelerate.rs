@@ -16,8 +16,9 @@ use crate::exit::Exit;
 /// What to accelerate, and where.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Signals: SIGTERM and SIGINT finish what was begun and end; SIGUSR1 opens the log files again. \
-    The same and more from a configuration file: [[site.route]] with `proxy` and `cache`, see docs/accelerator.md."
+    after_help = "Signals: SIGTERM and SIGINT finish what was begun and end; SIGUSR1 opens the log files \
+    again. The same and more from a configuration file: [[site.route]] with `proxy` and `cache`, see \
+    docs/accelerator.md."
 )]
 pub struct Arguments {
     /// The origin: http://host:port, with a path before those of requests if you like, or
@@ -43,7 +44,13 @@ pub struct Arguments {
     disk: Option<PathBuf>,
 
     /// The most that they may take on disk
-    #[arg(long, value_name = "SIZE", default_value = "10GiB", value_parser = parse_size_text, requires = "disk")]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "10GiB",
+        value_parser = parse_size_text,
+        requires = "disk"
+    )]
     disk_size: u64,
 
     /// How long an answer is kept that says nothing of it, where neither request nor answer has a cookie: 0s

@@ -1,5 +1,5 @@
-//! `touchstone agent`: the process on a load machine. It calls its controller's broker and does what it is
-//! ordered to, within what this machine allows.
+//! `touchstone agent`: the process on a load machine. It connects to its controller's broker and carries out
+//! the controller's orders, within what this machine allows.
 
 use crate::exit::Exit;
 use std::path::PathBuf;
@@ -11,9 +11,9 @@ use touchstone_fleet::{
 };
 use touchstone_lab_run::{bench, placement};
 
-/// Between two attempts to reach the broker.
+/// The pause between two attempts to reach the broker.
 const RETRY_PERIOD: Duration = Duration::from_millis(500);
-/// How often it is said that the broker cannot be reached.
+/// How often the agent repeats that the broker cannot be reached.
 const SAY_PERIOD: Duration = Duration::from_secs(60);
 
 /// The arguments of `touchstone agent`.
@@ -135,7 +135,8 @@ fn serve(arguments: Arguments, interrupt: &Arc<AtomicBool>) -> Result<AgentEnd, 
     end.map_err(|error| error.to_string())
 }
 
-/// When whoever started this and handed the credentials over is gone, standard input ends, and so does this.
+/// Ends the agent when standard input ends: the launcher that started it and passed it the credentials is
+/// gone.
 fn end_with_launcher(interrupt: Arc<AtomicBool>) -> Result<(), String> {
     let wait = move || {
         // An error is an end as well.
@@ -146,8 +147,9 @@ fn end_with_launcher(interrupt: Arc<AtomicBool>) -> Result<(), String> {
     thread.map(drop).map_err(|error| format!("no thread: {error}"))
 }
 
-/// Tries until the broker is there and takes the credentials: only a controller that waits while they are
-/// tried can say that they are not those of its fleet. A launcher says so itself. `None`: interrupted.
+/// Connects to the broker; retries while the broker cannot be reached or refuses the credentials. The agent
+/// retries on a refusal because the broker then tells a waiting controller about it. An agent of a launcher
+/// reports the refusal itself and ends. `None`: interrupted.
 fn connect(
     url: &str,
     credentials: &Credentials,

@@ -25,7 +25,13 @@ pub(crate) struct Arguments {
     json: bool,
 
     /// Explain a key ("limits.ranges"), the keys of a section ("limits"), or without a name every key
-    #[arg(long, value_name = "KEY", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["config", "json"])]
+    #[arg(
+        long,
+        value_name = "KEY",
+        num_args = 0..=1,
+        default_missing_value = "",
+        conflicts_with_all = ["config", "json"]
+    )]
     explain: Option<String>,
 }
 

@@ -40,7 +40,12 @@ pub struct Arguments {
     form: Option<Wanted>,
 
     /// Take over at most this many different requests, those that were made most; of a session the first
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=65_536))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 10_000,
+        value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=65_536)
+    )]
     most: usize,
 
     /// Of a HAR, take over the requests to this server [default: that of the first request]

@@ -124,7 +124,8 @@ fn measure_and_print(arguments: Arguments) -> Exit {
 fn text(report: &LimitReport) -> String {
     let spawn_rate = 1e6 / report.spawn.us_per_spawn;
     let mut text = format!(
-        "The least that any server could spend on this machine: receive a request, send {} bytes, nothing else.\n\
+        "The least that any server could spend on this machine: receive a request, send {} bytes, nothing \
+         else.\n\
          Medians of {}, the server on processor {}, the load engine on processor {}.\n\n",
         count(report.page_bytes),
         if report.rounds == 1 { "1 round".to_string() } else { format!("{} rounds", report.rounds) },

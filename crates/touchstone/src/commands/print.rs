@@ -103,7 +103,10 @@ mod tests {
         let text = "Verdict\n  nginx answered most\nWhich?   the first of\n         all of them\n";
         assert_eq!(
             broken(text, 18),
-            "Verdict\n  nginx answered\n  most\nWhich?   the first\n         of\n         all of\n         them\n"
+            concat!(
+                "Verdict\n  nginx answered\n  most\n",
+                "Which?   the first\n         of\n         all of\n         them\n"
+            )
         );
         assert_eq!(broken(text, 80), text);
         assert_eq!(broken("it waited for 55 % of the time", 17), "it waited for\n55 % of the time\n");

@@ -9,7 +9,7 @@ use touchstone_lab_run::remote::probe;
 #[derive(clap::Args)]
 pub struct Arguments {}
 
-/// Answers until it is told to stop, or nobody asks any more.
+/// Answers until it is told to stop or its input ends.
 pub fn run(_: &Arguments) -> Exit {
     match probe::answer(&mut BufReader::new(std::io::stdin()), &mut std::io::stdout()) {
         Ok(()) => Exit::Done,

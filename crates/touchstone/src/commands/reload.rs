@@ -1,11 +1,11 @@
-//! `touchstone reload`: a running server takes up its configuration, certificates and logs anew.
+//! `touchstone reload`: a running server reads its configuration and certificates and opens its logs again.
 
 use touchstone_server::control::{Answer, Request};
 
 use super::running_server::{Asked, PATIENCE, Target};
 use crate::exit::Exit;
 
-/// Which server, and what of it.
+/// Which server to reload, and what.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: &Arguments) -> Exit {
     }
 }
 
-/// The logs are opened again whatever becomes of the configuration: whoever has renamed them waits for that.
+/// Opens the logs again even if the new configuration is refused: the program that renamed them waits for it.
 fn reload(logs_only: bool, ask: impl Fn(&Request) -> Result<Asked, Exit>) -> Result<Answer, Exit> {
     let logs = ask(&Request::ReopenLogs)?.answer;
     if logs_only || !logs.ok {

@@ -26,7 +26,12 @@ pub struct Arguments {
 
     /// The form: the page, WebBench's workbook, a summary as comma-separated values or in Markdown, tests for
     /// continuous integration, or WebStone's text; but for the page, of one result at a time
-    #[arg(long, value_name = "FORM", default_value = "html", value_parser = ["html", "xlsx", "csv", "junit", "markdown", "webstone"])]
+    #[arg(
+        long,
+        value_name = "FORM",
+        default_value = "html",
+        value_parser = ["html", "xlsx", "csv", "junit", "markdown", "webstone"]
+    )]
     format: String,
 
     /// A page that puts one result beside the reports of 1996 to 2000, instead

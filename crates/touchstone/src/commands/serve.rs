@@ -17,11 +17,9 @@ use touchstone_import::toml_text::toml_string;
 
 /// What to serve, and where.
 #[derive(clap::Args)]
-#[command(
-    after_help = "Signals: SIGTERM and SIGINT finish what was begun and end; SIGHUP reads the configuration file \
-    again; SIGUSR1 opens the log files again; SIGUSR2 starts a new process that takes over. From a configuration file \
-    also: touchstone reload, upgrade, status, stop."
-)]
+#[command(after_help = "Signals: SIGTERM and SIGINT finish what was begun and end; SIGHUP reads the \
+    configuration file again; SIGUSR1 opens the log files again; SIGUSR2 starts a new process that takes \
+    over. From a configuration file also: touchstone reload, upgrade, status, stop.")]
 pub struct Arguments {
     /// What to serve: a directory, a Java application (.war), a configuration (.toml), or the URL of another
     /// server, which is accelerated [default: this directory]
@@ -214,7 +212,8 @@ fn quick_configuration(arguments: &Arguments, target: Option<Target>) -> Result<
 fn application(path: &Path, listen: SocketAddr) -> String {
     let app = toml_string(&path.to_string_lossy());
     format!(
-        "[[site]]\nlisten = [\"{listen}\"]\nroot = \"/\"\n\n[[site.route]]\npath = \"/\"\nservlet = {{ app = {app} }}\n"
+        "[[site]]\nlisten = [\"{listen}\"]\nroot = \"/\"\n\n[[site.route]]\npath = \"/\"\n\
+         servlet = {{ app = {app} }}\n"
     )
 }
 

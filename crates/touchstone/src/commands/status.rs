@@ -89,9 +89,11 @@ mod tests {
     #[test]
     fn facts_become_lines() {
         let facts = serde_json::json!({
-            "process": 7, "uptime_s": 3_725, "listening": ["127.0.0.1:80", "[::1]:80"], "upgrade_under_way": false,
+            "process": 7, "uptime_s": 3_725, "listening": ["127.0.0.1:80", "[::1]:80"],
+            "upgrade_under_way": false,
             "origins": [{
-                "origin": "http://a", "state": "slow_start", "requests": 5, "failures": { "connect": 1, "timeout": 2 },
+                "origin": "http://a", "state": "slow_start", "requests": 5,
+                "failures": { "connect": 1, "timeout": 2 },
                 "broken_bodies": 1, "connections": 3, "site": "b", "route": "/c/",
             }],
         });

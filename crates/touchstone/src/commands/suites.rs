@@ -110,7 +110,12 @@ fn to_json(suite: &Suite) -> serde_json::Value {
         "quick_warm_up_s": suite.quick_warm_up_s,
         "files": workload.files(),
         "tree_bytes": workload.tree_bytes(),
-        "interfaces": suite.parts.iter().filter_map(|part| part.interface.as_ref()).map(Interface::record).collect::<Vec<_>>(),
+        "interfaces": suite
+            .parts
+            .iter()
+            .filter_map(|part| part.interface.as_ref())
+            .map(Interface::record)
+            .collect::<Vec<_>>(),
         "mixes": mixes(&suite.mixes),
         "quick_mixes": mixes(&suite.quick_mixes),
     })

@@ -21,7 +21,12 @@ pub struct Arguments {
     key: Option<PathBuf>,
 
     /// End with exit code 3 unless the result is at least of this class
-    #[arg(long, value_name = "CLASS", value_parser = ["certified", "indicative", "invalid"], default_value = "indicative")]
+    #[arg(
+        long,
+        value_name = "CLASS",
+        value_parser = ["certified", "indicative", "invalid"],
+        default_value = "indicative"
+    )]
     require: String,
 
     /// With --require certified, accept a signature of a key that is known from the result alone
@@ -54,8 +59,8 @@ pub fn run(arguments: Arguments) -> Exit {
             Some("it is not signed, and a certified result must be")
         }
         (Signer::Unknown, None) if wanted == Class::Certified && !arguments.any_signer => Some(
-            "the key that signed it is known from the result alone, so that anybody can have made it: name a key that you \
-             trust with --key, or accept any with --any-signer",
+            "the key that signed it is known from the result alone, so that anybody can have made it: name a \
+             key that you trust with --key, or accept any with --any-signer",
         ),
         _ => None,
     };

@@ -45,7 +45,12 @@ pub(crate) struct Arguments {
     host: Option<String>,
 
     /// Requests at a time
-    #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "8",
+        value_parser = clap::value_parser!(u16).range(1..=256)
+    )]
     parallel: u16,
 }
 
@@ -197,7 +202,8 @@ fn ask(
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let request = format!(
-        "GET {slash}{target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: touchstone-warm\r\nConnection: close\r\n\r\n"
+        "GET {slash}{target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: touchstone-warm\r\n\
+         Connection: close\r\n\r\n"
     );
     stream.write_all(request.as_bytes())?;
     let (mut input, mut head) = (Vec::new(), ResponseHead::new());
@@ -275,7 +281,8 @@ mod tests {
 
     #[test]
     fn locations_of_a_sitemap() {
-        let text = "<urlset><url><loc> http://a/b?c=1&amp;d=2 </loc><x/></url><url><loc><![CDATA[/e]]></loc></url>\
+        let text = "<urlset><url><loc> http://a/b?c=1&amp;d=2 </loc><x/></url><url><loc><![CDATA[/e]]>\
+                    </loc></url>\
                     <loc></loc><loc>unfinished";
         assert_eq!(locations(text), ["http://a/b?c=1&d=2", "/e"]);
         assert_eq!(unescaped("&amp;lt;"), "&lt;");

@@ -1,4 +1,4 @@
-//! What an operator has in hand: purging, figures, the log, and caching of answers that never asked for it.
+//! What the operator controls: purging, figures, the log, and caching of answers without cache fields.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,8 @@ use crate::origin::{Origin, answer};
 use crate::support::{Server, Tree, curl, free_port, run, wait_until};
 use crate::{FRESH, get, text};
 
-/// An origin whose answers have the tags of their path's segments, and say how often they were asked for.
+/// An origin whose answers are tagged with the segments of their path, and state how often they were asked
+/// for.
 fn tagged() -> Origin {
     Origin::start(|asked, stream| {
         let tags = asked.target.trim_start_matches('/').replace('/', " ");
@@ -46,7 +47,7 @@ fn purges_by_url_prefix_tag_and_all() {
         assert_eq!(bodies(), expected, "{arguments:?}");
         assert_eq!(bodies(), expected, "{arguments:?}");
     }
-    // What is made stale is still there when the origin is not.
+    // An answer that a soft purge made stale is still served when the origin is down.
     assert_eq!(purge(&["--all", "--soft"]).0, Some(0));
     origin.set_down(true);
     assert_eq!(bodies(), ["6", "4", "5"]);
@@ -74,7 +75,7 @@ fn over_http_only_who_shows_the_token_purges() {
         client.ask(format!("{request} HTTP/1.1\r\nHost: 127.0.0.1\r\n{fields}\r\n"))
     };
     let bearer = "Authorization: Bearer a-token-of-some-length-0123456789\r\n";
-    // What a browser would add by itself does not do.
+    // Credentials that a browser would add by itself are refused.
     let basic = "Authorization: Basic OmEtdG9rZW4tb2Ytc29tZS1sZW5ndGgtMDEyMzQ1Njc4OQ==\r\n";
     let purge = "POST /cache/purge?url=http%3A%2F%2Fa%2Fa";
     assert_eq!(ask(purge, "").status, 401);
@@ -123,8 +124,8 @@ fn programs_that_say_nothing_are_cached_where_the_route_says_so() {
     let ask = |fields: &str| text(&get(&server, "/cgi-bin/count", fields)).trim().to_string();
     assert_eq!([ask(""), ask(""), ask("")], ["1", "1", "1"]);
     assert_eq!(ask("Cache-Control: no-cache\r\n"), "2");
-    // Somebody known is not given to others, nor given what others got: the program never said that it may be
-    // so.
+    // An answer to a request with a cookie is neither stored nor taken from the cache: the program did not
+    // allow it.
     assert_eq!([ask("Cookie: a=b\r\n"), ask("Cookie: a=b\r\n"), ask("")], ["3", "4", "2"]);
     assert_eq!(text(&get(&server, "/alphabet.txt", "")), crate::support::ALPHABET);
     server.stop();
@@ -233,7 +234,7 @@ fn what_is_stored_stays_when_the_origins_of_its_route_change() {
         assert_eq!(crate::text(&get(&server, "/a", "")), "1");
     }
     assert_eq!((before.count("/a"), after.count("/a")), (1, 0));
-    // What a reload cannot do is said.
+    // The log states what a reload cannot change.
     let log = server.error_text();
     assert!(log.contains("accelerator.disk changes only when the server is started anew"), "{log}");
 }

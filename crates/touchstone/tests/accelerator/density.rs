@@ -88,7 +88,8 @@ fn nginx(directory: &Path, directives: &str) -> Option<Program> {
 fn origin(directory: &Path, port: u16) -> Option<Program> {
     let body = "x".repeat(200 - END.len()) + std::str::from_utf8(END).unwrap();
     let server = format!(
-        "server {{ listen 127.0.0.1:{port} backlog=4096; location / {{ default_type 'text/plain; charset=utf-8';\n\
+        "server {{ listen 127.0.0.1:{port} backlog=4096; location / {{ default_type 'text/plain; \
+         charset=utf-8';\n\
          add_header Cache-Control 'public, max-age=86400'; add_header ETag '\"5f3c1a2b-c8\"';\n\
          add_header Last-Modified 'Wed, 21 Oct 2015 07:28:00 GMT'; add_header X-Request-Path $uri;\n\
          add_header Content-Language en; return 200 '{body}'; }} }}"

@@ -1,4 +1,4 @@
-//! An origin that says exactly what a test wants, and counts what it is asked.
+//! An origin that sends exactly what a test states, and counts the requests.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -36,7 +36,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// `serve` answers each request; an answer without a length ends the connection.
+    /// Starts an origin; `serve` answers each request. An answer without a length ends the connection.
     pub(crate) fn start(serve: impl Fn(&Asked, &mut TcpStream) + Send + Sync + 'static) -> Origin {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -67,18 +67,18 @@ impl Origin {
         Origin { address, counts, is_down }
     }
 
-    /// How often it was asked for this.
+    /// How often this target was asked for.
     pub(crate) fn count(&self, target: &str) -> usize {
         self.counts.lock().unwrap().get(target).copied().unwrap_or(0)
     }
 
-    /// From now on it closes connections instead of answering, or no longer does.
+    /// Whether the origin closes connections instead of answering.
     pub(crate) fn set_down(&self, is_down: bool) {
         self.is_down.store(is_down, Ordering::SeqCst);
     }
 }
 
-/// Writes an answer with its length. Whoever asked may have left.
+/// Writes an answer with its length. The client may have left.
 pub(crate) fn answer(stream: &mut TcpStream, status: u16, fields: &str, body: &str) {
     let length = if status == 304 { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
     let _ = write!(stream, "HTTP/1.1 {status} Whatever\r\n{length}{fields}\r\n{body}");

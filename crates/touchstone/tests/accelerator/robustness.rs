@@ -1,5 +1,5 @@
-//! What goes wrong around the cache: a disk that is full, clients that are slow, origins that stop in the
-//! middle, and many who wait for what turns out to be somebody's own.
+//! Faults around the cache: a full disk, slow clients, origins that stop in the middle, and many clients that
+//! wait for an answer that turns out to be private.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -17,11 +17,11 @@ use crate::{FRESH, get, text};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A small file system in memory, as long as this lives.
+/// A small file system in memory, mounted while this lives.
 struct Mounted<'p>(&'p Path);
 
 impl Mounted<'_> {
-    /// `None`, with a visible word, where that may not be done.
+    /// `None`, with a visible message, where mounting is not allowed.
     fn new(path: &Path) -> Option<Mounted<'_>> {
         let output = Command::new("mount").args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(path).output();
         if output.is_ok_and(|output| output.status.success()) {
@@ -56,7 +56,7 @@ fn a_full_disk_costs_hits_and_nothing_else() {
         assert!(is_right(&get(&server, &format!("/{index}"), "")), "/{index}");
     }
     server.wait_for_error_line("it is said", |line| line.contains("cannot be written to"));
-    // What is in memory, what is on disk, and what is neither.
+    // Targets in memory, targets on disk, and targets in neither.
     for index in (0..TARGETS).rev() {
         assert!(is_right(&get(&server, &format!("/{index}"), "")), "/{index} again");
     }
@@ -88,7 +88,7 @@ fn a_directory_that_is_taken_away_costs_hits_is_said_once_and_made_again() {
     ask_all("at first");
     for round in 0..2 {
         std::fs::remove_dir_all(&directory).unwrap();
-        // There is less memory than that takes.
+        // The targets need more memory than there is.
         ask_all("without the directory");
         assert!(is_right(&get(&server, &format!("/new/{round}"), "")));
         wait_until("it is made again, and written to", PATIENCE, || {
@@ -123,11 +123,11 @@ fn a_slow_client_holds_up_nobody() {
         stream.write_all(&sent).unwrap();
     });
     let server = Server::accelerating(origin.address, &["--cores", "1"]);
-    // It asks first, and reads nothing.
+    // It asks first, and does not read.
     let mut slow = Client::connect_with_small_buffer(server.address());
     slow.send("GET /long HTTP/1.1\r\nHost: a\r\n\r\n");
     wait_until("the origin is asked", PATIENCE, || origin.count("/long") == 1);
-    // Others come for the same, while it is fetched and after.
+    // Other clients ask for the same target, during the fetch and after it.
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| assert!(get(&server, "/long", "").body == body));
@@ -135,7 +135,7 @@ fn a_slow_client_holds_up_nobody() {
     });
     assert!(get(&server, "/long", "").body == body);
     assert_eq!(origin.count("/long"), 1);
-    // It still gets all of it.
+    // The slow client still gets all of it.
     slow.set_patience(PATIENCE);
     assert!(slow.answer().body == body);
 }
@@ -149,7 +149,7 @@ fn all_who_wait_are_told_when_an_origin_stops_in_the_middle() {
         if asked.count > 1 {
             return answer(stream, 200, FRESH, "whole");
         }
-        // Longer than what is waited for before an answer is begun.
+        // Longer than what the server collects before it begins the answer.
         let head = format!("HTTP/1.1 200 OK\r\n{FRESH}Content-Length: 1000000\r\n\r\n");
         stream.write_all(head.as_bytes()).unwrap();
         stream.write_all(&bytes_of(100_000)).unwrap();
@@ -167,7 +167,7 @@ fn all_who_wait_are_told_when_an_origin_stops_in_the_middle() {
     let mut received: Vec<Vec<u8>> = clients.iter_mut().map(|client| read_some(client, 100_000)).collect();
     to_origin.send(()).unwrap();
     for (client, received) in clients.iter_mut().zip(&mut received) {
-        // The connection ends before the length that was said: nobody can take it for whole.
+        // The connection ends before the stated length, so the client sees that the answer is incomplete.
         let _ = client.read_to_end(received);
         assert!(received.starts_with(b"HTTP/1.1 200 OK\r\n") && received.len() < 110_000);
     }
@@ -175,7 +175,7 @@ fn all_who_wait_are_told_when_an_origin_stops_in_the_middle() {
     assert_eq!(origin.count("/a"), 2);
 }
 
-/// At least so many bytes.
+/// Reads at least so many bytes.
 fn read_some(stream: &mut TcpStream, least: usize) -> Vec<u8> {
     let mut received = vec![0; least];
     stream.read_exact(&mut received).unwrap();
@@ -191,7 +191,7 @@ fn many_who_wait_for_what_is_somebodys_own_each_get_their_own() {
     let (to_origin, from_test) = channel::<()>();
     let from_test = Mutex::new(Some(from_test));
     let origin = Origin::start(move |asked, stream| {
-        // The first takes its time, so that all others wait for it.
+        // The first answer is delayed, so that all other requests wait for it.
         if let Some(from_test) = from_test.lock().unwrap().take() {
             from_test.recv().unwrap();
         }

@@ -1,5 +1,5 @@
-//! Origins that are slow, dead, or say what they should not, behind the cache: the client gets 502 or 504, or
-//! what is stored and is marked as stale; nothing of it is stored, and nothing ends up in another answer.
+//! Origins that are slow, dead, or send faulty answers, behind the cache: the client gets 502 or 504, or a
+//! stored answer that is marked as stale. Nothing of a faulty answer is stored or ends up in another answer.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use crate::origin::{Origin, answer};
 use crate::support::{AnswerTo, Response, Server, Tree};
 use crate::text;
 
-/// What an origin may say instead of an answer; then it closes, whatever was asked.
+/// What an origin sends instead of an answer; then it closes, whatever the request was.
 type Rudeness = fn(&mut TcpStream);
 
 const RUDE: [(&str, Rudeness); 13] = [
@@ -47,13 +47,12 @@ fn head(fields: &str, body: &str) -> Vec<u8> {
         .into_bytes()
 }
 
-/// Whoever asked may have left.
+/// Writes the bytes. The server may have left.
 fn say(stream: &mut TcpStream, bytes: &[u8]) {
     let _ = stream.write_all(bytes);
 }
 
-/// An origin that is rude the first time that it is asked for `/NAME/new`, and the second time for
-/// `/NAME/stored`.
+/// An origin that sends its fault on the first request for `/NAME/new`, and on the second for `/NAME/stored`.
 fn rude() -> Origin {
     Origin::start(|asked, stream| {
         let name = asked.target.split('/').nth(1).unwrap();
@@ -66,7 +65,7 @@ fn rude() -> Origin {
             }
             None if is_rude && name == "silent" => _ = stream.read(&mut [0]),
             None => {
-                // On a connection that was used before, its end without an answer would be no fault.
+                // On a reused connection, an end without an answer would not be a fault.
                 let fields = "Cache-Control: max-age=0\r\nETag: \"v\"\r\nConnection: close\r\n";
                 answer(stream, 200, fields, &format!("{} {}", asked.target, asked.count));
             }
@@ -74,7 +73,7 @@ fn rude() -> Origin {
     })
 }
 
-/// The answer; `None`: it broke off, so nobody can take it for one.
+/// The answer; `None`: it broke off, so that it is no answer.
 fn ask(server: &Server, target: &str) -> Option<Response> {
     let mut client = server.connect();
     client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
@@ -86,7 +85,7 @@ fn ask(server: &Server, target: &str) -> Option<Response> {
     }
 }
 
-/// Asks for both targets of a name, while the origin is rude and after.
+/// Asks for both targets of a name, while the origin is at fault and afterwards.
 fn check(server: &Server, name: &str, failed: u16) {
     let (new, stored) = (format!("/{name}/new"), format!("/{name}/stored"));
     if let Some(said) = ask(server, &new) {
@@ -96,7 +95,7 @@ fn check(server: &Server, name: &str, failed: u16) {
     assert_eq!((said.status, text(&said)), (200, format!("{new} 2")), "{name}: when it is well again");
     let said = ask(server, &stored).unwrap();
     assert_eq!((said.status, text(&said)), (200, format!("{stored} 1")), "{name}: at first");
-    // A body that breaks off behind what is passed on as it comes cannot be taken back.
+    // A body that breaks off after its first part was passed on cannot be taken back.
     if let Some(said) = ask(server, &stored) {
         assert_eq!((said.status, text(&said)), (200, format!("{stored} 1")), "{name}: what is stored");
         let status = said.field("cache-status").unwrap();
@@ -126,7 +125,7 @@ fn an_origin_that_says_nothing_is_504_or_what_is_stored() {
     check(&server, "silent", 504);
 }
 
-/// Which bytes are missing is not known, so none are believed to be where they are said to be.
+/// The server does not know which bytes are missing, so it trusts none of the stated ranges.
 #[test]
 fn a_part_of_another_length_than_it_says_is_not_stored() {
     let origin = Origin::start(|_, stream| {

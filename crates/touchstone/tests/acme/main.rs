@@ -19,7 +19,7 @@ use support::{Server, Tree, curl, run, wait_until};
 /// Far longer than an order takes on a busy machine, with some nonces rejected.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Where everything of a test is.
+/// Where the files of a test are.
 struct Scene {
     tree: Tree,
     settings: Settings,
@@ -44,7 +44,8 @@ impl Scene {
     fn secure_site(&self, hosts: &[&str]) -> String {
         let (root, port) = (self.tree.root(), self.settings.tls_port);
         format!(
-            "[[site]]\nhosts = {hosts:?}\nlisten = [\"127.0.0.1:{port}\"]\nroot = {root:?}\ncertificate = \"acme\"\n"
+            "[[site]]\nhosts = {hosts:?}\nlisten = [\"127.0.0.1:{port}\"]\nroot = {root:?}\n\
+             certificate = \"acme\"\n"
         )
     }
 
@@ -68,7 +69,7 @@ impl Scene {
             .join("certificate.pem")
     }
 
-    /// Whether curl accepts the certificate for `host`, and gets a file.
+    /// Whether curl accepts the certificate for `host` and gets a file.
     fn is_served(&self, host: &str, root: &Path) -> bool {
         let port = self.settings.tls_port;
         let (resolve, url) =
@@ -122,7 +123,7 @@ fn by_tls_alpn_01_for_all_hosts_of_several_sites() {
     for host in ["one.test", "www.one.test", "two.test"] {
         scene.wait_until_served(host, &root);
     }
-    // One certificate a site, one account for all.
+    // One certificate for each site, one account for all.
     assert_ne!(
         first_certificate(&scene.certificate_file("one.test")),
         first_certificate(&scene.certificate_file("two.test"))
@@ -133,7 +134,7 @@ fn by_tls_alpn_01_for_all_hosts_of_several_sites() {
         assert_eq!(mode(&path), wanted, "{}", path.display());
     }
     server.stop();
-    // Of the keys nothing is in the log.
+    // The log holds nothing of the keys.
     let (log, account) =
         (server.error_text(), fs::read_to_string(account_file(&scene)).expect("the account"));
     let account: serde_json::Value = serde_json::from_str(&account).expect("JSON");
@@ -155,7 +156,7 @@ fn by_http_01_before_any_other_rule() {
         + &scene.plain_site(&["one.test"], &format!("deny = [\"127.0.0.0/8\"]\n{redirect}"));
     let server = scene.start(&text);
     scene.wait_until_served("one.test", &pebble.root());
-    // Afterwards nothing is answered any more that was not before.
+    // Afterwards the server answers only what it answered before.
     let url = format!("http://127.0.0.1:{}/.well-known/acme-challenge/x", scene.settings.http_port);
     let output =
         curl(["--header", "Host: one.test", "--output", "/dev/null", "--write-out", "%{http_code}", &url]);
@@ -259,7 +260,7 @@ fn the_server_serves_while_there_is_no_authority() {
     let text = scene.acme(Some(&pebble), "")
         + &scene.plain_site(&["one.test"], "")
         + &scene.secure_site(&["one.test"]);
-    // Its own certificate is new at each start; the file is copied again below.
+    // Pebble's own certificate is new at each start; the file is copied again below.
     let own = scene.tree.beside("own.pem");
     fs::copy(pebble.own_authority(), &own).expect("the file is copied");
     drop(pebble);
@@ -285,7 +286,7 @@ fn an_authority_that_cannot_be_reached_or_trusted_is_named() {
     let site = scene.secure_site(&["one.test"]);
     let no_one = scene.acme(Some(&pebble), "").replace(&scene.settings.port.to_string(), "1") + &site;
     let mut server = scene.start(&no_one);
-    server.wait_for_error_line("says that nobody is there", |line| {
+    server.wait_for_error_line("says that no one is there", |line| {
         line.contains("no certificate for one.test: https://127.0.0.1:1/dir: cannot be reached: ")
             && line.contains("tried again in 1 s")
     });
@@ -371,7 +372,8 @@ fn a_server_that_is_killed_at_any_time_leaves_nothing_broken() {
     let scene = Scene::new();
     let Some(pebble) = Pebble::start(&scene.settings) else { return };
     let text = scene.acme(Some(&pebble), "") + &scene.secure_site(&["one.test"]);
-    // An order takes about two seconds here: the ends spread over all of it, and over the restarts between.
+    // An order takes about two seconds here: the kills are spread over all of it and over the restarts
+    // between.
     for round in 1..=8 {
         let server = scene.start(&text);
         std::thread::sleep(Duration::from_millis(150 * round));
@@ -428,7 +430,7 @@ fn whoever_plays_the_authority_in_a_handshake_gets_nothing_else() {
     let text =
         scene.acme(Some(&pebble), "challenges = [\"tls-alpn-01\"]") + &scene.secure_site(&["one.test"]);
     let server = scene.start(&text);
-    // The proof is on offer until Pebble has looked for it, which it takes its time for.
+    // The proof is offered until Pebble has looked for it, which takes a while.
     let mut seen = String::new();
     wait_until("a proof in the handshake", PATIENCE, || {
         let Some(output) = say_to_challenge(&server, "GET /alphabet.txt HTTP/1.1\r\nHost: one.test\r\n\r\n")
@@ -438,12 +440,12 @@ fn whoever_plays_the_authority_in_a_handshake_gets_nothing_else() {
         seen = output;
         seen.contains("ALPN protocol: acme-tls/1") || scene.certificate_file("one.test").exists()
     });
-    // openssl waits for the end of the connection, so it came; and there was no answer before it.
+    // openssl waits for the end of the connection, so the end came, and no answer before it.
     assert!(!seen.contains("HTTP/1.1"), "{seen}");
 }
 
-/// What `openssl s_client` says of a connection as an ACME authority makes it, on which it sends this, and
-/// which the server must end; `None`, with a visible word, where it is not installed.
+/// The output of `openssl s_client` on a connection as an ACME authority makes it: it sends `text`, and the
+/// server must end the connection. `None`, with a visible message, where openssl is not installed.
 fn say_to_challenge(server: &Server, text: &str) -> Option<String> {
     let mut command = Command::new("openssl");
     command
@@ -457,7 +459,7 @@ fn say_to_challenge(server: &Server, text: &str) -> Option<String> {
         return None;
     };
     let mut input = child.stdin.take().expect("stdin is piped");
-    // A connection that is over already takes nothing.
+    // A connection that has ended takes no more bytes.
     let _ = input.write_all(text.as_bytes());
     drop(input);
     wait_until("the connection ends", PATIENCE, || child.try_wait().expect("it can be asked").is_some());

@@ -80,8 +80,9 @@ impl Tomcat {
         if let Some(running) = shared.upgrade() {
             return Some(running);
         }
-        let connector =
-            "allowedRequestAttributesPattern='org\\.example\\..*' tomcatAuthentication='false' maxHeaderCount='500'".to_string();
+        let connector = "allowedRequestAttributesPattern='org\\.example\\..*' tomcatAuthentication='false' \
+             maxHeaderCount='500'"
+            .to_string();
         let tomcat = Arc::new(Tomcat::start(&Options { connector, ..Options::default() })?);
         *shared = Arc::downgrade(&tomcat);
         Some(tomcat)
@@ -173,7 +174,8 @@ fn prepare(base: &Path, home: &Path, options: &Options, port: u16) {
         format!(
             "<servlet><servlet-name>{name}</servlet-name><jsp-file>{path}</jsp-file>\
              <load-on-startup>9</load-on-startup></servlet>\
-             <servlet-mapping><servlet-name>{name}</servlet-name><url-pattern>{path}</url-pattern></servlet-mapping>"
+             <servlet-mapping><servlet-name>{name}</servlet-name><url-pattern>{path}</url-pattern>\
+             </servlet-mapping>"
         )
     };
     let servlets = servlet("probe", "/probe.jsp") + &servlet("private", "/private/probe.jsp");

@@ -1,6 +1,7 @@
 /* A FastCGI program as others write them, with the library of the specification's authors (libfcgi).
  *
- * What it does is chosen by the query: its variables, the body as it came, so many bytes, a message to the operator, ... */
+ * The query chooses what it does: print its variables, the body as it came, so many bytes, a message to the
+ * operator, ... */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -56,7 +57,8 @@ int main(void) {
       printf("Content-Type: text/plain\r\nContent-Length: 8\r\n\r\n0123456789");
       if (asks_for(query, "long=flush")) fflush(stdout);
     } else if (asks_for(query, "head=")) {
-      printf("Content-Type: text/plain\r\n%s\r\n", asks_for(query, "head=named") ? "Content-Length: 42\r\n" : "");
+      printf("Content-Type: text/plain\r\n%s\r\n",
+             asks_for(query, "head=named") ? "Content-Length: 42\r\n" : "");
     } else if (asks_for(query, "stop")) {
       printf("Content-Type: text/plain\r\nContent-Length: 100000\r\n\r\n");
       print_bytes(50000);

@@ -1,4 +1,4 @@
-//! Something fails in mid-mix: the verdict is right, no load outlives its lease, and no result is counted
+//! Faults in the middle of a mix: the verdict is right, no load outlives its lease, and no result is counted
 //! twice or lost.
 
 use crate::namespaces::cut_link;
@@ -10,25 +10,25 @@ use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 use std::time::Duration;
 
-/// An agent stops sending at the latest: its lease, the distance between two words of the controller, and a
-/// second.
+/// An agent stops sending after this time at the latest: its lease, the interval between two messages of the
+/// controller, and a second.
 const STOPPED_AFTER: Duration = Duration::from_millis(3000 + 500 + 1000);
-/// What a busy machine adds to it: the log is written in pieces, and this test's own eyes are late.
+/// What a busy machine adds: the log is written in pieces, and this test itself reads late.
 const MACHINE: Duration = Duration::from_secs(2);
 
-/// What was seen of a fault whose verdict was right.
+/// What a test measured of a fault whose verdict was right.
 #[derive(Default)]
 struct Seen {
     /// How long requests still came: from the moment at which no agent could hear its controller any more, or
     /// at which an agent that had stood still for longer than its lease went on.
     sent_for: Option<Duration>,
-    /// Requests in the merged result beside those that the agents say they made; fewer are below zero.
+    /// Requests in the merged result beyond those that the agents state; negative if there are fewer.
     surplus: i64,
-    /// Requests that the server answered, and that are in no result.
+    /// Requests that the server answered and that are in no result.
     unaccounted: Option<i64>,
 }
 
-/// Two agents, a server, and a mix that is long enough for something to happen.
+/// Two agents, a server, and a mix that is long enough for a fault.
 struct Scene {
     fleet: Fleet,
     target: Target,
@@ -42,14 +42,14 @@ impl Scene {
         Some(Scene { fleet, target: Target::start() })
     }
 
-    /// A bench whose first mix runs.
+    /// Starts a bench and waits until its first mix runs.
     fn bench(&self, length: &str, more: &[&str]) -> Bench {
         let mut bench = self.begin(length, more);
         bench.wait_until_loaded(&self.fleet, &["load-1", "load-2"]);
         bench
     }
 
-    /// A bench that begins.
+    /// Starts a bench.
     fn begin(&self, length: &str, more: &[&str]) -> Bench {
         let url = self.target.url();
         let fixed = ["--sut", &url, "--length", length, "--ramp-up", "500ms", "--ramp-down", "0s"];
@@ -76,7 +76,7 @@ fn killed_agent(scene: &Scene) -> Seen {
     scene.fleet.signal_agent("load-2", Signal::KILL);
     let ended = bench.wait();
     assert_lost(&ended, "load-2");
-    // The other one was told to stop.
+    // The other agent was told to stop.
     assert!(scene.target.time_until_quiet() < MACHINE);
     Seen { surplus: surplus(ended.mix()), ..Seen::default() }
 }
@@ -160,7 +160,7 @@ fn killed_controller(scene: &Scene) -> Seen {
     drop(bench);
     let text = scene.fleet.agent_text("load-1");
     assert!(text.contains("nothing was heard from the controller for 3 s"), "{text}");
-    // What they measured for it is in nobody else's result.
+    // What the agents measured for the killed controller is in no other result.
     let ended = until_together(|| scene.begin("4s", &[]).wait());
     assert_eq!(ended.code, Some(0), "{} {}", ended.error, ended.incomplete());
     whole_is_sum(ended.mix());
@@ -168,14 +168,14 @@ fn killed_controller(scene: &Scene) -> Seen {
     Seen { sent_for: Some(quiet_after), surplus: surplus(ended.mix()), ..Seen::default() }
 }
 
-/// By how much a mix has more requests than the agents that handed a result in say.
+/// How many more requests a mix has than the agents state that delivered a result.
 fn surplus(mix: &Value) -> i64 {
     let agents = mix["fleet"]["agents"].as_array().expect("agents");
     let of_agents: i64 = agents.iter().filter_map(|agent| agent["total_requests"].as_i64()).sum();
     mix["total_requests"].as_i64().expect("a count") - of_agents
 }
 
-/// What became of a fault, over all rounds.
+/// The outcome of a fault over all rounds.
 #[derive(Default)]
 struct Tally {
     right: usize,
@@ -219,8 +219,8 @@ fn every_fault_twenty_times() {
     for ((name, _), tally) in faults.iter().zip(&tallies) {
         let Tally { right, longest_sent_for, surplus, unaccounted } = tally;
         println!(
-            "{name}: right {right} of {rounds}; requests still came for {longest_sent_for:?} at most; {surplus} requests too \
-             many or too few in sums; answered and not counted: {unaccounted:?}"
+            "{name}: right {right} of {rounds}; requests still came for {longest_sent_for:?} at most; \
+             {surplus} requests too many or too few in sums; answered and not counted: {unaccounted:?}"
         );
     }
     assert!(tallies.iter().all(|tally| tally.right == rounds && tally.surplus == 0));

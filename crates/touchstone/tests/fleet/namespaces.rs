@@ -1,5 +1,5 @@
-//! Agents in network namespaces of their own, a server in another: what several machines are to each other,
-//! as far as one machine can show it.
+//! Agents in network namespaces, a server in another: they are to each other what several machines are, as
+//! far as one machine can show it.
 
 use crate::rig::{Fleet, PATIENCE, program, until_together};
 use crate::sums::{of_agents, whole_is_sum};
@@ -25,7 +25,7 @@ pub(crate) fn local_fleet(network: u8, agents: &[&str]) -> Option<Fleet> {
         skipped("a fleet in network namespaces (needs root, and iproute2)");
         return None;
     }
-    // What a test that was killed has left.
+    // Removes what a killed test has left.
     let _ = Command::new("ip").args(["link", "delete", &format!("tsf{network}")]).output();
     for member in agents.iter().chain(&["server"]) {
         let _ = Command::new("ip").args(["netns", "delete", &format!("ts-lab{network}-{member}")]).output();
@@ -67,7 +67,7 @@ fn four_agents_in_namespaces_drive_a_server_in_a_fifth_with_one_command() {
     whole_is_sum(mix);
     assert_eq!(of_agents(mix, "clients"), [2.0; 4]);
     assert_eq!(mix["client_rows"].as_array().map(Vec::len), Some(8));
-    // What was reached, and the rule's verdict on it.
+    // The measured spread, and the rule's verdict on it.
     let spread_us = mix["fleet"]["start_spread_us"].as_f64().expect("a spread");
     let warnings = ended.result.as_ref().map(|result| result["warnings"].to_string()).unwrap_or_default();
     assert_eq!(warnings.contains("ms apart"), spread_us > 5_000.0, "{spread_us} us: {warnings}");
@@ -102,7 +102,7 @@ fn results_that_the_broker_does_not_have_stay_on_an_agent_s_disk_and_are_named()
     assert_eq!(fleet.stop_broker(), Some(0));
     let stopped = "nothing was heard from the controller for 3 s";
     wait_until("the agent stops", PATIENCE, || fleet.launched_text("a").contains(stopped));
-    // Whoever waits for the run need not wait for the broker.
+    // The end of the run must not wait for the broker.
     kill_process(bench.process(), Signal::INT).expect("it is interrupted");
     let ended = bench.wait();
     assert!(ended.error.contains("agent a cannot be heard: the broker is away"), "{}", ended.error);
@@ -124,7 +124,7 @@ fn one_machine_and_a_fleet_agree_on_a_plan() {
     let (_server, url) = crate::target::serve_tree(&fleet.path("www"));
     let alone: Vec<&str> =
         words.iter().map(|word| if word.starts_with("http") { url.as_str() } else { word }).collect();
-    // What else the machine does is noise, and may be loud; a fleet that counts wrongly never agrees.
+    // Other load of the machine is noise, and may be large; a fleet that counts wrongly never agrees.
     let mut pairs = Vec::new();
     while pairs.len() < 6 {
         let of_fleet = until_together(|| fleet.bench_to("of-fleet", &as_words(&words)).wait());

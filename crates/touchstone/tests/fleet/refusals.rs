@@ -1,4 +1,4 @@
-//! What makes a run impossible is said at once, on the controller, with the agent's name.
+//! The controller reports at once what makes a run impossible, with the agent's name.
 
 use crate::rig::{Ended, Fleet, PATIENCE, program, until_together};
 use crate::sums::whole_is_sum;
@@ -17,7 +17,7 @@ use touchstone_fleet::Credentials;
 const SHORT: [&str; 10] =
     ["--sut", "limit", "--clients", "4", "--length", "2s", "--ramp-up", "0s", "--ramp-down", "0s"];
 
-/// One agent as it should be, and one to be made wrong.
+/// One good agent, and one that a test makes faulty.
 fn fleet() -> Option<Fleet> {
     let mut fleet = Fleet::new(&["load-1", "load-2"])?;
     fleet.start_agent("load-1", &[]);
@@ -56,7 +56,7 @@ fn credentials_that_the_broker_does_not_know() {
     fleet.spawn_agent("load-2", command);
     let refused = "does not know the credentials of load-2";
     wait_until("the agent is refused", PATIENCE, || fleet.agent_text("load-2").contains(refused));
-    // It is tried again, so that a controller hears of it whenever it comes.
+    // The agent tries again, so that a controller that starts later hears of it too.
     assert_refused(&fleet.bench(&SHORT).wait(), &["agent load-2 was refused by the broker"]);
     fleet.signal_agent("load-2", Signal::TERM);
     assert_eq!(fleet.wait_for_agent("load-2"), Some(0));
@@ -67,7 +67,7 @@ fn another_version_of_the_program() {
     let Some(mut fleet) = fleet() else { return };
     let own = env!("CARGO_PKG_VERSION");
     let other = own.replace(|sign: char| sign.is_ascii_digit(), "9");
-    // The program as another release would have it: the same, but for the number.
+    // The program as another release would be: the same but for the number.
     let mut bytes = fs::read(program()).expect("the program");
     let places: Vec<usize> = memchr::memmem::find_iter(&bytes, own.as_bytes()).collect();
     places.iter().for_each(|place| bytes[*place..place + own.len()].copy_from_slice(other.as_bytes()));
@@ -88,7 +88,7 @@ fn another_build_of_the_program() {
     let Some(mut fleet) = fleet() else { return };
     let copy = fleet.path("touchstone");
     fs::copy(program(), &copy).expect("a copy");
-    // A byte behind the end changes the hash and nothing else.
+    // A byte after the end changes the hash and nothing else.
     fs::OpenOptions::new().append(true).open(&copy).expect("opened").write_all(b"\n").expect("written");
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).expect("a mode");
     let mut command = Command::new(&copy);
@@ -116,7 +116,7 @@ fn a_target_that_is_not_on_an_agent_s_list_and_a_clock_that_is_mad() {
     assert_refused(&fleet.bench(&SHORT).wait(), &["the clock of agent load-2 is wrong by 7200 s"]);
 }
 
-/// A small file system for a spool, for as long as it is held. `None` where it cannot be mounted.
+/// A small file system for a spool, mounted while this lives. `None` where it cannot be mounted.
 struct SmallDisk {
     place: PathBuf,
 }
@@ -135,7 +135,7 @@ impl SmallDisk {
         Some(SmallDisk { place })
     }
 
-    /// Writes until nothing more goes on it.
+    /// Writes until the file system is full.
     fn fill(&self) {
         let mut file = fs::File::create(self.place.join("others")).expect("a file");
         let full = loop {
@@ -180,10 +180,10 @@ fn a_disk_that_fills_in_mid_mix_costs_no_result_and_the_next_mix_is_refused() {
         disk.fill();
         bench.wait()
     });
-    // The room was taken before the mix.
+    // The room was reserved before the mix.
     assert_eq!(ended.code, Some(0), "{} {}", ended.error, ended.incomplete());
     whole_is_sum(ended.mix());
-    // There is none for another one: what the first one had was given back, and is filled too.
+    // There is no room for another mix: the room of the first was freed, and is filled too.
     disk.fill();
     assert_refused(&fleet.bench(&SHORT).wait(), &["agent load-2: its disk has no room"]);
 }
@@ -197,7 +197,7 @@ fn a_plan_that_is_not_what_was_handed_out() {
     let words = [&["--sut", &url, "--clients", "4", "--length", "1s"], &SHORT[6..]].concat();
     let ended = until_together(|| fleet.bench(&words).wait());
     assert_eq!(ended.code, Some(0), "{} {}", ended.error, ended.incomplete());
-    // Somebody who may write there puts other plans in the places of those that are there, by the same names.
+    // A user with write access replaces the plans by others of the same names.
     let changed = change_documents(&fleet);
     assert!(changed > 0);
     assert_refused(
@@ -206,7 +206,7 @@ fn a_plan_that_is_not_what_was_handed_out() {
     );
 }
 
-/// Writes something else into every document of a fleet, as its controller could; how many there were.
+/// Overwrites every document of a fleet, as its controller could; returns how many there were.
 fn change_documents(fleet: &Fleet) -> usize {
     let credentials =
         Credentials::read(&fleet.directory().join("controller.credentials")).expect("credentials");
@@ -260,7 +260,7 @@ fn two_controllers_and_two_agents_of_one_name() {
     twin.args(["--spool", fleet.path("twin").to_str().expect("text")]);
     fleet.spawn_agent("twin", twin);
     wait_until("the twin is there", PATIENCE, || fleet.agent_text("twin").contains("is with"));
-    // It looks at its own program before it answers, which takes a moment.
+    // The agent reads its own program before it answers, which takes a moment.
     let mut ended = until_together(|| fleet.bench(&SHORT).wait());
     for _ in 0..5 {
         if ended.code != Some(0) {

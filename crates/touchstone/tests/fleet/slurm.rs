@@ -45,7 +45,7 @@ impl Cluster {
             return None;
         }
         let place = TempDir::with_prefix("touchstone-slurm-").expect("a directory");
-        // munge wants to know that nobody else can put anything in its way.
+        // munge requires that no other user can write here.
         fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
         let mut cluster = Cluster { place, daemons: Vec::new() };
         cluster.make_network();

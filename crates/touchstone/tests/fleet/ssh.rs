@@ -1,4 +1,4 @@
-//! Agents that the bench starts over ssh, by an sshd of the test's own.
+//! Agents that the bench starts over ssh, through an sshd that the test starts.
 
 use crate::rig::{Fleet, PATIENCE, program, until_together};
 use crate::sums::{of_agents, whole_is_sum};
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// A bench that is over before long.
+/// A short bench.
 const SHORT: [&str; 8] = ["--clients", "4", "--length", "2s", "--ramp-up", "500ms", "--ramp-down", "0s"];
 
 /// A fleet of two agents on this machine, which is reached over ssh.
@@ -35,10 +35,10 @@ fn ssh_starts_the_agents_of_a_fleet_and_nothing_is_left_of_them() {
     assert_eq!(ended.code, Some(0), "{} {}\n{}", ended.error, ended.incomplete(), sshd.log());
     whole_is_sum(ended.mix());
     assert_eq!(of_agents(ended.mix(), "clients"), [2.0; 2]);
-    // The broker's URL is of this fleet alone.
+    // The broker's URL is valid for this fleet only.
     let url = fleet.url("127.0.0.1");
     wait_until("the agents have ended", PATIENCE, || processes_with(&url) == 0);
-    // Each had a directory for its results, and took it away.
+    // Each agent had a directory for its results, and removed it.
     for agent in ["load-1", "load-2"] {
         let said = fleet.launched_text(agent);
         let line = said
@@ -56,7 +56,7 @@ fn a_machine_that_does_not_answer_is_told_in_ssh_s_own_words_before_all_agents_s
     if Command::new("ssh").arg("-V").output().is_err() {
         return skipped("machines that are reached over ssh (install openssh-client)");
     }
-    // It takes connections and never says a word; and one that is not there at all.
+    // A port that accepts connections and sends nothing, and one that is closed.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a listener");
     let silent_port = silent.local_addr().expect("its address").port();
     for (port, words) in [
@@ -66,7 +66,7 @@ fn a_machine_that_does_not_answer_is_told_in_ssh_s_own_words_before_all_agents_s
         let port = port.to_string();
         let launch = ["--launch", "ssh", "--hosts", "127.0.0.1,127.0.0.1", "--ssh-port", &port];
         let Some(fleet) = Fleet::made("labfar", "127.0.0.1", &["load-1", "load-2"], &launch) else { return };
-        // Agents may take as long as nobody would wait.
+        // The wait for agents is longer than the test could take.
         let ended = fleet.bench(&[&["--sut", "limit"], &SHORT[..], &["--fleet-wait", "1h"]].concat()).wait();
         assert_eq!(ended.code, Some(2), "{}", ended.error);
         let named = "was started on 127.0.0.1 by ssh and has ended (exit status: 255)";
@@ -84,13 +84,13 @@ fn a_machine_that_ssh_does_not_know_or_cannot_use_is_named() {
     let Some(fleet) = fleet_by_ssh(&sshd, &unknown) else { return };
     let ended = fleet.bench(&[&["--sut", "limit"], &SHORT[..]].concat()).wait();
     assert_eq!(ended.code, Some(2), "{}", ended.error);
-    // Whichever has ended first is named.
+    // The agent that ended first is named.
     let words =
         "was started on 127.0.0.1 by ssh and has ended (exit status: 255): Host key verification failed.";
     let is_named = |agent: &str| ended.error.contains(&format!("agent {agent} {words}"));
     assert!(is_named("load-1") || is_named("load-2"), "{}", ended.error);
 
-    // The right machine without the program.
+    // The right machine, without the program.
     sshd.known_hosts();
     let known_hosts = place.path().join("known_hosts");
     fs::copy(&known_hosts, &unknown).expect("a copy");

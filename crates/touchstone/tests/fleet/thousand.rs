@@ -1,6 +1,6 @@
 //! What a thousand agents cost their controller. The broker, the controller and its live page are the real
 //! ones, and so are the agents' connections, with TLS and a key each. The agents have no engine: they answer,
-//! count and hand a result in.
+//! count and deliver a result.
 
 use crate::rig::{Fleet, PATIENCE, program};
 use crate::sums::{of_agents, whole_is_sum};
@@ -24,21 +24,21 @@ use touchstone_fleet::{
 };
 use touchstone_load::{Outcome, Plan, Portion, Progress, Ready};
 
-/// How many there are. A debug build's agents need more than two processors for a thousand: `AGENTS=250`
-/// makes fewer.
+/// The number of agents. The agents of a debug build need more than two processors for a thousand:
+/// `AGENTS=250` makes fewer.
 static AGENTS: LazyLock<usize> = LazyLock::new(|| {
     std::env::var("AGENTS").map_or(1000, |count| count.parse().expect("AGENTS is a number"))
 });
-/// How much each of them says in its beats that it does.
+/// The requests per second that each agent states in its beats.
 const REQUESTS_PER_SECOND: u64 = 1000;
-/// The latency that each of them says all requests had.
+/// The latency of all requests that each agent states.
 const LATENCY_NS: u64 = 1_000_000;
 /// How long the controller is watched while all of them are at work.
 const WATCHED: Duration = Duration::from_secs(20);
-/// How soon the live page has to have its data.
+/// The live page must have its data within this time.
 const RESPONSIVE: Duration = Duration::from_secs(1);
-/// So many agents' connections are on one thread. With more of them one that comes keeps the others from
-/// answering in time.
+/// The number of agents' connections on one thread. With more of them a new connection delays the answers of
+/// the others.
 const ON_ONE_THREAD: usize = 50;
 /// Connections, broker's connections and what a runtime for each of them needs.
 const OPEN_FILES: u64 = 16_384;
@@ -61,7 +61,7 @@ struct Mix {
     start_ns: Option<u64>,
 }
 
-/// A mix that an agent has been told to begin, for the thread that hands results in.
+/// A mix that an agent was told to begin, for the thread that delivers results.
 struct Begun {
     name: String,
     nats: Arc<Nats>,
@@ -80,8 +80,8 @@ fn now_ns() -> u64 {
 }
 
 impl Agent {
-    /// On the thread of another's connection, where there is one: a thread for each of a thousand is more
-    /// than a machine has to do that carries all of them and their controller.
+    /// Connects an agent, on the thread of another agent's connection if there is one: one machine that
+    /// carries all agents and their controller cannot run a thread for each of a thousand.
     fn connect(fleet: &Fleet, name: &str, binary_sha256: &str, beside: Option<&Agent>) -> Agent {
         let path = fleet.directory().join(format!("{name}.credentials"));
         let credentials = Credentials::read(&path).expect("credentials");
@@ -111,7 +111,7 @@ impl Agent {
         Agent { name: name.to_string(), nats: Arc::new(nats), orders, facts, mix: None, next_beat }
     }
 
-    /// What is lost is noticed by the controller, and makes the test fail.
+    /// A lost report is noticed by the controller, and makes the test fail.
     fn tell(&self, report: &Report) {
         let body = serde_json::to_vec(report).expect("JSON");
         let _ = self.nats.publish(&format!("fleet.lab.from.{}", self.name), body);
@@ -152,7 +152,7 @@ impl Agent {
                 let Mix { run, number, portion, plan, .. } = mix;
                 let (run, portion, plan) = (run.clone(), portion.clone(), plan.clone());
                 let (name, nats) = (self.name.clone(), Arc::clone(&self.nats));
-                // Nobody hands results in any more when the test has failed.
+                // If the test has failed, no thread delivers results any more.
                 let _ = begun.send(Begun { name, nats, run, number: *number, portion, plan, start_ns });
             }
             Order::Refuse { reason } => panic!("{}: {reason}", self.name),
@@ -195,7 +195,7 @@ impl Crowd {
         let (driven, handed_in) = (Arc::clone(&over), Arc::clone(&over));
         let drive = move || {
             let mut plans = Plans::new();
-            // No two machines beat at the same moment, unless by chance.
+            // No two machines beat at the same moment, except by chance.
             for (place, agent) in agents.iter_mut().enumerate() {
                 agent.next_beat = Instant::now() + BEAT_PERIOD * place as u32 / *AGENTS as u32;
             }
@@ -215,12 +215,12 @@ impl Crowd {
 impl Drop for Crowd {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-        // One that has failed has said so.
+        // A thread that failed has reported it.
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
     }
 }
 
-/// Connects all of them, in several threads.
+/// Connects all agents, in several threads.
 fn connect_all(fleet: &Fleet, names: &[String]) -> Vec<Agent> {
     let digest = Sha256::digest(fs::read(program()).expect("the program"));
     let binary_sha256: &str = &digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
@@ -242,7 +242,7 @@ fn connect_all(fleet: &Fleet, names: &[String]) -> Vec<Agent> {
     })
 }
 
-/// Prepares results while the mix goes on, and hands them in when it is over.
+/// Prepares results during the mix, and delivers them when it is over.
 fn hand_in_results(begun: &Receiver<Begun>, over: &AtomicBool) {
     let mut results = Vec::new();
     while results.len() < *AGENTS && !over.load(Ordering::Relaxed) {
@@ -263,8 +263,8 @@ fn hand_in_results(begun: &Receiver<Begun>, over: &AtomicBool) {
     }
 }
 
-/// What an agent's engine might have measured: the result of one that was stopped before it began, with so
-/// many requests.
+/// A possible result of an agent's engine: that of an engine that was stopped before it began, with so many
+/// requests.
 fn outcome(begun: &Begun, requests: u64) -> Outcome {
     let plan = Plan { cores: vec![0], ..begun.plan.clone() };
     let stopped = Progress::default();
@@ -286,7 +286,7 @@ fn outcome(begun: &Begun, requests: u64) -> Outcome {
     outcome
 }
 
-/// Processor time of a process so far, and the most memory that it has had.
+/// Processor time of a process so far, and the most memory that it had.
 #[derive(Debug, Clone, Copy, Default)]
 struct Used {
     seconds: f64,
@@ -337,12 +337,12 @@ fn machines_running(state: &Value) -> usize {
     machines.iter().filter(|machine| machine["state"] == "running").count()
 }
 
-/// Watches controller, broker and live page while the mix goes on; says what it saw.
+/// Watches the controller, the broker and the live page during the mix, and prints the figures.
 fn watch(fleet: &Fleet, controller: Pid, port: u16) {
     let until = Instant::now() + 2 * PATIENCE;
     while live_state(port).is_none_or(|(state, _)| machines_running(&state) < *AGENTS) {
         if Used::by(controller).most_bytes == 0 {
-            // The bench has ended, and says why.
+            // The bench has ended, and reports why.
             return;
         }
         assert!(Instant::now() < until, "the agents do not all run");
@@ -371,13 +371,13 @@ fn watch(fleet: &Fleet, controller: Pid, port: u16) {
     assert!(*longest < RESPONSIVE);
 }
 
-/// What a process has used when it ends, as far as it can be seen.
+/// What a process has used at its end, as far as it can be seen.
 fn used_until_end(process: Pid) -> JoinHandle<Used> {
     std::thread::spawn(move || {
         let mut used = Used::default();
         loop {
             let now = Used::by(process);
-            // Nothing is in the memory of a process that has ended.
+            // A process that has ended has no memory.
             if now.most_bytes == 0 {
                 return used.most(now);
             }

@@ -31,7 +31,8 @@ fn server_and_client(tree: &Tree, more: &[&str]) -> Option<(Server, Client)> {
 fn configured(tree: &Tree, sections: &str, site: &str) -> Option<(Server, Client)> {
     let client = Client::start()?;
     let text = format!(
-        "[server]\ncores = 2\n{sections}\n[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = {:?}\nhttp3 = true\n{site}\n",
+        "[server]\ncores = 2\n{sections}\n[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = {:?}\nhttp3 = true\n\
+         {site}\n",
         tree.root()
     );
     Some((Server::configured(tree.around(), &text), client))

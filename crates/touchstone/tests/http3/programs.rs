@@ -1,5 +1,5 @@
-//! Requests that a program answers, here another server: bodies stream both ways, and each side notices when
-//! the other leaves.
+//! Requests that a program answers, here another server: bodies stream in both directions, and each side
+//! notices when the other leaves.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -17,7 +17,7 @@ use crate::client::{Answer, Client};
 use crate::configured;
 use crate::support::{Server, Tree};
 
-/// An origin; `serve` has each connection to itself, in a thread.
+/// An origin; `serve` handles each connection in its own thread.
 fn origin(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -67,7 +67,7 @@ fn server_before(tree: &Tree, origin: SocketAddr) -> Option<(Server, Client)> {
 
 #[test]
 fn bodies_go_both_ways() {
-    // Gives back what it got: as one piece, or as chunks where it was asked with them.
+    // Sends back the body that it gets: in one piece, or in chunks if the request has chunks.
     let address = origin(|stream| {
         let mut input = BufReader::new(stream.try_clone().unwrap());
         let mut output = stream;
@@ -90,7 +90,11 @@ fn bodies_go_both_ways() {
     let Some((server, mut client)) = server_before(&tree, address) else { return };
     client.connect("a", &server);
     let size = 3 << 20;
-    let post = |more: serde_json::Value| json!({"method": "POST", "path": "/app/", "body_bytes": size, "headers": more});
+    let post = |more: serde_json::Value| {
+        json!({
+            "method": "POST", "path": "/app/", "body_bytes": size, "headers": more,
+        })
+    };
     let answers = client.requests(
         "a",
         json!([
@@ -117,7 +121,7 @@ fn interim_responses_go_ahead_of_the_final_one() {
         let interim = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n";
         let last = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone";
         while let Some((head, _)) = read_request(&mut input) {
-            // Where they come together they are most probably read together.
+            // If they come together they are most probably read together.
             if head.starts_with("GET /app/apart ") {
                 output.write_all(interim.as_bytes()).unwrap();
                 thread::sleep(Duration::from_millis(100));
@@ -137,8 +141,7 @@ fn interim_responses_go_ahead_of_the_final_one() {
     }
 }
 
-/// An origin of HTTP/1.1 that says back the trailers of what it was asked, as its own; one request on a
-/// connection.
+/// An origin of HTTP/1.1 that returns the trailers of a request as its own; one request on a connection.
 fn trailing() -> SocketAddr {
     origin(|mut stream| {
         let mut input = BufReader::new(stream.try_clone().unwrap());
@@ -170,7 +173,7 @@ fn trailers_pass_both_ways_through_a_proxy_and_the_cache() {
     let Some((server, mut client)) = configured(&tree, "", &site) else { return };
     client.connect("a", &server);
     let takes = json!([["te", "trailers"]]);
-    // What is fetched for somebody who takes none is stored without them.
+    // An answer that is fetched for a client that does not accept trailers is stored without them.
     for target in ["/plain/a", "/plain/b", "/cached/a", "/cached/a", "/cached/a"] {
         let answer = client.requests("a", json!([{ "path": target, "headers": takes }])).remove(0);
         answer.assert(target, 200, b"hello");
@@ -210,7 +213,7 @@ fn early_data_is_marked_for_programs() {
     client.get("first", "/app/").assert("not early", 200, b"ok");
     let first = heads.lock().unwrap().remove(0);
     assert!(first.contains("\r\nx-forwarded-proto: https\r\n") && !first.contains("early-data"), "{first}");
-    // The handshake may be done before the request is looked at; then it is not early.
+    // The handshake may finish before the request is read; then the request is not early.
     let marked = (0..20).any(|round| {
         let name = format!("again {round}");
         let early = json!({"resume": true, "ticket": true, "early": [{"path": "/app/"}]});
@@ -238,7 +241,7 @@ fn an_answer_that_breaks_off_does_not_look_whole() {
     assert_eq!(client.get("a", "/alphabet.txt").status(), 200);
 }
 
-/// An origin that says when a request has come, answers when it is told to, and says when its client is gone.
+/// An origin that reports when a request has come, answers on command, and reports when its client is gone.
 fn waiting_origin() -> (SocketAddr, Receiver<&'static str>, Sender<()>) {
     let (say, said) = channel();
     let (go, wait) = channel();

@@ -50,7 +50,8 @@ fn names_choose_certificates_and_rules() {
             return;
         }
         text += &format!(
-            "[[site]]\nhosts = [{name:?}]\nlisten = [\"127.0.0.1:0\"]\nroot = {:?}\ncertificate = {certificate:?}\n\
+            "[[site]]\nhosts = [{name:?}]\nlisten = [\"127.0.0.1:0\"]\nroot = {:?}\n\
+             certificate = {certificate:?}\n\
              key = {key:?}\n{more}\n",
             tree.root()
         );
@@ -94,7 +95,8 @@ fn a_renewed_certificate_is_shown() {
         return;
     }
     let text = format!(
-        "[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = {:?}\ncertificate = {certificate:?}\nkey = {key:?}\nhttp3 = true\n",
+        "[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = {:?}\ncertificate = {certificate:?}\nkey = {key:?}\n\
+         http3 = true\n",
         tree.root()
     );
     let server = Server::configured(tree.around(), &text);
@@ -148,7 +150,8 @@ fn a_reload_switches_it_on_and_off() {
     let Some(mut client) = Client::start() else { return };
     let with = |http3: bool, more: &str| {
         format!(
-            "[server]\ncores = 2\n[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = {:?}\ndevelopment_certificate = true\n\
+            "[server]\ncores = 2\n[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = {:?}\n\
+             development_certificate = true\n\
              http3 = {http3}\n{more}",
             tree.root()
         )

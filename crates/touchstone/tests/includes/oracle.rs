@@ -81,7 +81,9 @@ fn tree(pages: &[(&str, &str)]) -> Tree {
         ("sub/b.html", "B<!--#echo var=\"x\" -->"),
         (
             "sub/in.shtml",
-            "in:<!--#echo var=\"DOCUMENT_URI\" -->,<!--#echo var=\"DOCUMENT_NAME\" -->,<!--#echo var=\"QUERY_STRING\" -->,<!--#include virtual=\"b.html\" -->,<!--#include file=\"b.html\" --><!--#set var=\"fromin\" value=\"yes\" -->",
+            "in:<!--#echo var=\"DOCUMENT_URI\" -->,<!--#echo var=\"DOCUMENT_NAME\" -->,<!--#echo \
+             var=\"QUERY_STRING\" -->,<!--#include virtual=\"b.html\" -->,<!--#include file=\"b.html\" -->\
+             <!--#set var=\"fromin\" value=\"yes\" -->",
         ),
         ("sub/cfg.shtml", "<!--#echo var=\"nosuch\" --><!--#bogus --><!--#flastmod file=\"b.html\" -->"),
         ("empty.html", ""),
@@ -112,7 +114,8 @@ fn apache(tree: &Tree, more: &str) -> Option<Oracle> {
             "{modules}ServerRoot {run}\nServerName localhost\nPidFile {run}/pid\nErrorLog {run}/error.log\n\
              Listen {address}\nTypesConfig /dev/null\nAddType text/html .html .shtml\nDocumentRoot {root}\n\
              User www-data\nGroup www-data\n\
-             <Directory {root}>\nRequire all granted\nOptions +Includes +ExecCGI\nAddHandler cgi-script .cgi\nAddOutputFilter INCLUDES .shtml\n{more}\n\
+             <Directory {root}>\nRequire all granted\nOptions +Includes +ExecCGI\n\
+             AddHandler cgi-script .cgi\nAddOutputFilter INCLUDES .shtml\n{more}\n\
              </Directory>\n"
         )
     })
@@ -148,11 +151,15 @@ fn programs_see_what_the_page_has_set_as_with_apache() {
     const PAGES: &[(&str, &str)] = &[
         (
             "set.shtml",
-            "<!--#set var=\"mine\" value=\"a value\" --><!--#set var=\"with space\" value=\"s\" --><!--#set var=\"a-b\" value=\"h\" -->\
-             <!--#set var=\"1st\" value=\"n\" --><!--#set var=\"QUERY_STRING\" value=\"no\" --><!--#set var=\"REQUEST_METHOD\" value=\"no\" -->\
+            "<!--#set var=\"mine\" value=\"a value\" --><!--#set var=\"with space\" value=\"s\" --><!--#set \
+             var=\"a-b\" value=\"h\" -->\
+             <!--#set var=\"1st\" value=\"n\" --><!--#set var=\"QUERY_STRING\" value=\"no\" --><!--#set \
+             var=\"REQUEST_METHOD\" value=\"no\" -->\
              <!--#set var=\"HTTP_X\" value=\"of the page\" --><!--#set var=\"SCRIPT_NAME\" value=\"no\" -->\n\
-             <!--#include virtual=\"show.cgi?q=1\" --><!--#set var=\"mine\" value=\"later\" -->\n<!--#include virtual=\"show.cgi\" -->\n\
-             <!--#exec cgi=\"show.cgi\" -->\n<!--#include virtual=\"inner.shtml\" -->\n<!--#include virtual=\"sub/b.html\" -->",
+             <!--#include virtual=\"show.cgi?q=1\" --><!--#set var=\"mine\" value=\"later\" -->\n\
+             <!--#include virtual=\"show.cgi\" -->\n\
+             <!--#exec cgi=\"show.cgi\" -->\n<!--#include virtual=\"inner.shtml\" -->\n\
+             <!--#include virtual=\"sub/b.html\" -->",
         ),
         ("inner.shtml", "<!--#set var=\"inner\" value=\"i\" --><!--#include virtual=\"/show.cgi\" -->"),
     ];
@@ -186,7 +193,8 @@ fn nginx(tree: &Tree) -> Option<Oracle> {
         format!(
             "daemon off; master_process off; pid {run}/pid; error_log {run}/error.log; events {{}}\n\
              http {{ access_log off; types {{ text/html html shtml; }} client_body_temp_path {run}/1; \
-             proxy_temp_path {run}/2; fastcgi_temp_path {run}/3; uwsgi_temp_path {run}/4; scgi_temp_path {run}/5;\n\
+             proxy_temp_path {run}/2; fastcgi_temp_path {run}/3; uwsgi_temp_path {run}/4; scgi_temp_path \
+             {run}/5;\n\
              server {{ listen {address}; root {root}; server_name a.example; location / {{ }} \
              location ~ \\.shtml$ {{ ssi on; }} }} }}\n"
         )

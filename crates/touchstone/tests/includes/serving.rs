@@ -1,4 +1,4 @@
-//! Which files are pages, what their answers look like, how long they are kept, and what they may include.
+//! Which files are pages, what their answers contain, how long they are cached, and what they may include.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -51,7 +51,7 @@ fn without_the_section_nothing_is_parsed() {
     server.assert_serves("/page.shtml", b"<!--#echo var=\"DOCUMENT_NAME\" -->");
 }
 
-/// A page that shows the time is kept for a second and no longer; cached or not, it is never behind.
+/// A page that shows the time is cached for a second at most; cached or not, its time is never late.
 #[test]
 fn a_clock_is_right() {
     for cache in ["", "[cache]\nenabled = false\n"] {
@@ -75,7 +75,7 @@ fn a_clock_is_right() {
     }
 }
 
-/// What one visitor is shown, another is not.
+/// A page for one visitor is not shown to another.
 #[test]
 fn what_depends_on_the_request_is_not_shared() {
     let tree = Tree::empty();
@@ -158,7 +158,7 @@ fn permissions_make_pages() {
     let mut client = server.connect();
     let conditional = format!("GET /group.html HTTP/1.1\r\nHost: a\r\nIf-Modified-Since: {modified}\r\n\r\n");
     assert_eq!(client.ask(&conditional).status, 304);
-    // Where there is no Last-Modified, no condition can be about it.
+    // An answer without Last-Modified ignores conditions on it.
     assert_eq!(client.ask(conditional.replace("group", "owner")).status, 200);
     let range = client.ask("GET /group.html HTTP/1.1\r\nHost: a\r\nRange: bytes=0-1\r\n\r\n");
     assert_eq!((range.status, &range.body[..]), (200, &b"group.html"[..]));
@@ -177,7 +177,7 @@ fn validators_where_they_are_wanted() {
     assert_eq!(again.status, 304);
 }
 
-/// Rules hold for what is included as they do for what is asked for.
+/// Access rules apply to included files as to requested ones.
 #[test]
 fn rules_hold_for_what_is_included() {
     let tree = Tree::empty();
@@ -233,7 +233,11 @@ fn limits_end_what_has_no_end() {
 #[test]
 fn exec_runs_commands_where_it_is_allowed() {
     let tree = Tree::empty();
-    tree.write("sub/page.shtml", "<!--#set var='mine' value='1' --><!--#exec cmd='echo $mine; basename $PWD; echo $DOCUMENT_NAME$HTTP_X' -->");
+    tree.write(
+        "sub/page.shtml",
+        "<!--#set var='mine' value='1' --><!--#exec cmd='echo $mine; basename $PWD; \
+                                  echo $DOCUMENT_NAME$HTTP_X' -->",
+    );
     let not_allowed = server(&tree, "", "");
     assert_eq!(body(&not_allowed, "/sub/page.shtml"), ERROR);
     drop(not_allowed);
@@ -251,7 +255,8 @@ fn nothing_of_a_request_is_executed_by_exec() {
     tree.write(
         "page.shtml",
         "<!--#set var='a name' value='$HTTP_USER_AGENT' -->\
-         <!--#exec cmd='echo $HTTP_USER_AGENT; echo \"$http_user_agent\"; echo \"${a name}\"' --> <!--#if expr='v(\"QUERY_STRING\") =~ /x=(.*)/' --><!--#exec cmd='echo \"$1\"' --><!--#endif -->",
+         <!--#exec cmd='echo $HTTP_USER_AGENT; echo \"$http_user_agent\"; echo \"${a name}\"' --> <!--#if \
+         expr='v(\"QUERY_STRING\") =~ /x=(.*)/' --><!--#exec cmd='echo \"$1\"' --><!--#endif -->",
     );
     let server = server(&tree, "", "exec = true\n");
     for sent in
@@ -275,7 +280,8 @@ fn a_route_has_pages_of_its_own() {
     tree.write("open/page.shtml", "<!--#include virtual='/page.shtml' -->");
     tree.write("nginx/page.shtml", "<!--#if expr='$arg_a = /^\\d$/' -->T<!--#endif -->");
     tree.write("none/page.shtml", page);
-    let routes = "[[site.route]]\npath = \"/open/\"\nincludes = { exec = true, suffixes = [\".html\", \".shtml\"] }\n\
+    let routes = "[[site.route]]\npath = \"/open/\"\n\
+                  includes = { exec = true, suffixes = [\".html\", \".shtml\"] }\n\
                   [[site.route]]\npath = \"/nginx/\"\nincludes = { expressions = \"nginx\" }\n\
                   [[site.route]]\npath = \"/none/\"\nincludes = { suffixes = [] }\n";
     let server = server(&tree, "", routes);
@@ -366,7 +372,8 @@ fn pages_of_errors_and_fallbacks_are_evaluated() {
     tree.write("errors/404.shtml", "not here: <!--#echo var='DOCUMENT_NAME' -->");
     tree.write("app.shtml", "app <!--#echo var='DATE_GMT' -->");
     tree.write("index.shtml", "index <!--#echo var='DOCUMENT_URI' -->");
-    let site = "index = [\"index.shtml\"]\nfallback = \"/app.shtml\"\nerror_pages = { 404 = \"/errors/404.shtml\" }\n";
+    let site = "index = [\"index.shtml\"]\nfallback = \"/app.shtml\"\n\
+                error_pages = { 404 = \"/errors/404.shtml\" }\n";
     let server = server(&tree, site, "");
     let missing = server.get("/missing.png");
     assert_eq!((missing.status, &missing.body[..]), (404, &b"not here: 404.shtml"[..]));
@@ -374,25 +381,29 @@ fn pages_of_errors_and_fallbacks_are_evaluated() {
     assert_eq!(body(&server, "/"), "index /index.shtml");
 }
 
-/// What has to wait for the disk is fetched beside the page; the answer then has no length, and its order is
-/// kept.
+/// A file that must be read from disk is fetched while the page is written; the answer then has no length,
+/// and its order is kept.
 #[test]
 fn long_files_are_included_while_the_page_goes_on() {
     let tree = Tree::empty();
     let (first, second) = (bytes_of(3 << 20), bytes_of((2 << 20) + 1));
     tree.write("first.bin", &first);
     tree.write("second.bin", &second);
-    tree.write("page.shtml", "head<!--#include virtual='/first.bin' -->|<!--#include virtual='/second.bin' -->|<!--#include virtual='/first.bin' wait='yes' -->tail");
+    tree.write(
+        "page.shtml",
+        "head<!--#include virtual='/first.bin' -->|<!--#include virtual='/second.bin' \
+                              -->|<!--#include virtual='/first.bin' wait='yes' -->tail",
+    );
     let server = server(&tree, "", "");
     let expected = [b"head", &first[..], b"|", &second, b"|", &first, b"tail"].concat();
     for _ in 0..2 {
         let response = server.get("/page.shtml");
         assert!(response.body == expected, "{} bytes", response.body.len());
-        // It is not known beforehand, unless all of it was there before the head went out.
+        // The length is not known before, unless all parts were there before the head was sent.
         let length = expected.len().to_string();
         assert!(response.field("Content-Length").is_none_or(|said| said == length));
     }
-    // A client that leaves in the middle ends it, and harms nobody.
+    // A client that leaves in the middle ends its request and does not disturb others.
     for _ in 0..20 {
         let mut client = server.connect();
         client.send("GET /page.shtml HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -407,8 +418,8 @@ fn long_files_are_included_while_the_page_goes_on() {
     assert!(head.status.success(), "{}", String::from_utf8_lossy(&head.stderr));
 }
 
-/// What programs and other servers answer is asked for at the same time: this origin answers nobody before
-/// both have asked.
+/// The includes of programs and other servers are requested at the same time: this origin answers only after
+/// both requests have come.
 #[test]
 fn programs_run_beside_each_other() {
     let origin = TcpListener::bind("127.0.0.1:0").expect("a port is free");
@@ -426,7 +437,7 @@ fn programs_run_beside_each_other() {
             let line = String::from_utf8(head).expect("the head is text");
             connections.push((connection, line.split(' ').nth(1).unwrap_or_default().to_string()));
         }
-        // The last one first: the order of the page is kept all the same.
+        // The last request is answered first; the page keeps its order.
         for (mut connection, path) in connections.into_iter().rev() {
             let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length";
             write!(connection, "{head}: {}\r\n\r\n{path}", path.len()).expect("the answer goes out");

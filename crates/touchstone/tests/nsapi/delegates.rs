@@ -42,7 +42,8 @@ fn start(tree: &Tree, more: &str, route: &str, log: &str) -> Server {
     program(
         tree,
         "programs/show",
-        "echo Content-Type: text/plain; echo; echo \"$REQUEST_METHOD $SCRIPT_NAME $PATH_INFO $QUERY_STRING $CONTENT_LENGTH\"; cat\n",
+        "echo Content-Type: text/plain; echo; echo \"$REQUEST_METHOD $SCRIPT_NAME $PATH_INFO $QUERY_STRING \
+         $CONTENT_LENGTH\"; cat\n",
     );
     program(tree, "programs/fails", "exit 1\n");
     program(tree, "site/own.cgi", "echo X-Own: yes; echo Content-Type: text/plain; echo; echo $A_VARIABLE\n");
@@ -63,7 +64,8 @@ fn start(tree: &Tree, more: &str, route: &str, log: &str) -> Server {
         "default /nowhere\nrect /left 0,0 49,99\ncircle (80,50) 10 /circle\npoly /corner 90,90 99,90 99,99\n",
     );
     let config = format!(
-        "[error_log]\npath = \"stderr\"\n[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = \"site\"\n[[site.route]]\n\
+        "[error_log]\npath = \"stderr\"\n[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = \"site\"\n\
+         [[site.route]]\n\
          nsapi = {{ obj_conf = \"obj.conf\"{more} }}\n{route}"
     );
     Server::configured(&root, &config)
@@ -92,7 +94,10 @@ fn programs_pages_and_listings_are_answered_where_an_obj_conf_finds_them() {
             let expected = format!("POST /cgi-bin/show   {length}\n{sent}");
             assert!(answer.status == 200 && body(&answer) == expected, "{more} {length}: {}", answer.status);
         }
-        let answer = client.ask("POST /cgi-bin/show HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n");
+        let answer = client.ask(
+            "POST /cgi-bin/show HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
+                                 2\r\nab\r\n0\r\n\r\n",
+        );
         assert_eq!(body(&answer), "POST /cgi-bin/show   2\nab", "{more}");
         let answer = client.ask("GET /own.cgi HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!(

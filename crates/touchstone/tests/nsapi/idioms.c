@@ -49,7 +49,7 @@ static void at_end(void *unused)
     }
 }
 
-/* mod_jk begins on a thread of its own and waits for it; the SDK's cgiwatch replaces a function of the server. */
+/* mod_jk starts a thread and waits for it; the SDK's cgiwatch replaces a function of the server. */
 NSAPI_PUBLIC int idioms_init(pblock *pb, Session *sn, Request *rq)
 {
     SYS_THREAD thread;
@@ -82,7 +82,8 @@ static Session *out;
 static void say(const char *name, int is_right, const char *value)
 {
     char line[400];
-    int length = util_snprintf(line, sizeof line, is_right ? "ok %s\n" : "WRONG %s: %s\n", name, value ? value : "NULL");
+    int length = util_snprintf(line, sizeof line, is_right ? "ok %s\n" : "WRONG %s: %s\n", name,
+                               value ? value : "NULL");
 
     net_write(out->csd, line, length);
 }
@@ -145,7 +146,8 @@ static void environment(Session *sn, Request *rq)
     say("vs_get_data", vs_get_data(request_get_vs(rq), slot) == &slot, "another");
 }
 
-/* Disney's plug-ins walk through blocks, change values where they stand, and write files; thumb-handler does its own. */
+/* Disney's plug-ins walk through blocks, change values in place, and write files;
+ * thumb-handler does its own. */
 static void blocks_and_memory(Session *sn, Request *rq)
 {
     pblock *block = pblock_create(19);
@@ -193,8 +195,10 @@ static void blocks_and_memory(Session *sn, Request *rq)
     same("util_strftime", date, "Thu, 01 Jan 1970 12:00:00 GMT");
     say("util_localtime", util_localtime(&noon, &broken_down) != NULL, "none");
     say("util_uri_is_evil", util_uri_is_evil("/a/../b") && !util_uri_is_evil("/a/b"), "wrong");
-    say("util_is_mozilla", util_is_mozilla("Mozilla/4.5 (X11)", "1", "1") && !util_is_mozilla("curl/7", "1", "1"), "wrong");
-    say("shexp_match", shexp_match("/servlet/a", "/servlet/*") == 0 && shexp_match("/b", "/servlet/*") != 0, "wrong");
+    say("util_is_mozilla",
+        util_is_mozilla("Mozilla/4.5 (X11)", "1", "1") && !util_is_mozilla("curl/7", "1", "1"), "wrong");
+    say("shexp_match",
+        shexp_match("/servlet/a", "/servlet/*") == 0 && shexp_match("/b", "/servlet/*") != 0, "wrong");
     say("shexp_cmp", shexp_cmp("a.gif", "*.(gif|jpg)") == 0, "wrong");
     say("WILDPAT", WILDPAT_VALID("*.gif") == VALID_WILDPAT && WILDPAT_VALID("gif") == NON_WILDPAT, "wrong");
     (void)rq;
@@ -231,7 +235,8 @@ static void files(Session *sn, Request *rq)
     FREE(kind);
     say("request_header", request_header("X-Test", &header, sn, rq) == REQ_PROCEED, "not there");
     same("request_header's value", header, "a b");
-    say("request_header of none", request_header("x-none", &header, sn, rq) != REQ_ABORTED && header == NULL, header);
+    say("request_header of none",
+        request_header("x-none", &header, sn, rq) != REQ_ABORTED && header == NULL, header);
     say("func_find", func_find("send-file") == counting_send_file, "another");
 }
 
@@ -383,7 +388,8 @@ NSAPI_PUBLIC int idioms_log(pblock *pb, Session *sn, Request *rq)
     (void)sn;
     if (file == SYS_ERROR_FD)
         return REQ_ABORTED;
-    length = util_snprintf(line, sizeof line, "%s %s\n", status ? status : "-", pblock_findval("uri", rq->reqpb));
+    length = util_snprintf(line, sizeof line, "%s %s\n", status ? status : "-",
+                           pblock_findval("uri", rq->reqpb));
     system_fwrite_atomic(file, line, length);
     system_fclose(file);
     return REQ_PROCEED;

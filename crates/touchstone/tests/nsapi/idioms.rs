@@ -57,8 +57,10 @@ fn start(tree: &Tree, host: &str) -> Option<Server> {
     let shown = root.to_str().expect("the path is text");
     tree.write("obj.conf", OBJ_CONF.replace("ROOT", shown).as_bytes());
     let magnus = format!(
-        "Init fn=load-modules shlib=idioms.so funcs=\"idioms-init,idioms-name,idioms-check,idioms-post,idioms-redirect,\
-         idioms-error,idioms-conflict,idioms-virtual,idioms-user,idioms-raw,idioms-log\"\nInit fn=idioms-init log=\"{shown}/plugin.log\"\n"
+        "Init fn=load-modules shlib=idioms.so \
+         funcs=\"idioms-init,idioms-name,idioms-check,idioms-post,idioms-redirect,\
+         idioms-error,idioms-conflict,idioms-virtual,idioms-user,idioms-raw,idioms-log\"\n\
+         Init fn=idioms-init log=\"{shown}/plugin.log\"\n"
     );
     tree.write("magnus.conf", magnus.as_bytes());
     let config = format!(
@@ -136,8 +138,10 @@ fn redirects_errors_and_logs_are_as_plugins_expect() {
         assert_eq!(text(&server.get("/idioms/raw").body), "raw", "{host}");
         server.stop();
         let log = fs::read_to_string(tree.root().join("plugin.log")).expect("the plug-in has written a log");
-        let expected = "302 Moved Temporarily /idioms/redirect\n409 Conflict /idioms/conflict\n200 OK /lines.txt\n\
-                        200 OK /idioms/virtual\n200 OK /idioms/virtual\n203 Non-Authoritative Information /idioms/raw\nended\nended\n";
+        let expected = "302 Moved Temporarily /idioms/redirect\n409 Conflict /idioms/conflict\n\
+                        200 OK /lines.txt\n\
+                        200 OK /idioms/virtual\n200 OK /idioms/virtual\n\
+                        203 Non-Authoritative Information /idioms/raw\nended\nended\n";
         assert_eq!(log.replace("302 Found", "302 Moved Temporarily"), expected, "{host}");
     }
 }
@@ -191,7 +195,8 @@ fn the_header_is_one_for_cpp_as_well() {
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let config = "[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = \".\"\n[[site.route]]\n[site.route.nsapi]\n\
-                  init = [\"fn=load-modules shlib=plus.so funcs=plus\"]\ndirectives = [\"Service fn=plus\"]\n";
+                  init = [\"fn=load-modules shlib=plus.so funcs=plus\"]\n\
+                  directives = [\"Service fn=plus\"]\n";
     let server = Server::configured(&root, config);
     let answer = server.connect().ask("GET / HTTP/1.1\r\nHost: c.example\r\n\r\n");
     assert_eq!((answer.status, text(&answer.body).as_str()), (200, "c.example"));

@@ -170,10 +170,13 @@ fn stages_server(tree: &Tree, more: &str) -> Option<Server> {
     tree.write("obj.conf", obj_conf.as_bytes());
     tree.write(
         "magnus.conf",
-        b"ServerName www.example.org\nInit fn=load-modules shlib=stages.so\n  funcs=stages-init,stages-auth,stages-name,stages-check,stages-service,stages-log,stages-crash\nInit fn=stages-init greeting=\"good day\"\nRqThrottle 512\n",
+        b"ServerName www.example.org\nInit fn=load-modules shlib=stages.so\n  \
+          funcs=stages-init,stages-auth,stages-name,stages-check,stages-service,stages-log,stages-crash\n\
+          Init fn=stages-init greeting=\"good day\"\nRqThrottle 512\n",
     );
     let config = format!(
-        "[error_log]\npath = \"stderr\"\n[proxies]\ntrusted = [\"127.0.0.1\"]\n[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = \".\"\n[[site.route]]\n\
+        "[error_log]\npath = \"stderr\"\n[proxies]\ntrusted = [\"127.0.0.1\"]\n[[site]]\n\
+         listen = [\"127.0.0.1:0\"]\nroot = \".\"\n[[site.route]]\n\
          nsapi = {{ obj_conf = \"obj.conf\", magnus_conf = \"magnus.conf\"{more} }}\n"
     );
     Some(Server::configured(&root, &config))
@@ -291,7 +294,8 @@ fn a_plugin_that_does_not_fit_is_refused_at_the_start() {
     ] {
         for host in ["server", "process"] {
             let config = format!(
-                "[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = \".\"\n[[site.route]]\n[site.route.nsapi]\nhost = \"{host}\"\n\
+                "[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = \".\"\n[[site.route]]\n[site.route.nsapi]\n\
+                 host = \"{host}\"\n\
                  init = [\"{init}\"]\ndirectives = [\"{directive}\"]\n"
             );
             tree.write("touchstone.toml", config.as_bytes());

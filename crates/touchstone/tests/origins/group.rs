@@ -1,4 +1,4 @@
-//! Several origins: who gets which requests, and what becomes of those that one cannot answer.
+//! Several origins: which of them gets a request, and what happens to requests that one cannot answer.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
@@ -26,7 +26,7 @@ fn requests_are_shared_out_by_weight() {
         let keys = format!("{}balance = \"{balance}\"\n", to(&[&a, &b], &["weight=3", ""]));
         let server = proxy(&tree, &keys, "");
         let counts = counts(&server, (0..80).map(|_| "/app/".to_string()));
-        // Each core takes turns by itself; a draw by weight is not exact.
+        // Each core takes turns on its own; the draw by weight is not exact.
         let least = if balance == "round_robin" { 56 } else { 40 };
         assert!(counts["a"] >= least && counts["b"] >= 1, "{balance}: {counts:?}");
     }
@@ -44,7 +44,7 @@ fn the_same_key_goes_to_the_same_origin() {
     let before = of_path(&server);
     assert_eq!(of_path(&server), before);
     assert!(["a", "b", "c"].iter().all(|name| before.iter().any(|found| found == name)), "{before:?}");
-    // Without one of them only its paths move.
+    // Without one of them only its own paths move.
     let fewer = proxy(&tree, &format!("{}balance = \"hash\"\n", to(&all[..2], &[])), "");
     for (before, after) in before.iter().zip(of_path(&fewer)) {
         assert!(before == "c" || *before == after, "{before} {after}");
@@ -83,7 +83,7 @@ fn a_backup_is_asked_when_no_other_can_be_and_one_that_drains_never() {
     assert!(status.contains(&format!("http://{} up, 10 requests, 0 failures", backup.address)), "{status}");
 }
 
-/// An origin that closes each connection behind the request's head, and counts the requests.
+/// An origin that closes each connection after the request's head, and counts the requests.
 fn closing(requests: &Arc<AtomicUsize>) -> Origin {
     let requests = requests.clone();
     Origin::start(move |stream| {
@@ -110,11 +110,11 @@ fn only_what_is_safe_is_sent_again() {
     let query = server.connect().ask("QUERY /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello");
     assert_eq!(query.status, 200);
     let before = requests.load(Ordering::SeqCst);
-    // It may have been done already.
+    // The origin may have carried it out already.
     assert_eq!(ask("POST /app/ HTTP/1.1\r\nContent-Length: 0"), 502);
     assert_eq!(ask("PATCH /app/ HTTP/1.1\r\nContent-Length: 0"), 502);
     assert_eq!(requests.load(Ordering::SeqCst), before + 2);
-    // Where nothing was taken it cannot have been.
+    // An origin that accepted no connection cannot have carried it out.
     let dead = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let keys = format!("to = [\"http://{dead}\", \"http://{} backup\"]\n", good.address);
     let server = proxy(&tree, &keys, health);
@@ -133,7 +133,7 @@ fn retries_have_a_budget() {
     let never = format!("{health}[site.route.proxy.retry]\nattempts = 0\n");
     assert_eq!(proxy(&tree, &to(&[&bad, &good], &["", "backup"]), &never).get("/app/").status, 502);
     let server = proxy(&tree, &to(&[&bad, &good], &["", "backup"]), health);
-    // Ten a second are free, and one is earned by five requests.
+    // Ten retries a second are free, and five requests earn one more.
     let statuses: Vec<u16> = (0..200).map(|_| server.get("/app/").status).collect();
     assert_eq!(statuses[0], 200);
     assert!(statuses.contains(&502) && requests.load(Ordering::SeqCst) >= 200, "{statuses:?}");
@@ -152,7 +152,7 @@ fn an_answer_of_an_unwanted_status_is_asked_for_elsewhere() {
         server.connect().ask("POST /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").status,
         503
     );
-    // What the last of them says is the answer.
+    // The answer of the last origin is passed on.
     let alone = proxy(&tree, &to(&[&busy], &[]), retry);
     assert_eq!((alone.get("/app/").status, &alone.get("/app/").body[..]), (503, &b"busy"[..]));
 }
@@ -170,7 +170,7 @@ fn one_that_alone_gives_errors_is_left_alone() {
         server.error_text().contains("most of its answers are server errors")
     });
     assert!((0..20).all(|_| server.get("/app/").status == 200));
-    // Where all are alike it is something else.
+    // If all origins answer alike, a different answer is passed on.
     let worse = Origin::answering(b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n");
     let keys = format!("{}balance = \"round_robin\"\n", to(&[&bad, &worse], &[]));
     let server = proxy(&tree, &keys, health);
@@ -197,7 +197,8 @@ fn checks_take_one_out_and_bring_it_back() {
     let other = saying("other");
     let tree = Tree::standard();
     let keys = format!("{}balance = \"round_robin\"\n", to(&[&checked, &other], &[]));
-    let check = "[site.route.proxy.check]\npath = \"/health?deep\"\nhost = \"check.example\"\ninterval = \"50ms\"\n\
+    let check = "[site.route.proxy.check]\npath = \"/health?deep\"\nhost = \"check.example\"\n\
+                 interval = \"50ms\"\n\
                  rise = 2\nfall = 2\n";
     let server = proxy(&tree, &keys, check);
     let names = || -> Vec<String> { (0..10).map(|_| text(&server, "/app/")).collect() };
@@ -219,9 +220,9 @@ fn checks_begin_before_the_first_request() {
     let keys = format!("to = [\"http://{}\", \"http://{dead}\"]\n", checked.address);
     let server = proxy(&tree, &keys, check);
     server.wait_for_error_line("one is out", |line| line.contains("fails its checks"));
-    // Each origin is asked by itself.
+    // Each origin is checked separately.
     wait_until("the other is asked", std::time::Duration::from_secs(20), || checked.connections() > 0);
-    // Those of the next configuration as well, where it says something else of them.
+    // The origins of the next configuration too, if its settings for them differ.
     let path = tree.beside("touchstone.toml");
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replace("\"/health\"", "\"/well\"")).unwrap();
@@ -258,7 +259,7 @@ fn what_is_known_of_origins_outlives_a_reload() {
     assert!(good.connections() <= connections.max(thread::available_parallelism().map_or(1, usize::from)));
 }
 
-/// An origin at an address on which nobody has listened.
+/// An origin at an address that no origin listened on before.
 fn begin_to_listen(address: SocketAddr) {
     let listener = TcpListener::bind(address).unwrap();
     thread::spawn(move || {
@@ -279,7 +280,7 @@ fn an_origin_that_is_down_does_not_fill_the_log() {
     let ask = || assert_eq!(server.get("/app/a").status, 502);
     let begin = Instant::now();
     (0..20).for_each(|_| ask());
-    // Into the next second, in which more lines might be written.
+    // Waits for the next second, in which more lines may be written.
     thread::sleep(Duration::from_millis(1_100).saturating_sub(begin.elapsed()));
     (0..20).for_each(|_| ask());
     let failures: Vec<String> =

@@ -1,5 +1,5 @@
 //! Origins that speak HTTP/2 without TLS, and gRPC through the server: both bodies at once, and trailers
-//! behind them.
+//! after them.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -87,7 +87,7 @@ async fn serve(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, n
             let takes_trailers = head.headers.get("te").is_some_and(|value| value == "trailers");
             let answer = said(200).header("content-type", "application/grpc");
             let mut stream = respond.send_response(answer.body(()).unwrap(), false).unwrap();
-            // Each piece goes back as soon as it comes.
+            // Each piece is returned as soon as it comes.
             while let Some(piece) = body.data().await {
                 let piece = piece.unwrap();
                 body.flow_control().release_capacity(piece.len()).unwrap();
@@ -132,7 +132,7 @@ async fn serve(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, n
     }
 }
 
-/// Sends as fast as the windows allow; what nobody takes is dropped.
+/// Sends as fast as the windows allow; what the receiver does not take is dropped.
 async fn send(stream: &mut SendStream<Bytes>, mut bytes: Bytes) {
     while !bytes.is_empty() {
         stream.reserve_capacity(bytes.len());
@@ -194,12 +194,13 @@ fn what_was_not_looked_at_is_asked_again() {
     let origin = Http2Origin::start();
     let tree = Tree::standard();
     let server = proxy(&tree, &origin.keys(), "");
-    // On a new connection nothing is tried again at the same origin: one that refuses there will not have it.
+    // On a new connection the server does not try the same origin again: an origin that refuses there refuses
+    // again.
     assert_eq!(
         server.connect().ask("POST /app/refused HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").status,
         502
     );
-    // The origin says that it takes no more on this connection; nobody notices.
+    // The origin announces that it takes no more requests on this connection; the client does not notice.
     for _ in 0..5 {
         assert_eq!(server.get("/app/last").status, 200);
         assert_eq!(
@@ -246,7 +247,7 @@ fn grpc_passes_both_ways_at_once_with_its_trailers() {
                 .unwrap()
         };
         let (response, mut upload) = send_request.send_request(request("/app/grpc"), false).unwrap();
-        // The answer comes while the request goes on.
+        // The answer comes while the request continues.
         send(&mut upload, Bytes::from_static(b"first")).await;
         let mut body = response.await.unwrap().into_body();
         for message in ["first", "second", "third"] {
@@ -313,7 +314,7 @@ fn our_own_server_is_an_origin_of_http_2() {
         assert!(server.get("/app/long.bin").body == bytes_of(3 << 20));
         assert_eq!(server.get("/app/missing").status, 404);
     }
-    // It goes away, and its connection with it.
+    // The client leaves, and its connection with it.
     drop(origin);
     wait_until("it is gone", Duration::from_secs(10), || server.get("/app/long.bin").status == 502);
 }
@@ -341,7 +342,7 @@ fn a_websocket_passes_from_http_2() {
         let stream = tokio::net::TcpStream::connect(server.address()).await.unwrap();
         let (send_request, mut connection) = h2::client::handshake(stream).await.unwrap();
         let mut send_request = send_request;
-        // The server's settings say that it may be asked.
+        // The server's settings announce that extended CONNECT is allowed.
         poll_fn(|context| {
             use std::future::Future;
             let _ = std::pin::Pin::new(&mut connection).poll(context);
@@ -384,7 +385,7 @@ fn a_websocket_passes_from_http_2() {
             rest.extend_from_slice(&piece.unwrap());
         }
         assert_eq!(rest, b"last");
-        // Where nothing switches the tunnel must not seem to stand.
+        // If the origin does not switch, the tunnel must not appear to be open.
         let (response, _upload) = send_request.send_request(request("/alphabet.txt"), false).unwrap();
         assert_eq!(response.await.unwrap().status(), 501);
         for path in ["/alphabet.txt", "/app/socket"] {
@@ -401,7 +402,8 @@ fn trailers_of_requests_pass_from_either_version_to_either() {
     let origin = Http2Origin::start();
     let tree = Tree::standard();
     let server = proxy(&tree, &origin.keys(), "");
-    let chunked = "POST /app/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX-Sum: 1\r\n\r\n";
+    let chunked = "POST /app/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\
+                   X-Sum: 1\r\n\r\n";
     let said = String::from_utf8(server.connect().ask(chunked).body).unwrap();
     assert!(said.ends_with(" 5 x-sum=1"), "{said}");
     let http1 = super::support::Origin::start(|stream| {

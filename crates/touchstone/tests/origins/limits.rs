@@ -1,4 +1,4 @@
-//! Limits on what an origin is given at a time, and connections that are kept.
+//! Limits on the simultaneous requests of an origin, and connections that are kept.
 
 use std::io::Write;
 use std::os::unix::net::UnixListener;
@@ -39,7 +39,7 @@ fn connections_are_limited_for_all_cores_and_waited_for() {
     let server = proxy(&tree, &format!("{}connections = 2\n", to(&[&origin], &[])), "");
     assert!(at_once(&server, 12).iter().all(|status| *status == 200));
     assert!(most.load(Ordering::SeqCst) <= 2 && origin.connections() <= 2, "{}", origin.connections());
-    // Nobody may wait: whoever comes too many is told so.
+    // No request may wait: a request beyond the limit is refused at once.
     let strict = proxy(&tree, &format!("{}connections = 1\nqueue = 0\n", to(&[&origin], &[])), "");
     let statuses = at_once(&strict, 6);
     assert!(statuses.contains(&200) && statuses.contains(&503), "{statuses:?}");
@@ -61,7 +61,7 @@ fn requests_under_way_are_limited_and_go_elsewhere() {
     assert!(statuses.contains(&503) && statuses.contains(&200), "{statuses:?}");
     let spare = super::saying("spare");
     let server = proxy(&tree, &format!("{}requests = 3\n", to(&[&origin, &spare], &["", "backup"])), "");
-    // The limit is each one's.
+    // The limit holds for each origin.
     assert!(at_once(&server, 6).iter().all(|status| *status == 200));
     assert!(most.load(Ordering::SeqCst) <= 3 && spare.connections() > 0);
 }
@@ -72,7 +72,7 @@ fn idle_connections_serve_all_cores() {
     let tree = Tree::standard();
     let server = proxy(&tree, &to(&[&origin], &[]), "");
     for _ in 0..50 {
-        // Each on a connection of its own: now one core answers, then another.
+        // Each on its own connection: now one core answers, then another.
         assert_eq!(server.get("/app/").body, b"ok");
     }
     // One request at a time needs one connection, whichever core has it.
@@ -125,7 +125,7 @@ fn a_body_can_be_waited_for_before_an_origin_is_asked() {
         }
         client.send("world");
         assert!(client.answer().body.ends_with(b"helloworld"));
-        // What is longer streams.
+        // A longer body streams.
         let long = "x".repeat(5000);
         client.send(format!("POST /app/ HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n{long}"));
         assert!(client.answer().body.ends_with(long.as_bytes()));

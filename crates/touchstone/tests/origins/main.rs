@@ -1,5 +1,5 @@
 //! Origins behind the server, from the outside: several of them, over TLS and HTTP/2, healthy, slow, dead and
-//! rude.
+//! faulty.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -22,7 +22,7 @@ use std::net::TcpStream;
 
 use support::{Origin, Server, Tree, read_head};
 
-/// A server whose route `/app/` has a `proxy` with these keys; `more` are sections of its own.
+/// A server whose route `/app/` has a `proxy` with these keys; `more` are further sections.
 fn proxy(tree: &Tree, keys: &str, more: &str) -> Server {
     let text = format!(
         "{}[[site.route]]\npath = \"/app/\"\n\n[site.route.proxy]\n{keys}\n{more}",
@@ -50,11 +50,11 @@ fn saying(body: &'static str) -> Origin {
 
 fn say(stream: &mut TcpStream, body: &str) {
     let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-    // Whoever has asked may have left.
+    // The client may have left.
     let _ = stream.write_all(answer.as_bytes());
 }
 
-/// An origin that says back what it was asked, head and body.
+/// An origin that returns the request, head and body.
 fn repeating() -> Origin {
     Origin::start(|stream| {
         while let Some(head) = read_head(stream) {

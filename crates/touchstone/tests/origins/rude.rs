@@ -1,5 +1,5 @@
-//! Origins that are slow, dead, or say what they should not: the client is told 502 or 504, the log says why,
-//! and nothing of one answer ends up in another.
+//! Origins that are slow, dead, or send faulty answers: the client gets 502 or 504, the log states why, and
+//! nothing of one answer ends up in another.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::support::{AnswerTo, Origin, Tree, read_head, shown, wait_until};
 use super::{proxy, to};
 
-/// An origin that answers each request on a connection with these bytes, in order, then says nothing more.
+/// An origin that answers each request on a connection with these bytes, in order, then sends nothing more.
 fn script(answers: &'static [&'static [u8]]) -> Origin {
     Origin::start(move |stream| {
         for answer in answers {
@@ -51,7 +51,7 @@ fn what_is_no_response_is_502_and_said_in_the_log() {
         server.wait_for_error_line(&format!("says {reason}"), |line| {
             line.contains(&name) && line.contains(reason)
         });
-        // Never again on that connection.
+        // The server does not use that connection again.
         server.get("/app/");
         assert_eq!(origin.connections(), 2, "{}", shown(answers[0]));
     }
@@ -75,12 +75,32 @@ fn a_connection_with_more_than_was_asked_for_is_not_used_again() {
     let tree = Tree::standard();
     const SMUGGLED: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nsmuggled";
     let cases: &[(&str, u16, &'static [&'static [u8]])] = &[
-        // More behind the body, at once.
-        ("GET", 200, &[b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nsmuggled"]),
-        ("GET", 200, &[b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nsmuggled"]),
-        // Bodies where there are none.
-        ("HEAD", 200, &[b"HTTP/1.1 200 OK\r\nContent-Length: 45\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nsmuggled"]),
-        ("GET", 304, &[b"HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nsmuggled"]),
+        // More bytes after the body, at once.
+        (
+            "GET",
+            200,
+            &[b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n\
+                         Content-Length: 8\r\n\r\nsmuggled"],
+        ),
+        (
+            "GET",
+            200,
+            &[b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n\
+                         HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nsmuggled"],
+        ),
+        // Bodies in answers that have none.
+        (
+            "HEAD",
+            200,
+            &[b"HTTP/1.1 200 OK\r\nContent-Length: 45\r\n\r\nHTTP/1.1 200 OK\r\n\
+                          Content-Length: 8\r\n\r\nsmuggled"],
+        ),
+        (
+            "GET",
+            304,
+            &[b"HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\nHTTP/1.1 200 OK\r\n\
+                         Content-Length: 8\r\n\r\nsmuggled"],
+        ),
         ("GET", 204, &[b"HTTP/1.1 204 No Content\r\nContent-Length: 8\r\n\r\n", SMUGGLED]),
     ];
     for (method, status, answers) in cases {
@@ -108,7 +128,7 @@ fn what_comes_on_an_idle_connection_is_not_taken_for_an_answer() {
     let origin = Origin::start(move |stream| {
         while read_head(stream).is_some() {
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
-            // Long after its answer.
+            // Long after the answer.
             thread::sleep(Duration::from_millis(100));
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nsmuggled");
             counter.fetch_add(1, Ordering::SeqCst);
@@ -126,7 +146,7 @@ fn what_comes_on_an_idle_connection_is_not_taken_for_an_answer() {
 #[test]
 fn heads_without_an_end_are_given_up() {
     let tree = Tree::standard();
-    // Fields for ever, one long field, and no end of interim responses.
+    // Endless fields, one long field, and endless interim responses.
     let fields = Origin::start(|stream| {
         if read_head(stream).is_some() && stream.write_all(b"HTTP/1.1 200 OK\r\n").is_ok() {
             while stream.write_all(b"X-Endless: and so on\r\n").is_ok() {}
@@ -134,7 +154,7 @@ fn heads_without_an_end_are_given_up() {
     });
     let long = Origin::start(|stream| {
         if read_head(stream).is_some() && stream.write_all(b"HTTP/1.1 200 OK\r\nX-Long: ").is_ok() {
-            // A hundred megabytes, if somebody takes them.
+            // A hundred megabytes, if the server reads them.
             for _ in 0..1600 {
                 if stream.write_all(&[b'a'; 65_536]).is_err() {
                     return;
@@ -169,7 +189,7 @@ fn heads_without_an_end_are_given_up() {
 #[test]
 fn bodies_that_lie_or_stall_are_never_made_whole() {
     let tree = Tree::standard();
-    // Chunks that are none, behind enough that the head has gone on.
+    // Invalid chunks, after enough bytes that the head has been passed on.
     let broken = Origin::answering_once(
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n-1\r\n\r\n0\r\n\r\n",
     );
@@ -179,7 +199,7 @@ fn bodies_that_lie_or_stall_are_never_made_whole() {
     let (bytes, _) = client.read_to_end();
     assert!(!bytes.ends_with(b"0\r\n\r\n"), "{}", shown(&bytes));
     server.wait_for_error_line("chunks", |line| line.contains("broke off") && line.contains("chunk"));
-    // One that stops in the middle, long and short.
+    // An origin that stops in the middle, of a long and of a short body.
     let stalling = Origin::start(|stream| {
         while let Some(head) = read_head(stream) {
             let length = if head.contains("/app/long") { 1_000_000 } else { 100 };
@@ -191,7 +211,7 @@ fn bodies_that_lie_or_stall_are_never_made_whole() {
     for target in ["/app/short", "/app/long"] {
         let mut client = server.connect();
         client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
-        // What is there goes on; the rest is never made up.
+        // The bytes that came are passed on; the rest is not made up.
         client.wait_for_bytes(60);
         let (bytes, _) = client.read_to_end();
         assert!(bytes.ends_with(b"\r\n\r\nbeginning"), "{}", shown(&bytes));
@@ -212,7 +232,7 @@ fn each_step_has_its_time() {
     server.wait_for_error_line("which step", |line| line.contains("a response did not come within 0.1 s"));
     let server = proxy(&tree, &keys("total_timeout = \"100ms\""), "");
     assert_eq!(server.get("/app/").status, 504);
-    // One that says its head a byte at a time, always soon enough.
+    // An origin that sends its head a byte at a time, each byte in time.
     let dripping = Origin::start(|stream| {
         let _ = read_head(stream);
         while stream.write_all(b"H").is_ok() && stream.write_all(b"TTP/1.1 200 OK\r\nX-A: ").is_ok() {
@@ -223,7 +243,7 @@ fn each_step_has_its_time() {
     });
     let server = proxy(&tree, &format!("{}response_timeout = \"300ms\"\n", to(&[&dripping], &[])), "");
     assert_eq!(server.get("/app/").status, 504);
-    // One that reads nothing: more than all buffers on the way hold.
+    // An origin that does not read: the body is larger than all buffers between.
     let deaf = Origin::start(|_| thread::sleep(Duration::from_secs(600)));
     let server = proxy(
         &tree,
@@ -237,11 +257,11 @@ fn each_step_has_its_time() {
         while sending.write_all(&[0; 65_536]).is_ok() {}
     });
     assert_eq!(client.answer().status, 504);
-    // A name that nobody has.
+    // A name that does not exist.
     let nowhere = proxy(&tree, "to = \"http://nobody.invalid:80\"\n", "");
     assert_eq!(nowhere.get("/app/").status, 502);
     nowhere.wait_for_error_line("the name", |line| line.contains("cannot be looked up"));
-    // A connection that never comes about: the queue of the listener is full.
+    // A connection that is never established: the queue of the listener is full.
     let full = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     rustix::net::listen(&full, 0).unwrap();
     let address = full.local_addr().unwrap();
@@ -260,13 +280,14 @@ fn a_request_to_switch_that_has_a_body_is_one_like_any_other() {
     let server = proxy(&tree, &to(&[&origin], &[]), "");
     let mut client = server.connect();
     for round in 0..3 {
-        let request = "POST /app/ HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\nContent-Length: 5\r\n\r\nhello";
+        let request = "POST /app/ HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\
+                       Content-Length: 5\r\n\r\nhello";
         let answer = client.ask(request);
         let text = String::from_utf8(answer.body).unwrap();
         assert!(answer.status == 200 && text.ends_with("\r\n\r\nhello"), "{round}: {text}");
         assert!(!text.contains("Upgrade"), "{text}");
     }
-    // One that the origin does not want to switch for is answered, too, and its connection is kept.
+    // A request for an upgrade that the origin refuses is answered, too, and the connection is kept.
     for _ in 0..3 {
         let mut client = server.connect();
         let answer =
@@ -276,7 +297,7 @@ fn a_request_to_switch_that_has_a_body_is_one_like_any_other() {
     assert_eq!(origin.connections(), 1);
 }
 
-/// An origin may refuse by the head alone, and a client may wait for that before it sends the body.
+/// An origin may refuse after the head alone, and a client may wait for that before it sends the body.
 #[test]
 fn an_origin_has_the_head_before_the_body() {
     let tree = Tree::standard();
@@ -293,8 +314,8 @@ fn an_origin_has_the_head_before_the_body() {
     }
 }
 
-/// What has come of a body goes on as it comes, with the line end of its chunk: an origin may answer each
-/// piece.
+/// The part of a body that has come is passed on as it comes, with the line end of its chunk: an origin may
+/// answer each part.
 #[test]
 fn an_origin_has_each_chunk_before_the_next() {
     let tree = Tree::standard();
@@ -325,7 +346,7 @@ fn an_origin_has_each_chunk_before_the_next() {
     }
 }
 
-/// RFC 9112 section 2.2 lets a recipient take LF alone for a line's end, and old programs write it.
+/// RFC 9112 section 2.2 lets a recipient accept LF alone as the end of a line, and old programs send it.
 #[test]
 fn an_origin_may_end_its_lines_in_lf() {
     let tree = Tree::standard();

@@ -1,5 +1,5 @@
-//! Origins with TLS: certificates are verified, names too, and this server shows one of its own where it is
-//! asked to.
+//! Origins with TLS: the server verifies certificates and names, and shows its own certificate if the origin
+//! asks for it.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use super::support::{Nginx, Server, Tree, bytes_of, free_port, run, skipped, wait_until};
 use super::{proxy, text};
 
-/// An authority, and certificates of it, in files.
+/// An authority and its certificates, in files.
 struct Files {
     authority: PathBuf,
     issuer: CertifiedIssuer<'static, KeyPair>,
@@ -36,7 +36,7 @@ impl Files {
     }
 }
 
-/// An origin that is our own server, with TLS.
+/// An origin that is this server itself, with TLS.
 fn secure_origin(tree: &Tree, files: &Files, more: &str) -> Server {
     let (certificate, key) = files.certificate(tree, "localhost");
     let text = format!(
@@ -66,7 +66,7 @@ fn certificates_are_verified_unless_that_is_spelled_out() {
             assert_eq!(text(&server, "/app/short.txt"), "short", "{version}");
             assert!(server.get("/app/long.bin").body == bytes_of(3 << 20), "{version}");
         }
-        // Nobody has vouched for it.
+        // No trusted authority has signed the certificate.
         let strict = proxy(&tree, &keys, "");
         assert_eq!(strict.get("/app/short.txt").status, 502);
         strict.wait_for_error_line("why", |line| line.contains("no TLS") && line.contains("UnknownIssuer"));
@@ -80,7 +80,7 @@ fn certificates_are_verified_unless_that_is_spelled_out() {
     assert_eq!(text(&named, "/app/short.txt"), "short");
     let insecure = proxy(&tree, &keys, "[site.route.proxy.tls]\ninsecure = true\n");
     assert_eq!(text(&insecure, "/app/short.txt"), "short");
-    // Plain HTTP where TLS is spoken, and the other way round.
+    // Plain HTTP to a port with TLS, and TLS to a port without.
     let plain = proxy(&tree, &format!("to = \"http://localhost:{port}\"\n"), "");
     assert_ne!(plain.get("/app/short.txt").status, 200);
     let http = super::saying("plain");
@@ -141,7 +141,7 @@ fn connections_with_tls_are_kept() {
         let status = run(["status", "--json", "--config", configuration.to_str().unwrap()]);
         let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
         let opened = &status["facts"]["origins"][0]["connections_opened"];
-        // In HTTP/2 each core has one.
+        // In HTTP/2 each core has one connection.
         let most = if version == "2" { 64 } else { 1 };
         assert!(
             opened.as_u64().is_some_and(|opened| (1..=most).contains(&opened) && opened < 20),

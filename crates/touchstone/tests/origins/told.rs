@@ -14,7 +14,8 @@ fn head_of(server: &Server, fields: &str) -> String {
     String::from_utf8(answer.body).unwrap()
 }
 
-const SPOOFED: &str = "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: evil.example\r\n\
+const SPOOFED: &str = "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\n\
+                       X-Forwarded-Host: evil.example\r\n\
                        Forwarded: for=192.0.2.9;proto=https\r\nX-Real-IP: 192.0.2.7\r\nVia: 1.0 fred\r\n";
 
 #[test]
@@ -201,7 +202,8 @@ fn interim_responses_pass_that_come_with_the_final_one() {
 #[test]
 fn trailers_of_an_http_1_origin_reach_who_takes_them() {
     let origin = Origin::answering(
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n5\r\nhello\r\n0\r\nX-Sum: 1\r\nContent-Length: 9\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n5\r\nhello\r\n0\r\n\
+          X-Sum: 1\r\nContent-Length: 9\r\n\r\n",
     );
     let tree = Tree::standard();
     let server = proxy(&tree, &to(&[&origin], &[]), "");
@@ -234,7 +236,8 @@ fn trailers_of_a_request_reach_the_origin() {
         "POST /app/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n5\r\nhel",
     );
     client.send(
-        "lo\r\n0\r\nX-Sum: 1\r\nAuthorization: none\r\nContent-Length: 9\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n",
+        "lo\r\n0\r\nX-Sum: 1\r\nAuthorization: none\r\nContent-Length: 9\r\n\
+         X-Forwarded-For: 192.0.2.1\r\n\r\n",
     );
     let body = client.answer().body;
     assert!(body.ends_with(b"\r\n0\r\nX-Sum: 1\r\n\r\n"), "{}", body.escape_ascii());

@@ -148,7 +148,8 @@ fn transfer_encodings() -> Vec<Case> {
         case(
             "Transfer-Encoding with HTTP/1.0 and keep-alive",
             format!(
-                "GET / HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n{CHUNKED}{SMUGGLED}"
+                "GET / HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n\
+                 {CHUNKED}{SMUGGLED}"
             ),
         )
         .answers(400)
@@ -197,7 +198,10 @@ fn transfer_encodings() -> Vec<Case> {
         framed("a bare CR before it", "X: y\rTransfer-Encoding: chunked\r\n", format!("{CHUNKED}{SMUGGLED}"))
             .answers(400)
             .closed(),
-        framed("chunked in capitals", "Transfer-Encoding: CHUNKED\r\n", CHUNKED).answers(200).body(ALPHABET).kept(),
+        framed("chunked in capitals", "Transfer-Encoding: CHUNKED\r\n", CHUNKED)
+            .answers(200)
+            .body(ALPHABET)
+            .kept(),
         framed("white space around chunked", "Transfer-Encoding: \t chunked \t\r\n", CHUNKED)
             .answers(200)
             .body(ALPHABET)

@@ -102,7 +102,7 @@ public final class Trial {
         }
     }
 
-    /** The same without ever waiting. */
+    /** The same, but never waits. */
     @WebServlet(urlPatterns = "/echo-events", asyncSupported = true)
     public static class EchoEvents extends HttpServlet {
         @Override
@@ -221,7 +221,8 @@ public final class Trial {
         }
     }
 
-    /** Says which thread it is called on; {@code do=wait} waits until somebody asks with {@code do=open}. */
+    /** States which thread it is called on; {@code do=wait} waits until a request with {@code do=open} comes.
+     */
     @WebServlet("/gate")
     public static class Gate extends HttpServlet {
         private static final Semaphore OPEN = new Semaphore(0);
@@ -238,7 +239,7 @@ public final class Trial {
         }
     }
 
-    /** What is loaded only when it is first asked for. */
+    /** A class that is loaded only when it is first used. */
     static final class Late {
         static String name() {
             return Held.NAME;
@@ -315,7 +316,7 @@ public final class Trial {
         private static final AtomicInteger BEGUN = new AtomicInteger();
     }
 
-    /** How often a request that went on by itself has lost its client, and how many went on without an end. */
+    /** How many asynchronous requests lost their client, and how many without an end were begun. */
     @WebServlet("/gone")
     public static class Gone extends HttpServlet {
         static final AtomicInteger COUNT = new AtomicInteger();
@@ -327,7 +328,7 @@ public final class Trial {
         }
     }
 
-    /** Says what came behind the body, and has something come behind the answer's. */
+    /** Returns the trailers of the request, and sends trailers after the answer. */
     @WebServlet("/trailers")
     public static class Trailers extends HttpServlet {
         @Override
@@ -355,7 +356,7 @@ public final class Trial {
         }
     }
 
-    /** Hints before a long wait, or before an answer at once. */
+    /** Sends hints before a long wait, or before an answer at once. */
     @WebServlet("/hints")
     public static class Hints extends HttpServlet {
         @Override
@@ -371,7 +372,7 @@ public final class Trial {
         }
     }
 
-    /** Writes until its client leaves, and counts those that have. */
+    /** Writes until its client leaves, and counts the clients that left. */
     @WebServlet("/endless")
     public static class Endless extends HttpServlet {
         @Override
@@ -389,7 +390,7 @@ public final class Trial {
         }
     }
 
-    /** What the machine holds, after it has looked for what nobody needs. */
+    /** What the machine holds, after a garbage collection. */
     @WebServlet("/memory")
     public static class Memory extends HttpServlet {
         @Override
@@ -400,13 +401,13 @@ public final class Trial {
                 metaspace += pool.getName().equals("Metaspace") ? pool.getUsage().getUsed() : 0;
             }
             long heap = ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed();
-            response.getWriter().print("heap_kib=" + heap / 1024 + " metaspace_kib=" + metaspace / 1024 + " classes="
-                    + ManagementFactory.getClassLoadingMXBean().getLoadedClassCount() + " java_threads="
-                    + ManagementFactory.getThreadMXBean().getThreadCount());
+            response.getWriter().print("heap_kib=" + heap / 1024 + " metaspace_kib=" + metaspace / 1024
+                    + " classes=" + ManagementFactory.getClassLoadingMXBean().getLoadedClassCount()
+                    + " java_threads=" + ManagementFactory.getThreadMXBean().getThreadCount());
         }
     }
 
-    /** Says how often it was asked, and how long that may be kept. */
+    /** States how often it was asked, and how long a cache may keep the answer. */
     @WebServlet("/asked/*")
     public static class Asked extends HttpServlet {
         private final AtomicInteger times = new AtomicInteger();
@@ -447,20 +448,21 @@ public final class Trial {
         protected void doPost(HttpServletRequest request, HttpServletResponse response)
                 throws IOException, ServletException {
             for (Part part : request.getParts()) {
-                response.getWriter().println(part.getName() + " " + part.getSubmittedFileName() + " " + part.getSize());
+                response.getWriter().println(
+                        part.getName() + " " + part.getSubmittedFileName() + " " + part.getSize());
             }
         }
     }
 
-    /** What encodings are used where nobody names one; and it prints. */
+    /** Which encodings are used when none is named; it also prints. */
     @WebServlet("/encodings")
     public static class Encodings extends HttpServlet {
         @Override
         protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
             String parameter = request.getParameter("p");
             response.setContentType("text/plain");
-            response.getWriter().print(request.getCharacterEncoding() + " " + response.getCharacterEncoding() + " "
-                    + parameter.length() + " " + parameter);
+            response.getWriter().print(request.getCharacterEncoding() + " "
+                    + response.getCharacterEncoding() + " " + parameter.length() + " " + parameter);
             System.out.println("printed on purpose: " + parameter);
             System.err.print("printed as an error\n");
         }
@@ -487,7 +489,7 @@ public final class Trial {
         }
     }
 
-    /** Sends half of an answer, and fails. */
+    /** Sends half of an answer, then fails. */
     @WebServlet(urlPatterns = "/half", asyncSupported = true)
     public static class Half extends HttpServlet {
         @Override
@@ -498,7 +500,7 @@ public final class Trial {
             }
             if (request.getParameter("async") != null) {
                 AsyncContext context = request.startAsync();
-                // Tomcat only notes what is thrown there; the request ends when its time is up.
+                // Tomcat only logs what is thrown there; the request ends at its timeout.
                 context.setTimeout(100);
                 context.start(() -> breakOff(request, response));
             } else {
@@ -529,7 +531,7 @@ public final class Trial {
         }
     }
 
-    /** Means to end the server as it starts. */
+    /** Tries to end the server as it starts. */
     public static class Exits implements ServletContextListener {
         @Override
         public void contextInitialized(ServletContextEvent event) {
@@ -550,7 +552,8 @@ public final class Trial {
         @Override
         protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
             switch (request.getParameter("how")) {
-                case "throw" -> throw new IllegalStateException("thrown on purpose", cause(request.getParameter("cause")));
+                case "throw" -> throw new IllegalStateException(
+                        "thrown on purpose", cause(request.getParameter("cause")));
                 case "print" -> new IllegalStateException("printed on purpose").printStackTrace();
                 case "error" -> response.sendError(418, "a teapot");
                 case "exit" -> System.exit(3);

@@ -1,5 +1,5 @@
-//! Tomcat's example application in a real browser: what a person would click on and type, with what then
-//! stands on the page. The pictures are left in `screenshots` below the target directory.
+//! Tomcat's example application in a real browser: the test clicks and types as a person would, and reads the
+//! page. The pictures are left in `screenshots` below the target directory.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -51,22 +51,24 @@ fn examples_of_servlets_pages_and_sessions_work_in_a_browser() {
     page.go(&format!("{top}/jsp/jsp2/tagfiles/panel.jsp"));
     page.wait_for_text("Third panel.", START);
 
-    // A game that counts its guesses in the session; nought is never the number.
+    // A game that counts its guesses in the session; zero is never the number.
     page.go(&format!("{top}/jsp/num/numguess.jsp"));
     for guesses in 1..=3 {
         page.wait_for("document.querySelector('input[name=guess]') !== null", START);
         page.evaluate(
-            "document.querySelector('input[name=guess]').value = '0'; document.querySelector('form').submit()",
+            "document.querySelector('input[name=guess]').value = '0'; \
+             document.querySelector('form').submit()",
         );
         page.wait_for_text(&format!("You have made {guesses} guesses"), START);
     }
     picture(&mut page, "session");
-    // What a form puts into the session is there when another page is asked for it.
+    // What a form stores in the session is there when another page asks for it.
     page.go(&format!("{top}/servlets/servlet/SessionExample"));
     page.wait_for("document.querySelector('input[name=dataname]') !== null", START);
     page.evaluate(
         "document.querySelector('input[name=dataname]').value = 'colour'; \
-         document.querySelector('input[name=datavalue]').value = 'grün <b>'; document.querySelector('form').submit()",
+         document.querySelector('input[name=datavalue]').value = 'grün <b>'; \
+         document.querySelector('form').submit()",
     );
     page.wait_for_text("colour = grün <b>", START);
     let mut other = browser.open(&format!("{top}/servlets/servlet/SessionExample"));
@@ -78,7 +80,7 @@ fn examples_of_servlets_pages_and_sessions_work_in_a_browser() {
         page.go(&format!("{top}/async/{example}"));
         page.wait_for_text(said, START);
     }
-    // It sends more for as long as somebody looks.
+    // The page sends more while a browser shows it.
     page.go(&format!("{top}/async/stockticker"));
     page.wait_for("document.body.innerText.split('STOCK#').length > 3", START);
     picture(&mut page, "async");
@@ -93,7 +95,7 @@ fn two_browser_pages_chat() {
         let (mut one, mut other) = (browser.open(&chat), browser.open(&chat));
         one.wait_for_text("Info: WebSocket connection opened.", START);
         other.wait_for_text("Info: WebSocket connection opened.", START);
-        // Each hears of the other as it comes.
+        // Each sees the messages of the other as they come.
         one.wait_for_text("has joined", START);
         for (number, text) in ["good morning", "Grüße", "<i>markup</i>"].iter().enumerate() {
             let (from, to) = if number % 2 == 0 { (&mut one, &mut other) } else { (&mut other, &mut one) };

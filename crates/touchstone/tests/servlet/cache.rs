@@ -31,13 +31,13 @@ fn what_is_cached_does_not_reach_the_servlet() {
             assert_eq!((text(&again).as_str(), again.field("age").is_some()), ("1", true));
             assert!(cached(&again).contains("; hit"), "{}", cached(&again));
         }
-        // What says nothing is kept for as long as the route says; what must not be kept is not.
+        // An answer without freshness is kept for the time of the route; one that must not be kept is not.
         assert_eq!(text(&server.get("/trial/asked")), text(&server.get("/trial/asked")));
         for kept in ["no-store", "private"] {
             let target = format!("/trial/asked?kept={kept}");
             assert_ne!(text(&server.get(&target)), text(&server.get(&target)), "{kept}");
         }
-        // Sessions are nobody else's, whether they come in a cookie or in the path.
+        // Pages of a session are given to no other client, whether the session is in a cookie or in the path.
         let begun = server.get("/trial/count");
         let other = server.get("/trial/count");
         assert!(text(&begun).starts_with("1 ") && text(&other).starts_with("1 "));
@@ -53,7 +53,7 @@ fn what_is_cached_does_not_reach_the_servlet() {
             assert!(!cached(&by_path).contains("stored") && !cached(&by_path).contains("; hit"));
         }
         assert!(text(&server.get("/trial/count")).starts_with("1 "));
-        // A page that others are refused is not found under a name of its own.
+        // A page that is refused to other clients is not found under its own name.
         let hidden = "/trial/asked/;/hidden?kept=max-age=60";
         assert_ne!(text(&server.get(hidden)), text(&server.get(hidden)));
     }

@@ -1,6 +1,6 @@
 //! Applications that fail: in the middle of an answer, while they start, by a deadlock, out of memory, with
-//! threads that they leave behind, or with the whole process. The log names them, their requests get what is
-//! left to say, and the rest goes on.
+//! threads that they leave behind, or with the whole process. The log names them, their requests get an error
+//! or a broken answer, and everything else continues.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -18,7 +18,7 @@ use super::{
     with_trial,
 };
 
-/// How an answer may break off: in which form it is written, by whom, and how it is framed.
+/// How an answer may break off: the way it is written, the thread that writes it, and its framing.
 const HALVES: [&str; 6] = [
     "form=stream",
     "form=writer",
@@ -28,7 +28,7 @@ const HALVES: [&str; 6] = [
     "form=writer&async&length=1000",
 ];
 
-/// How many of them fail on the thread that calls them.
+/// How many of them fail on the calling thread.
 const SYNCHRONOUS: usize = 4;
 
 #[test]
@@ -51,7 +51,7 @@ fn an_answer_that_breaks_off_does_not_look_whole() {
                     .wait_for_error_line("names it", |line| line.contains(&name) && line.contains("/trial"));
             }
         }
-        // Threads and their memory are as good as before.
+        // The threads and their memory are as before.
         let threads = servlet_threads(&server);
         for round in 0..60 {
             let mut client = server.connect();
@@ -89,7 +89,7 @@ async fn half_over_http_2(server: &Server, how: &str) -> h2::Error {
         match body.data().await.expect("an end that is no end") {
             Ok(piece) => read.extend_from_slice(&piece),
             Err(error) => {
-                // The reset may overtake what was on its way.
+                // The reset may overtake bytes on their way.
                 assert!(b"half".starts_with(&read), "{}", String::from_utf8_lossy(&read));
                 return error;
             }
@@ -168,7 +168,7 @@ fn isolated_processes_leave_no_temporary_files_however_they_end() {
     server.stop();
     assert_eq!(left(), Vec::<PathBuf>::new());
 
-    // A server that is killed takes its processes with it; the next removes what they had.
+    // The processes of a killed server end with it; the next server removes their files.
     let server = with_temporary(&tree, trial, &temporary);
     let file = text(&server.get("/trial/temporary"));
     let processes = children(&server);
@@ -256,7 +256,7 @@ fn an_application_that_takes_long_to_start_holds_no_other_up() {
                 "{isolation} {path}"
             );
         }
-        // One that leaves meanwhile is missed by no other.
+        // A client that leaves meanwhile does not disturb the others.
         waiting.remove(0);
         fs::write(&until, "").unwrap();
         for client in &mut waiting {
@@ -324,7 +324,7 @@ fn are_named(server: &Server) {
     ] {
         let response = server.get(&format!("/trial/bad?how={how}"));
         assert_eq!(response.status, status, "{how}");
-        // Neither versions nor classes are anybody's business.
+        // The answer shows neither versions nor classes.
         let body = text(&response);
         assert!(!body.contains("Tomcat") && !body.contains("Exception"), "{how}: {body}");
         server.wait_for_error_line(line, |each| {
@@ -390,13 +390,13 @@ fn hold_up_their_own_route(trial: &Path, isolation: &str) {
     );
     let routes = limited + &route("/trial/", &format!("app = {trial:?}"));
     let server = start(&tree, "", &routes, 2);
-    // Two are in the threads, two wait, and for the fifth there is no place, whichever that is.
+    // Two requests are in the threads and two wait; there is no place for the fifth, whichever it is.
     let mut clients: Vec<Client> = (0..5).map(|_| server.connect()).collect();
     for client in &mut clients {
         client.send("GET /stuck/bad?how=sleep HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     }
     assert_eq!(server.get("/trial/facts").status, 200);
-    // Whoever waits is told after the time that the route has for an answer.
+    // A waiting request is answered with an error after the answer timeout of the route.
     let answers: Vec<Response> = clients.iter_mut().map(Client::answer).collect();
     let told: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
     let refused: Vec<&Response> = answers.iter().filter(|answer| answer.status == 503).collect();
@@ -440,17 +440,17 @@ fn a_process_of_applications_that_dies_is_replaced_and_nothing_else_notices() {
     wait_until("it answers", START, || server.get("/trial/facts").status == 200);
     for round in 0..2 {
         let before = children(&server);
-        // One is at work, and perhaps another one waits to take over.
+        // One process is at work, and perhaps another waits to take over.
         let pid = *before.first().expect("a process of applications");
         let mut waiting = server.connect();
         waiting.send(
             "POST /trial/bad?how=sleep HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
         );
-        // Until it is surely at work.
+        // Until the process is surely at work.
         std::thread::sleep(Duration::from_secs(1));
         let killed = rustix::process::Pid::from_raw(pid).expect("a process");
         rustix::process::kill_process(killed, rustix::process::Signal::KILL).expect("it can be killed");
-        // What was under way is lost; what asks for nothing but an answer is not.
+        // A request under way is lost; a request that comes after it is answered.
         assert_eq!(waiting.answer().status, 502, "{round}");
         assert_eq!(server.get("/plain.txt").status, 200);
         let mut client = server.connect();
@@ -461,7 +461,7 @@ fn a_process_of_applications_that_dies_is_replaced_and_nothing_else_notices() {
     }
     server
         .wait_for_error_line("says so", |line| line.contains("has ended (by signal 9): it is started again"));
-    // One that an application ends itself is replaced as well.
+    // A process that an application itself ends is replaced as well.
     let mut client = server.connect();
     client.set_patience(START);
     let response = client.ask("GET /trial/bad?how=halt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");

@@ -1,5 +1,4 @@
-//! Java servlets from the outside: applications compiled here, and some that nobody here wrote, in a server
-//! that runs.
+//! Java servlets from the outside: applications compiled here, and third-party ones, in a running server.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -62,8 +61,7 @@ fn script(name: &str, arguments: &[&str]) -> Option<i32> {
     command.status().expect("the script can be run").code()
 }
 
-/// The directory of the application of this test; `None`, with a visible word, where there is no JDK or no
-/// Maven.
+/// The directory of this test's application; `None`, with a visible message, without a JDK or Maven.
 fn trial() -> Option<&'static Path> {
     static TRIAL: OnceLock<Option<tempfile::TempDir>> = OnceLock::new();
     let built = TRIAL.get_or_init(|| match script("java.sh", &["--brief"]) {
@@ -119,19 +117,19 @@ fn pack(application: &Path, war: &Path) {
     assert!(status.expect("jar runs").success());
 }
 
-/// Puts another WAR of the same content in the place of one, at once.
+/// Replaces a WAR by another of the same content, atomically.
 fn replace(war: &Path) {
     let beside = war.with_extension("new");
     fs::copy(war, &beside).expect("a file can be copied");
     fs::rename(&beside, war).expect("a file can be renamed");
 }
 
-/// The directory of applications that nobody here wrote; `None` where they cannot be fetched.
+/// The directory of third-party applications; `None` where they cannot be fetched.
 fn applications() -> Option<PathBuf> {
     (script("java-applications.sh", &[]) == Some(0)).then(|| target().join("java-applications"))
 }
 
-/// A server whose routes have applications, once all of them run.
+/// A server whose routes have applications; returns when all of them run.
 fn start(tree: &Tree, java: &str, routes: &str, applications: usize) -> Server {
     let server = start_without_waiting(tree, java, routes);
     wait_for_applications(&server, applications);
@@ -146,7 +144,8 @@ fn start_without_waiting(tree: &Tree, java: &str, routes: &str) -> Server {
 fn configuration(tree: &Tree, java: &str, routes: &str) -> String {
     let heap = if java.contains("heap") { "" } else { "heap = \"128MiB\"\n" };
     format!(
-        "[limits]\nbody_bytes = \"100MiB\"\nstall_timeout = \"10m\"\n[java]\n{heap}{java}\n[[site]]\nlisten = [\"127.0.0.1:0\"]\n\
+        "[limits]\nbody_bytes = \"100MiB\"\nstall_timeout = \"10m\"\n[java]\n{heap}{java}\n[[site]]\n\
+         listen = [\"127.0.0.1:0\"]\n\
          root = {:?}\n{routes}",
         tree.root()
     )
@@ -175,7 +174,7 @@ fn text(response: &Response) -> String {
     String::from_utf8_lossy(&response.body).into_owned()
 }
 
-/// GET, with the patience that a page needs which is compiled first.
+/// GET, with enough patience for a page that is compiled first.
 fn get_patiently(address: SocketAddr, target: &str) -> Response {
     let mut client = Client::connect(address);
     client.set_patience(START);
@@ -238,12 +237,13 @@ fn a_servlet_is_told_what_was_asked() {
         ] {
             assert!(facts.lines().any(|each| each == line), "{line}\n{facts}");
         }
-        let form = "POST /trial/facts HTTP/1.1\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 8";
+        let form = "POST /trial/facts HTTP/1.1\r\nContent-Type: application/x-www-form-urlencoded\r\n\
+                    Content-Length: 8";
         let mut client = server.connect();
         client.send(format!("{form}\r\nHost: a\r\nConnection: close\r\n\r\nname=abc"));
         let facts = text(&client.answer());
         assert!(facts.contains("\nname=abc\n") && facts.contains("\nlength=8\n"), "{facts}");
-        // Methods that the server does not know are the application's.
+        // Methods that the server does not know are left to the application.
         assert!(text(&ask(&server, "PURGE /trial/facts HTTP/1.1")).starts_with("method=PURGE"));
         let mut client = server.connect();
         client.send("HEAD /trial/big?bytes=30000 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
@@ -277,7 +277,7 @@ fn bodies_stream_both_ways_however_long_they_are() {
         }
         let big = server.get("/trial/big?bytes=5000000");
         assert_eq!((big.status, big.body.len()), (200, 5_000_000));
-        // A client that leaves in the middle costs nothing but its own answer.
+        // A client that leaves in the middle affects only its own answer.
         let mut client = server.connect();
         client.send("GET /trial/big?bytes=500000000 HTTP/1.1\r\nHost: a\r\n\r\n");
         client.wait_for_bytes(1000);
@@ -294,7 +294,8 @@ fn a_client_that_waits_is_asked_for_its_body_when_the_servlet_reads_it() {
         let server = with_trial(&tree, trial, isolation);
         let mut stream = std::net::TcpStream::connect(server.address()).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time limit");
-        let head = "POST /trial/echo HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n";
+        let head = "POST /trial/echo HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\
+                    Connection: close\r\n\r\n";
         stream.write_all(head.as_bytes()).expect("a head is sent");
         let mut interim = [0; 25];
         stream.read_exact(&mut interim).expect("an interim answer");
@@ -329,7 +330,7 @@ fn applications_hear_of_clients_that_have_left() {
     for isolation in BOTH {
         let tree = Tree::empty();
         let server = with_trial(&tree, trial, isolation);
-        // Nobody waits for these any more, and the applications are told so.
+        // The clients of these requests have left, and the applications are told so.
         let gone = || text(&server.get("/trial/gone"));
         for number in 1..=3 {
             let mut client = server.connect();
@@ -368,7 +369,8 @@ fn sessions_pages_uploads_and_error_pages_work() {
                  --b\r\nContent-Disposition: form-data; name=\"g\"\r\n\r\nde\r\n--b--\r\n";
     let mut client = server.connect();
     client.send(format!(
-        "POST /trial/upload HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: multipart/form-data; boundary=b\r\n\
+        "POST /trial/upload HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\
+         Content-Type: multipart/form-data; boundary=b\r\n\
          Content-Length: {}\r\n\r\n{parts}",
         parts.len()
     ));
@@ -435,7 +437,7 @@ fn applications_come_and_go_and_others_do_not_notice() {
     let war = apps.join("new#one.war");
     pack(trial, &war);
     wait_until("the new application runs", START, || server.get("/new/one/facts").status == 200);
-    // A changed descriptor: the application is started anew, and its sessions are there.
+    // A changed descriptor: the application is started anew, and its sessions are kept.
     let descriptor = apps.join("kept/WEB-INF/web.xml");
     let changed =
         fs::read_to_string(&descriptor).expect("a file").replace("</web-app>", "<!-- changed --></web-app>");
@@ -443,7 +445,7 @@ fn applications_come_and_go_and_others_do_not_notice() {
     fs::write(&descriptor, changed).expect("a file");
     server.wait_for_error_line("says so", |line| line.contains("the application /kept (kept) runs anew"));
     assert!(text(&ask(&server, &format!("GET /kept/count HTTP/1.1\r\nCookie: {cookie}"))).starts_with("2 "));
-    // One that cannot be read leaves the old one at work.
+    // If the new WAR cannot be read, the old application continues.
     fs::write(&war, "no archive").expect("a file");
     server.wait_for_error_line("goes on", |line| {
         line.contains("/new/one (new#one.war) cannot be replaced and goes on")
@@ -473,8 +475,7 @@ fn files_are_answered_while_java_starts() {
 #[test]
 fn java_that_does_not_start_costs_servlets_alone() {
     let Some(trial) = trial() else { return };
-    // Java refuses the first at once, and finds only in the middle of its start that it cannot do with the
-    // second.
+    // Java refuses the first at once; with the second it fails in the middle of its start.
     for java in ["options = [\"-XX:NoSuchOption=1\"]\n", "heap = \"1MiB\"\n"] {
         let tree = Tree::empty();
         let server = start_without_waiting(&tree, java, &route("/trial/", &format!("app = {trial:?}")));
@@ -502,7 +503,7 @@ fn on_one_core(tree: &Tree, trial: &Path) -> Server {
     start(tree, "[server]\ncores = 1\n", &route("/trial/", &format!("app = {trial:?}")), 1)
 }
 
-/// A client whose connection has got to the thread for calls of its only core.
+/// A client whose connection is on the thread for calls of the only core.
 fn caller(server: &Server) -> Client {
     let mut client = server.connect();
     wait_until("the connection is on the thread for calls", START, || {
@@ -518,21 +519,23 @@ fn connections_that_keep_asking_for_servlets_are_answered_by_one_thread() {
     let server = on_one_core(&tree, trial);
     let mut client = caller(&server);
     let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
-    // What is not short and there at once is the core's to answer, in the middle of a call if need be.
+    // An answer that is not short or not complete at once is written by the core, in the middle of a call if
+    // needed.
     assert_eq!(client.ask(get("/trial/big?bytes=3000000")).body.len(), 3_000_000);
     let mut client = caller(&server);
     assert_eq!(client.ask(get("/trial/async")).status, 200);
     let mut client = caller(&server);
     assert_eq!(text(&client.ask(get("/plain.txt"))), "a file\n");
     let mut client = caller(&server);
-    let form = "POST /trial/facts HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 8";
+    let form = "POST /trial/facts HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-www-form-urlencoded\r\n\
+                Content-Length: 8";
     assert!(text(&client.ask(format!("{form}\r\n\r\nname=abc"))).contains("\nname=abc\n"));
     let mut client = caller(&server);
     assert_eq!(client.ask(get("/trial/bad?how=throw")).status, 500);
     let mut client = caller(&server);
     client.send(get("/trial/half?form=writer&name=called"));
     assert!(client.try_answer(AnswerTo::Other).is_err(), "half an answer is none");
-    // Two at once, and one of them in pieces.
+    // Two requests at once, one of them in pieces.
     let mut client = caller(&server);
     client.send(get("/trial/gate") + &get("/trial/facts") + "GET /trial/ga");
     assert_eq!((client.answer().status, client.answer().status), (200, 200));
@@ -564,7 +567,7 @@ fn heads_of_any_length_go_ahead_of_bodies() {
     let Some(trial) = trial() else { return };
     let tree = Tree::empty();
     let server = on_one_core(&tree, trial);
-    // Behind the longer ones there is no room for the head where the body lies.
+    // After a longer field there is no room for the head beside the body.
     for (field, body) in
         [(0, 100), (0, 6250), (200, 6250), (350, 6250), (600, 6250), (9000, 6250), (100, 60_000)]
     {
@@ -587,7 +590,7 @@ fn whatever_comes_at_once_is_answered_on_the_thread_for_calls() {
     let Some(trial) = trial() else { return };
     let tree = Tree::empty();
     let server = on_one_core(&tree, trial);
-    // 64 bytes each, so that what is received at once ends with a request.
+    // 64 bytes each, so that each read ends with a whole request.
     let file = format!("GET /plain.txt HTTP/1.1\r\nHost: a\r\nX-Fill: {}\r\n\r\n", "z".repeat(18));
     assert_eq!(file.len(), 64, "{file}");
     let mut client = caller(&server);
@@ -603,8 +606,8 @@ fn whatever_comes_at_once_is_answered_on_the_thread_for_calls() {
         assert_eq!(text(&client.answer()), "a file\n");
         client.end();
     }
-    // A call that takes long, as the first of a servlet may, goes on at the core, for which a client has left
-    // that ends before its answer.
+    // A long call, such as the first call of a servlet, continues on the core; there, a client that has sent
+    // its end counts as gone.
     wait_until("a servlet answers a client that has ended", START, || {
         let mut client = caller(&server);
         client.send("GET /trial/facts HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -624,7 +627,7 @@ fn connections_that_come_back_from_the_thread_for_calls_end_when_their_time_is_u
     let limits = "[limits]\nkeep_alive_timeout = \"2s\"\n";
     let mut server = Server::configured(&tree.root(), &of_others.replace("[limits]\n", limits));
     wait_for_applications(&server, 1);
-    // One that asks for nothing more, and ones that have just been answered when the server stops.
+    // A client that sends nothing more, and clients that were just answered when the server stops.
     caller(&server).end();
     let _clients: Vec<Client> = (0..4).map(|_| caller(&server)).collect();
     server.stop();
@@ -640,7 +643,7 @@ fn a_call_that_takes_long_holds_up_nobody_else() {
     wait_until("a call on the thread of its connection waits", START, || {
         let (mut other, mut third, mut waits) = (caller(&server), caller(&server), caller(&server));
         waits.send(get("/trial/gate?do=wait"));
-        // The servlet waits until another request of a neighbour lets it go on, which must be answered
+        // The servlet waits until another client's request opens the gate; that request must be answered
         // meanwhile.
         for _ in 0..20 {
             assert_eq!(text(&other.ask(get("/plain.txt"))), "a file\n");
@@ -650,7 +653,7 @@ fn a_call_that_takes_long_holds_up_nobody_else() {
         // On a slow machine its connection may have left the thread before it asked.
         text(&waits.answer()).starts_with("calls-")
     });
-    // Whoever leaves in the middle of such a call is missed by nobody.
+    // A client that leaves in the middle of such a call does not disturb the others.
     let (mut waits, mut third) = (caller(&server), caller(&server));
     waits.send(get("/trial/gate?do=wait"));
     drop(waits);

@@ -1,5 +1,5 @@
-//! Applications that nobody here wrote, with their own filters, pages, tag libraries, sessions and logins.
-//! All but Tomcat's examples were written for `javax.servlet`, and are converted as they are started.
+//! Third-party applications, with their own filters, pages, tag libraries, sessions and logins. All but
+//! Tomcat's examples were written for `javax.servlet`, and are converted as they are started.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -28,7 +28,7 @@ fn post(server: &Server, target: &str, kind: &str, body: &str) -> Response {
     ))
 }
 
-/// A server with one of those that take long to be converted.
+/// A server with an application that takes long to convert.
 fn start_large(tree: &Tree, routes: &str) -> Server {
     let server = start_without_waiting(tree, "heap = \"384MiB\"\n", routes);
     wait_until("the application runs", Duration::from_secs(600), || {
@@ -64,7 +64,7 @@ fn tomcats_examples_and_jolokia_work() {
         assert_eq!(response.status, 200, "{path}");
         assert!(text(&response).contains(expected), "{path}: {}", text(&response));
     }
-    // It was written for javax.servlet, and asks for a login itself.
+    // It was written for javax.servlet, and requires a login itself.
     assert_eq!(server.get("/jolokia/version").status, 401);
     let version = ask(&server, "GET /jolokia/version HTTP/1.1\r\nAuthorization: Basic ajpr");
     assert!(version.status == 200 && text(&version).contains("\"agent\":\"1.7"), "{}", text(&version));
@@ -81,7 +81,7 @@ fn hawtio_works() {
     let Some(apps) = fetched() else { return };
     let tree = Tree::empty();
     let server = start_large(&tree, &route("/hawtio/", &format!("app = {:?}", apps.join("hawtio.war"))));
-    // Nobody has logged in.
+    // No login yet.
     assert_eq!(server.get("/hawtio/jolokia/version").status, 403);
     let top = server.get("/hawtio/");
     assert_eq!((top.status, top.field("location")), (302, Some("/hawtio/auth/login")));

@@ -79,7 +79,8 @@ fn sessions_find_their_way_back_through_a_proxy() {
         &tree.root(),
         &format!(
             "[server]\ncores = 1\n[[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = {:?}\n[[site.route]]\n\
-             path = \"/trial/\"\nproxy = {{ to = [\"http://{} route=one\", \"http://{} route=other\"], balance = \"round_robin\" }}\n",
+             path = \"/trial/\"\nproxy = {{ to = [\"http://{} route=one\", \"http://{} route=other\"], \
+             balance = \"round_robin\" }}\n",
             tree.root(),
             one.address(),
             other.address()

@@ -1,6 +1,6 @@
 //! Servlets, pages, files, sessions, uploads and sockets under load for a long time, while one of two
-//! applications is replaced again and again: nobody else notices, and nothing is left of the applications
-//! that were.
+//! applications is replaced again and again: requests to the other do not notice, and nothing of the replaced
+//! applications is left.
 //!
 //! The long form takes half an hour and shows what it measures once a minute:
 //! `cargo test -p touchstone --test servlet soak -- --ignored --nocapture`.
@@ -17,35 +17,35 @@ use super::support::{Client, Response, Server, Tree, wait_until};
 use super::websocket::WebSocket;
 use super::{START, copy, get_patiently, pack, replace, route, start, target, text, trial};
 
-/// Clients of each kind, and how long each waits between two requests: some eighty requests a second, of
-/// which a busy machine has room for.
+/// Clients of each kind, and the pause of each between two requests: about eighty requests a second, which a
+/// busy machine can carry.
 const CLIENTS: usize = 4;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A second's talk.
+/// Messages for about a second.
 const SAID_IN_A_CONVERSATION: usize = 20;
 
-/// What varies without anything being lost: descriptors and threads that come as they are needed, and what
-/// Java and the allocator keep for later.
+/// Tolerances: descriptors and threads that are opened on demand, and memory that Java and the allocator
+/// keep.
 const DESCRIPTORS_THAT_VARY: u64 = 24;
 const THREADS_THAT_VARY: u64 = 24;
 const MEMORY_THAT_VARIES_KIB: u64 = 64 * 1024;
 const HEAP_THAT_VARIES_KIB: u64 = 16 * 1024;
-/// Proxies and lambdas; an application that is left behind has several times as many.
+/// Proxies and lambdas; an application that is not unloaded has several times as many.
 const CLASSES_THAT_VARY: u64 = 300;
-/// What two applications beside one another leave between their classes; one that is left behind at each
-/// replacement would be tens of megabytes.
+/// The gaps that two loaded applications leave between their classes; one that is not unloaded at each
+/// replacement would take tens of megabytes.
 const METASPACE_THAT_VARIES_KIB: u64 = 6 * 1024;
 
 struct Soak {
-    /// Until everything is there that is made once.
+    /// The time until all that is made once exists.
     warm_up: Duration,
     length: Duration,
-    /// How often an application is replaced.
+    /// The interval between two replacements.
     every: Duration,
 }
 
-/// What is held at one time.
+/// What the server holds at one time.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     resident_kib: u64,
@@ -78,7 +78,7 @@ impl Soak {
         copy(trial, &apps.join("kept"));
         let war = apps.join("replaced.war");
         pack(trial, &war);
-        // The jars may be built anew meanwhile, by other tests.
+        // Other tests may rebuild the jars meanwhile.
         let jars = tree.root().join("jars");
         copy(&target().join("java"), &jars);
         let java = format!("library = {jars:?}\nheap = \"96MiB\"\n");
@@ -98,7 +98,7 @@ impl Soak {
                 scope.spawn(move || load.ask("/replaced", number));
             }
             scope.spawn(move || load.chat());
-            // However slow the machine is, something is replaced on both sides of the first look.
+            // On a slow machine too, replacements happen on both sides of the first look.
             while begun.elapsed() < self.warm_up + self.length || replaced < 4 {
                 std::thread::sleep(self.every);
                 replace(&war);
@@ -120,7 +120,7 @@ impl Soak {
                 }
             }
         });
-        // An application that was replaced goes when its last request has ended.
+        // A replaced application is removed when its last request has ended.
         wait_until("one copy of it lies unpacked", START, || unpacked(&server) == 1);
         let (before, after) = (after_warm_up.unwrap(), held(&server));
         eprintln!(
@@ -150,13 +150,14 @@ fn upload(address: SocketAddr, target: &str) -> Response {
     let mut client = Client::connect(address);
     client.set_patience(START);
     client.ask(format!(
-        "POST {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: multipart/form-data; boundary=b\r\n\
+        "POST {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\
+         Content-Type: multipart/form-data; boundary=b\r\n\
          Content-Length: {}\r\n\r\n{PARTS}",
         PARTS.len()
     ))
 }
 
-/// Ends the load, also where something has failed.
+/// Ends the load, also after a failure.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -165,7 +166,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// What clients know.
+/// What all clients know.
 #[derive(Clone, Copy)]
 struct Load<'a> {
     address: SocketAddr,
@@ -174,7 +175,7 @@ struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// Asks for one thing after the other; every answer is right.
+    /// Requests one thing after the other; every answer is right.
     fn ask(self, application: &str, number: usize) {
         let (mut counted, mut session, mut turn) = (0, String::new(), number);
         while !self.is_over.load(Relaxed) {
@@ -205,9 +206,8 @@ impl Load<'_> {
         }
     }
 
-    /// Talks over two sockets: one stays, and one is to the application that is replaced, which is closed and
-    /// opened anew: what was said there before the application was replaced is heard there, and none of them
-    /// breaks off.
+    /// Talks over two sockets. One stays open; the other belongs to the replaced application and is closed
+    /// and opened again. Each message is answered on its socket, and no socket breaks off.
     fn chat(self) {
         let mut kept = WebSocket::open(self.address, "/kept/socket").unwrap();
         while !self.is_over.load(Relaxed) {
@@ -244,7 +244,7 @@ fn held(server: &Server) -> Held {
     }
 }
 
-/// How many directories the server has unpacked the application into that are still there.
+/// How many unpacked directories of the application still exist.
 fn unpacked(server: &Server) -> usize {
     let of_server = format!("touchstone-java-{}-", server.process());
     let temporary =

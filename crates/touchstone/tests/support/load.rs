@@ -1,4 +1,4 @@
-//! A load of clients of every kind, any failed request of which fails the test.
+//! A load of clients of every kind; any failed request fails the test.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -50,8 +50,8 @@ impl<'a> Load<'a> {
         Ok(!answer.says_close())
     }
 
-    /// Request after request on kept connections. A connection ends where the answer says so, or before a
-    /// request was sent; nothing else is allowed.
+    /// Request after request on kept connections. A connection ends where the answer announces it, or before
+    /// a request was sent; nothing else is allowed.
     fn on_kept_connections(&self) -> Result<(), String> {
         while self.goes_on() {
             let Some(mut client) = self.connect()? else { return Ok(()) };
@@ -89,7 +89,7 @@ impl<'a> Load<'a> {
             let Some(mut client) = self.connect()? else { return Ok(()) };
             while self.goes_on() && !client.is_ended() {
                 if !self.ask(&mut client, &batch)? {
-                    // The rest of the batch may be answered no more: that is what the close said.
+                    // The rest of the batch may stay without an answer: the close announced it.
                     break;
                 }
                 let mut kept = true;
@@ -104,7 +104,7 @@ impl<'a> Load<'a> {
         Ok(())
     }
 
-    /// `None` once the server has stopped and nobody listens.
+    /// `None` once the server has stopped and no longer listens.
     fn connect(&self) -> Result<Option<Client>, String> {
         match Client::try_connect(self.address) {
             Ok(client) => Ok(Some(client)),
@@ -118,7 +118,7 @@ impl<'a> Load<'a> {
     }
 }
 
-/// Runs clients of every kind, and `meanwhile` beside them; fails with all that they met.
+/// Runs clients of every kind, and `meanwhile` beside them; fails with all their failures.
 pub(crate) fn under_load(load: &Load<'_>, meanwhile: impl FnOnce()) {
     let failures: Vec<String> = std::thread::scope(|scope| {
         let mut clients = Vec::new();
@@ -127,7 +127,7 @@ pub(crate) fn under_load(load: &Load<'_>, meanwhile: impl FnOnce()) {
             clients.push(scope.spawn(|| load.on_new_connections()));
         }
         clients.push(scope.spawn(|| load.pipelined()));
-        // If this fails, the clients must still end, or the scope never would.
+        // If this fails, the clients must still end, or the scope would wait for ever.
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(meanwhile));
         if outcome.is_err() {
             load.stop.store(true, Ordering::Relaxed);

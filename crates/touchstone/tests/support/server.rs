@@ -23,9 +23,8 @@ use super::{Client, Response};
 /// Far longer than anything takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Far longer than a stop takes on a busy machine, and shorter than the server waits for what is under way
-/// (`drain_timeout`, 30 seconds unless it is set): a stop that waits for nothing is not to pass for a good
-/// one.
+/// Far longer than a stop takes on a busy machine, and shorter than the server waits for requests under way
+/// (`drain_timeout`, 30 seconds by default): a stop that waits for the timeout must not pass.
 const STOP_PATIENCE: Duration = Duration::from_secs(25);
 
 /// A running server.
@@ -35,7 +34,7 @@ pub(crate) struct Server {
     error_log: Arc<Lines>,
     readers: Vec<JoinHandle<()>>,
     output: Arc<Lines>,
-    /// Names the process that has taken over, if one has.
+    /// The file with the number of the process that has taken over, if one has.
     pid_file: Option<PathBuf>,
 }
 
@@ -69,7 +68,7 @@ impl Server {
         Server::start_piped(command)
     }
 
-    /// The same, as another user (who is root's to choose).
+    /// The same, as another user; only root can do this.
     pub(crate) fn start_as(user: u32, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Server {
         let mut command = Command::new(binary_for_all());
         command.arg("serve").args(arguments).stdin(Stdio::null()).uid(user).gid(user);
@@ -83,7 +82,7 @@ impl Server {
         Server::start([OsStr::new("--config"), path.as_os_str()])
     }
 
-    /// Whatever starts a server; its outputs are read here.
+    /// Starts the server with this command and reads its outputs.
     pub(crate) fn start_piped(mut command: Command) -> Server {
         let mut child = command
             .stdout(Stdio::piped())
@@ -107,7 +106,7 @@ impl Server {
         self.addresses[0]
     }
 
-    /// Every address that it has said it listens on, so far.
+    /// Every address that it has announced so far.
     pub(crate) fn announced_addresses(&self) -> Vec<SocketAddr> {
         let lines = self.error_log.all();
         let announcing = lines.iter().filter(|line| line.contains("listening on"));
@@ -123,7 +122,7 @@ impl Server {
         Client::connect(self.address())
     }
 
-    /// Asks for a target on a connection of its own.
+    /// Requests a target on a new connection.
     pub(crate) fn get(&self, target: &str) -> Response {
         let mut client = self.connect();
         let response =
@@ -203,12 +202,12 @@ impl Server {
         self.pid().as_raw_nonzero().get()
     }
 
-    /// How many sockets it holds open, its listeners and its own plumbing among them.
+    /// How many sockets it holds open, including its listeners and internal sockets.
     pub(crate) fn open_sockets(&self) -> usize {
         self.open_of_kind("socket:")
     }
 
-    /// How many ends of pipes it holds open, its standard output and error among them.
+    /// How many ends of pipes it holds open, including its standard output and error.
     pub(crate) fn open_pipes(&self) -> usize {
         self.open_of_kind("pipe:")
     }
@@ -227,7 +226,7 @@ impl Server {
         Pid::from_child(&self.child)
     }
 
-    /// Other processes will take over: whom this file names is killed at the end of the test.
+    /// Other processes will take over: the process that this file names is killed at the end of the test.
     pub(crate) fn succeeded_by(&mut self, pid_file: PathBuf) {
         self.pid_file = Some(pid_file);
     }
@@ -240,7 +239,7 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// Kills it, shows its last words if the test failed, and fails the test if it panicked.
+    /// Kills it, shows its last lines if the test failed, and fails the test if it panicked.
     fn drop(&mut self) {
         let running = self.is_running();
         self.child.kill().expect("the server can be killed");
@@ -298,7 +297,7 @@ pub(crate) fn run_in(directory: &Path, arguments: impl IntoIterator<Item = impl 
     run_command(command)
 }
 
-/// The same, as another user (who is root's to choose).
+/// The same, as another user; only root can do this.
 pub(crate) fn run_as(user: u32, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
     let mut command = Command::new(binary_for_all());
     command.args(arguments).uid(user).gid(user);
@@ -333,9 +332,9 @@ pub(crate) fn error_lines(output: &Output) -> Vec<String> {
     String::from_utf8_lossy(&output.stderr).lines().map(str::to_owned).collect()
 }
 
-/// A port that nothing listens on, and that nobody is given by chance: below those that the kernel chooses
-/// from, and claimed for this process until its end, so that no test beside this one, of this run or another,
-/// is given it too.
+/// A port that nothing listens on, and that no other socket gets by chance: it is below those that the kernel
+/// chooses from, and claimed for this process until its end, so that no other test, of this run or another,
+/// gets it too.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     const FIRST: u16 = 10_000;
@@ -356,9 +355,9 @@ pub(crate) fn free_port() -> u16 {
     }
 }
 
-/// Whether a socket of any protocol has this port. It is not tried out: a program that another test starts
-/// just then would have a copy of the socket until its exec, which would listen on the port still when it is
-/// given to somebody.
+/// Whether a socket of any protocol has this port. The test does not bind it to find out: a program that
+/// another test starts at that moment would hold a copy of the socket until its exec, and still listen on the
+/// port when another test gets it.
 pub(crate) fn is_in_use(port: u16) -> bool {
     let ending = format!(":{port:04X}");
     ["tcp", "tcp6", "udp", "udp6"].iter().any(|protocol| {
@@ -379,7 +378,7 @@ pub(crate) fn binary() -> Command {
     Command::new(env!("CARGO_BIN_EXE_touchstone"))
 }
 
-/// The binary where every user can reach it: a target directory may lie where only root can, and then it is
+/// The binary at a path that every user can reach: if the target directory is readable only by root, it is
 /// copied.
 pub(crate) fn binary_for_all() -> PathBuf {
     static COPY: OnceLock<Option<(tempfile::TempDir, PathBuf)>> = OnceLock::new();
@@ -395,8 +394,8 @@ pub(crate) fn binary_for_all() -> PathBuf {
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))
             .expect("others may enter it");
         let copy = directory.path().join("touchstone");
-        // By a process of its own: a child that another thread forks meanwhile would hold the copy open for
-        // writing until it executes, and the kernel starts no program that is ("Text file busy").
+        // A separate process copies it: a child that another thread forks meanwhile would hold the copy open
+        // for writing until its exec, and the kernel does not start such a program ("Text file busy").
         let copied = Command::new("cp").arg(built).arg(&copy).status();
         assert!(copied.is_ok_and(|status| status.success()), "the binary can be copied");
         Some((directory, copy))

@@ -1,4 +1,4 @@
-//! An sshd of the test's own on a loopback port, which lets one key in, as whoever runs the test.
+//! An sshd that a test starts on a loopback port. It accepts one key, for the user that runs the test.
 
 use super::{free_port, skipped, wait_until};
 use std::fs;
@@ -11,12 +11,12 @@ pub(crate) struct Sshd {
     child: Child,
     place: PathBuf,
     pub(crate) port: u16,
-    /// The key that it lets in.
+    /// The key that it accepts.
     pub(crate) key: PathBuf,
 }
 
 impl Sshd {
-    /// With its files in `place`. `None`, with a visible word, where it is not installed.
+    /// Starts it with its files in `place`. `None`, with a visible message, where it is not installed.
     pub(crate) fn start(place: &Path) -> Option<Sshd> {
         let Some(sshd) =
             ["/usr/sbin/sshd", "/usr/local/sbin/sshd"].into_iter().find(|path| Path::new(path).exists())
@@ -30,11 +30,12 @@ impl Sshd {
             let made = keygen.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(path).status();
             assert!(made.expect("ssh-keygen").success());
         }
-        // Where it keeps its parts from each other; the package makes it when its service starts.
+        // The directory for privilege separation; the package makes it when its service starts.
         let _ = fs::create_dir("/run/sshd");
         let port = free_port();
         let configuration = format!(
-            "ListenAddress 127.0.0.1\nPort {port}\nHostKey {}\nAuthorizedKeysFile {}.pub\nStrictModes no\nUsePAM no\n\
+            "ListenAddress 127.0.0.1\nPort {port}\nHostKey {}\nAuthorizedKeysFile {}.pub\nStrictModes no\n\
+             UsePAM no\n\
              PidFile none\nPermitRootLogin yes\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n",
             host_key.display(),
             key.display()
@@ -51,7 +52,7 @@ impl Sshd {
         Some(sshd)
     }
 
-    /// A file for ssh with its host key, as one of 127.0.0.1.
+    /// A known_hosts file for ssh with its host key, for 127.0.0.1.
     pub(crate) fn known_hosts(&self) -> PathBuf {
         let key = fs::read_to_string(self.place.join("host_key.pub")).expect("its host key");
         let path = self.place.join("known_hosts");
@@ -65,7 +66,7 @@ impl Sshd {
         let _ = self.child.wait();
     }
 
-    /// What it has said so far.
+    /// Its log so far.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.place.join("sshd.log")).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Tools around a test: curl, waiting for a condition, and the visible skip.
+//! Tools for tests: curl, waiting for a condition, and the visible skip.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Says that a check was left out, and why, where the test harness does not hide it.
+/// Prints that a check was skipped, and why, in spite of the test harness's capture.
 pub(crate) fn skipped(why: &str) {
     // Not `eprintln!`, which the harness captures and drops when the test passes.
     writeln!(std::io::stderr(), "SKIPPED: {why}").expect("standard error is open");
 }
 
-/// Runs curl, quietly and with a time limit; `None`, with a visible word, where it is not installed.
+/// Runs curl, quietly and with a time limit; `None`, with a visible message, where it is not installed.
 pub(crate) fn curl(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Option<Output> {
     let fixed = ["--silent", "--show-error", "--max-time", "90", "--noproxy", "*"];
     match Command::new("curl").args(fixed).args(arguments).output() {
@@ -45,12 +45,12 @@ pub(crate) fn processes_with(text: &str) -> usize {
     processes.filter(holds).count()
 }
 
-/// How a server is started so that permissions bind it.
+/// How to start a server so that permissions bind it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Bound {
-    /// As whoever runs the tests.
+    /// As the user that runs the tests.
     AsWeAre,
-    /// As this user, because the tests are run by root, whom no permission binds.
+    /// As this user, because root runs the tests, and permissions do not bind root.
     AsUser(u32),
 }
 

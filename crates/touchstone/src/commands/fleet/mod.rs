@@ -64,7 +64,12 @@ struct InitArguments {
     #[arg(long, value_name = "HOST")]
     host: String,
     /// The broker's port
-    #[arg(long, value_name = "PORT", default_value_t = 4222, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(
+        long,
+        value_name = "PORT",
+        default_value_t = 4222,
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
     port: u16,
     /// The names of the agents that make load, separated by commas
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', required = true)]

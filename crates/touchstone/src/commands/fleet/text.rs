@@ -10,8 +10,8 @@ pub(super) fn made(file: &FleetFile, directory: &Path) -> String {
     let directory = directory.display();
     if let Some(launch) = &file.launch {
         return format!(
-            "the fleet {} is in {directory}\n\nits broker and its agents are started here, by {}:\n  touchstone bench SUITE --sut \
-             URL --fleet {directory}\n",
+            "the fleet {} is in {directory}\n\nits broker and its agents are started here, by {}:\n  \
+             touchstone bench SUITE --sut URL --fleet {directory}\n",
             file.name,
             launch.by.name()
         );
@@ -28,8 +28,8 @@ pub(super) fn made(file: &FleetFile, directory: &Path) -> String {
         // Writing to a string does not fail.
         let _ = write!(
             text,
-            "\non the machine of {name}, with the file {directory}/{name}.credentials:\n  touchstone agent --controller {} \
-             --credentials {name}.credentials {role}\n",
+            "\non the machine of {name}, with the file {directory}/{name}.credentials:\n  touchstone agent \
+             --controller {} --credentials {name}.credentials {role}\n",
             file.controller,
             name = agent.name
         );

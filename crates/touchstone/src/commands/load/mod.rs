@@ -67,16 +67,34 @@ pub struct Arguments {
     session: Option<Varying<f64>>,
 
     /// Phases of the number of clients: 10s:50 holds 50, 10s:0-50 goes from 0 to 50; several with commas
-    #[arg(long, value_name = "LIST", value_parser = stages, conflicts_with_all = ["rate", "rate_stages", "duration", "clients"], help_heading = "Load")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_parser = stages,
+        conflicts_with_all = ["rate", "rate_stages", "duration", "clients"],
+        help_heading = "Load"
+    )]
     stages: Option<StageList>,
 
     /// The same for the arrivals a second
-    #[arg(long, value_name = "LIST", value_parser = stages, conflicts_with_all = ["rate", "duration", "delay"], help_heading = "Load")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_parser = stages,
+        conflicts_with_all = ["rate", "duration", "delay"],
+        help_heading = "Load"
+    )]
     rate_stages: Option<StageList>,
 
     /// Each client waits this long between an answer and its next request; ~TIME: so long on average, at
     /// random
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = varying_time, help_heading = "Load")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "0s",
+        value_parser = varying_time,
+        help_heading = "Load"
+    )]
     think_time: Varying<Duration>,
 
     /// Each client starts after a random wait of at most this
@@ -108,12 +126,26 @@ pub struct Arguments {
     zipf: Option<f64>,
 
     /// Make a recorded load again, each request at its own moment: an access log or a HAR
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["urls", "rate", "rate_stages", "stages", "poisson", "session", "delay", "think_time", "method", "body", "body_file", "body_size"], help_heading = "Requests")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = [
+            "urls", "rate", "rate_stages", "stages", "poisson", "session", "delay", "think_time", "method",
+            "body", "body_file", "body_size",
+        ],
+        help_heading = "Requests"
+    )]
     replay: Option<PathBuf>,
 
     /// How the lines of the log are written: '$client [$time] "$request" $status' [default: told by the
     /// lines]
-    #[arg(long, value_name = "FORMAT", requires = "replay", value_parser = LogFormat::parse, help_heading = "Requests")]
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        requires = "replay",
+        value_parser = LogFormat::parse,
+        help_heading = "Requests"
+    )]
     log_format: Option<LogFormat>,
 
     /// So many times as fast as it was recorded
@@ -137,7 +169,13 @@ pub struct Arguments {
     body_file: Option<PathBuf>,
 
     /// A body of so many bytes, for example 10k
-    #[arg(long, value_name = "BYTES", value_parser = byte_count, group = "request_body", help_heading = "Requests")]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        value_parser = byte_count,
+        group = "request_body",
+        help_heading = "Requests"
+    )]
     body_size: Option<ByteCount>,
 
     /// The statuses of a valid answer, for example 200,404 [default: 200-399]
@@ -157,7 +195,13 @@ pub struct Arguments {
     new_connections: bool,
 
     /// The share of requests that get a new connection, for example 0.1
-    #[arg(long, value_name = "S", value_parser = share, conflicts_with = "new_connections", help_heading = "Connections")]
+    #[arg(
+        long,
+        value_name = "S",
+        value_parser = share,
+        conflicts_with = "new_connections",
+        help_heading = "Connections"
+    )]
     new_connection_share: Option<f64>,
 
     /// Send HTTP/1.0 requests
@@ -181,7 +225,13 @@ pub struct Arguments {
     connect_to: Option<String>,
 
     /// Bytes asked for in one receive call, for example 4096 or 64k
-    #[arg(long, value_name = "BYTES", default_value_t = ByteCount(DEFAULT_RECEIVE_BUFFER_BYTES), value_parser = byte_count, help_heading = "Connections")]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = ByteCount(DEFAULT_RECEIVE_BUFFER_BYTES),
+        value_parser = byte_count,
+        help_heading = "Connections"
+    )]
     receive_buffer: ByteCount,
 
     /// Take any certificate: an attacker on the way can be the server
@@ -209,7 +259,13 @@ pub struct Arguments {
     tls: Option<touchstone_load::TlsVersions>,
 
     /// The share of connections that take up an earlier session; the others make full handshakes
-    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = values::whole_share, help_heading = "TLS")]
+    #[arg(
+        long,
+        value_name = "S",
+        default_value_t = 1.0,
+        value_parser = values::whole_share,
+        help_heading = "TLS"
+    )]
     resumption_share: f64,
 
     /// Engine threads, each pinned to a processor, the last ones first [default: one thread, not pinned]

@@ -39,7 +39,10 @@ pub(super) fn read(arguments: &Arguments, path: &Path) -> Result<Replay, String>
     let (mut places, mut requests) = (HashMap::new(), Vec::new());
     for request in &recording.requests {
         let after = request.after.ok_or_else(|| {
-            format!("{file}: not every request in it has a time, so that it cannot be replayed; `touchstone import` makes a suite of it")
+            format!(
+                "{file}: not every request in it has a time, so that it cannot be replayed; `touchstone \
+                     import` makes a suite of it"
+            )
         })?;
         let key = (&request.method, &request.path, &request.headers, &request.body, request.status);
         let place = *places.entry(key).or_insert_with(|| {

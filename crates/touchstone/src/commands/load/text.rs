@@ -78,7 +78,8 @@ fn load_of(plan: &Plan) -> String {
         Some(session) => {
             let mean = if session.spread == TimeSpread::Exponential { " on average" } else { "" };
             format!(
-                "partly open: {planned} sessions a second{stages}{spread} of {} requests{mean}, by at most {clients}",
+                "partly open: {planned} sessions a second{stages}{spread} of {} requests{mean}, by at most \
+                 {clients}",
                 significant(session.requests)
             )
         }
