@@ -170,8 +170,10 @@ mod tests {
             stages in prop::collection::vec((0.01f64..20.0, 0.0f64..1e4, 0.0f64..1e4), 1..6),
             part in 0.0f64..0.999,
         ) {
-            let stages: Vec<Stage> =
-                stages.iter().map(|&(length, from, to)| Stage { length: seconds(length), from, to }).collect();
+            let stages: Vec<Stage> = stages
+                .iter()
+                .map(|&(length, from, to)| Stage { length: seconds(length), from, to })
+                .collect();
             let curve = Curve::new(&stages);
             let area = curve.area_between(0.0, 1e6) * part;
             if let Some(at_s) = curve.time_of_area(area, &mut 0) {

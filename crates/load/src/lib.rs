@@ -1,9 +1,9 @@
 //! The load engine: virtual clients on pinned cores, every latency kept.
 //!
 //! One [`Plan`] describes one measured load (one WebBench *mix*): which requests, how many virtual clients,
-//! kept or new connections, ramps, length. [`run`] carries it out with one event loop a core and gives back
-//! an
-//! [`Outcome`]: counts, bytes, errors by kind, and the whole latency distribution, for all clients and for each.
+//! kept or new connections, ramps, length. [`run`] carries it out with one event loop a core and returns an
+//! [`Outcome`]: counts, bytes, errors by kind, and the whole latency distribution, for all clients and for
+//! each.
 //! The crate knows nothing of suites, servers or reports; those are the lab's.
 
 mod answer;

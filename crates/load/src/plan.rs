@@ -21,7 +21,7 @@ pub enum ConnectionUse {
     Kept,
     /// A new connection for every request.
     New,
-    /// Kept, but for this share of the requests (above 0 and below 1), which are the last on their
+    /// Kept, but for this share of the requests (above 0 and below 1), each of which is the last on its
     /// connection.
     NewShare(f64),
 }
@@ -62,19 +62,19 @@ pub struct PlannedRequest {
     pub method: String,
     /// Path and query, as sent.
     pub path: String,
-    /// How often it is chosen, relative to the sum of all weights. 0: it is never chosen by itself, and
-    /// another names it in `then`.
+    /// How often it is chosen, relative to the sum of all weights. 0: it is never chosen by itself; another
+    /// request names it in `then`.
     pub weight: f64,
-    /// The requests that the same client makes after this one, in their order, before it chooses again: what
-    /// is on a page, or of a session. They are indices into [`Plan::requests`].
+    /// The requests that the same client makes after this one, in order, before it chooses again: the parts
+    /// of a page, or the rest of a session. They are indices into [`Plan::requests`].
     pub then: Vec<usize>,
-    /// How long the client thinks before this one, where another names it in `then`.
+    /// How long the client thinks before this request, if another names it in `then`.
     pub think_before: Duration,
-    /// Whether the client closes its connections after the last of `then`: whoever comes next is somebody
-    /// else.
+    /// Whether the client closes its connections after the last of `then`: the next session is another
+    /// user's.
     pub is_session: bool,
-    /// Header fields of its own, `name: value` without line ends. One that the plan or the engine has too
-    /// takes its place.
+    /// Header fields of the request, `name: value` without line ends. They replace fields of the plan or the
+    /// engine with the same name.
     pub headers: Vec<String>,
     /// The request's body; `None`: it has none, and no Content-Length.
     #[serde(with = "crate::wire::body")]
@@ -108,7 +108,7 @@ impl PlannedRequest {
     }
 }
 
-/// How a time that is given as one figure is meant.
+/// How a time that is given as one figure is distributed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum TimeSpread {
     /// Every time is the same.
@@ -118,8 +118,8 @@ pub enum TimeSpread {
     Exponential,
 }
 
-/// What a user does who has arrived (a partly open load): some requests with think times between them, on a
-/// connection of its own.
+/// What an arriving user does (a partly open load): some requests with think times between them, on its own
+/// connection.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Session {
     /// Requests of a session, at least 1. With [`TimeSpread::Exponential`] the mean of a geometric
@@ -129,10 +129,10 @@ pub struct Session {
     pub spread: TimeSpread,
 }
 
-/// A request that is due at a moment of its own: one of a recorded load that is replayed.
+/// A request with its own due time: one of a recorded load that is replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recorded {
-    /// When it is due, from the beginning of the run.
+    /// When it is due, measured from the beginning of the run.
     pub after: Duration,
     /// Which one it is, an index into [`Plan::requests`].
     pub request: usize,
@@ -149,11 +149,11 @@ pub struct Plan {
     pub requests: Vec<PlannedRequest>,
     /// Extra header fields, `name: value` without line ends.
     pub headers: Vec<String>,
-    /// Whether the engine adds the fields that every client of today sends: Host, User-Agent, Accept. Without
-    /// them a request is as those of HTTP/1.0 were, and only in HTTP/1.0 it may be.
+    /// Whether the engine adds the fields that every current client sends: Host, User-Agent, Accept. Without
+    /// them a request is like those of HTTP/1.0, and allowed only in HTTP/1.0.
     pub usual_fields: bool,
-    /// Virtual clients; each has one request under way at a time. In a closed loop that is the load; under a
-    /// rate it bounds the requests under way, and an arrival that finds all of them busy waits.
+    /// Virtual clients; each has one request under way at a time. In a closed loop they are the load; with a
+    /// rate they limit the requests under way, and an arrival that finds all of them busy waits.
     pub clients: usize,
     /// Virtual clients that share one connection, each with a stream of its own (HTTP/2 and 3). Otherwise 1.
     pub streams: usize,
@@ -179,19 +179,19 @@ pub struct Plan {
     pub length: Duration,
     /// The time at the end that is not counted.
     pub ramp_down: Duration,
-    /// An open load: this many requests (or sessions) a second arrive, however the server answers, and each
-    /// is timed from the moment when it was due. `None`: closed loop, as fast as the answers come.
+    /// An open load: this many requests (or sessions) arrive each second, independently of the answers, and
+    /// each is timed from the moment it was due. `None`: closed loop, as fast as the answers come.
     pub rate: Option<f64>,
     /// How the arrivals of an open load follow one another.
     pub arrivals: Arrivals,
-    /// An open load too: these requests arrive, each at its own moment, in the order of their moments. Empty:
+    /// Also an open load: these requests arrive, each at its due time, in the order of these times. Empty:
     /// requests are chosen by their weights.
     #[serde(with = "crate::wire::recorded")]
     pub recorded: Arc<[Recorded]>,
     /// Set: what arrives are sessions (partly open).
     pub session: Option<Session>,
-    /// The phases of the run, together as long as the length: of the arrival rate where there is a rate
-    /// (whose figure is then not looked at), of the number of clients otherwise. Empty: one phase.
+    /// The phases of the run; together they last as long as the run. They hold arrival rates if there is a
+    /// rate (whose figure is then ignored), and otherwise numbers of clients. Empty: one phase.
     pub stages: Vec<Stage>,
     /// The run ends after this many requests, if they are done before the length is over.
     pub request_limit: Option<u64>,
@@ -240,7 +240,7 @@ impl Plan {
         })
     }
 
-    /// Whether requests arrive, however the server answers.
+    /// Whether requests arrive independently of the answers.
     pub fn is_open(&self) -> bool {
         self.rate.is_some() || !self.recorded.is_empty()
     }
@@ -260,7 +260,7 @@ impl Plan {
         })
     }
 
-    /// The stages of the number of clients; `None` where all of them work all the time.
+    /// The stages of the number of clients; `None` if all of them work all the time.
     pub(crate) fn client_stages(&self) -> Option<&[Stage]> {
         (!self.is_open() && !self.stages.is_empty()).then_some(&self.stages[..])
     }

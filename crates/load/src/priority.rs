@@ -1,23 +1,23 @@
-//! How soon a thread gets its processor when it wakes. At the start of a run that decides how late it begins:
-//! whoever else computes there just then is otherwise let go on for some milliseconds.
+//! How soon a thread gets its processor when it wakes. At the start of a run this decides how late the run
+//! begins: another thread that computes on the processor may otherwise continue for some milliseconds.
 
 use std::mem::size_of;
 
-/// The time of the processor that the thread asks for in one go, where it may have no better rank than
-/// others: whoever asks for little is let in sooner (Linux 6.12 and later).
+/// The slice of processor time that the thread requests if it may have no real-time priority: the kernel
+/// schedules threads with a short slice sooner (Linux 6.12 and later).
 const SHORT_TURN_NS: u64 = 100_000;
-/// The lowest rank of those who go before all ordinary threads.
+/// The lowest priority above all ordinary threads.
 const LOWEST_FIRST: u32 = 1;
 
-/// While this lives the calling thread goes before ordinary ones, or, where it has no right to (CAP_SYS_NICE,
-/// or RLIMIT_RTPRIO), is let in as soon as an ordinary one can be. It is for a thread that sleeps, and
+/// While this lives, the calling thread runs before ordinary ones, or, without the right to that
+/// (CAP_SYS_NICE or RLIMIT_RTPRIO), as soon as an ordinary thread can. It is for a thread that sleeps, and
 /// computes for less than a millisecond.
 pub(crate) struct SoonAwake {
     before: libc::sched_attr,
 }
 
 impl SoonAwake {
-    /// `None` where the kernel knows of neither: then a wake-up is just later.
+    /// `None` if the kernel has neither: then the thread only wakes later.
     pub(crate) fn begin() -> Option<SoonAwake> {
         let before = attributes()?;
         let first = libc::sched_attr {
@@ -33,7 +33,7 @@ impl SoonAwake {
 
 impl Drop for SoonAwake {
     fn drop(&mut self) {
-        // It was so before, and to ask for less is always allowed.
+        // It was so before, and lowering is always allowed.
         set_attributes(&self.before);
     }
 }

@@ -1,4 +1,4 @@
-//! Connections of HTTP/3: their sockets and their moments, in the engine's loop.
+//! Connections of HTTP/3: their sockets and timers, in the engine's loop.
 
 use crate::body::BodySink;
 use crate::client::Phase;
@@ -15,7 +15,7 @@ use rustix::net::{
 };
 use std::time::Instant;
 
-/// Datagrams that one connection may take in before the others have their turn.
+/// The most datagrams that one connection receives before the others have their turn.
 const DATAGRAMS_AT_ONCE: usize = 256;
 
 impl Engine<'_> {
@@ -59,7 +59,7 @@ impl Engine<'_> {
                 Ok((received, _)) => received,
                 Err(Errno::AGAIN) => return self.drive_quic(index),
                 Err(Errno::INTR) => continue,
-                // Nobody is there.
+                // Nothing listens there.
                 Err(error) if connection.phase != Phase::Open => {
                     return self.fail_layered(index, Failure::system(ErrorKind::Connect, error));
                 }
@@ -76,7 +76,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Lets the connection do what is to be done after anything has happened to it.
+    /// Lets the connection act after any event.
     pub(crate) fn drive_quic(&mut self, index: usize) {
         loop {
             let generation = self.connections[index].generation;
@@ -126,20 +126,20 @@ impl Engine<'_> {
     fn quic_is_lost(&mut self, index: usize, text: String) {
         match self.connections[index].phase {
             Phase::Open => self.layered_ended(index),
-            // Nobody has answered; anything else is a handshake that failed.
+            // No server answered; anything else is a failed handshake.
             _ if text == "timed out" => self.fail_layered(index, ErrorKind::Connect),
             _ => self.tls_failed(index, TlsFailure(text)),
         }
     }
 
-    /// Sends what is to be sent; false when the connection has ended with it.
+    /// Sends pending datagrams; false when the connection has ended in doing so.
     fn transmit_quic(&mut self, index: usize) -> bool {
         let connection = &mut self.connections[index];
         let layers = connection.layers.get_or_insert_default();
         let (Some(socket), Some(h3)) = (&connection.socket, &mut layers.h3) else { return false };
         while let Some(datagram) = h3.transmit() {
-            // What the socket does not take is lost, as it could be on any way, and QUIC sends it again;
-            // unless the datagram before it found nobody.
+            // A datagram that the socket does not accept is lost, as on any network, and QUIC sends it again;
+            // unless the error says that nothing listens at the address of the datagram before it.
             if send(socket, datagram, SendFlags::NOSIGNAL) == Err(Errno::CONNREFUSED) {
                 match connection.phase {
                     Phase::Open => self.layered_ended(index),
@@ -151,8 +151,7 @@ impl Engine<'_> {
         true
     }
 
-    /// Has [`Engine::on_quic_time`] called when QUIC waits for a moment that is earlier than what it is
-    /// called for.
+    /// Schedules [`Engine::on_quic_time`] when QUIC waits for a moment earlier than the scheduled one.
     fn set_quic_timer(&mut self, index: usize) {
         let now_ns = now_ns();
         let layers = self.connections[index].layers.get_or_insert_default();
@@ -164,7 +163,7 @@ impl Engine<'_> {
         }
     }
 
-    /// A moment has come that connections of QUIC wait for.
+    /// Handles the moments that connections of QUIC wait for.
     pub(crate) fn on_quic_time(&mut self) {
         while let Some((_, index)) = self.quic_timers.take_due(self.now_ns) {
             let layers = self.connections[index].layers.get_or_insert_default();
@@ -178,7 +177,7 @@ impl Engine<'_> {
 }
 
 impl Http3 {
-    /// Says goodbye, if the socket takes it at once.
+    /// Closes the connection with a last datagram, if the socket accepts it at once.
     pub(crate) fn say_goodbye(&mut self, socket: &rustix::fd::OwnedFd) {
         self.close();
         while let Some(datagram) = self.transmit() {

@@ -26,23 +26,23 @@ pub(crate) struct PreparedRequest {
     pub(crate) then: Box<[usize]>,
     /// The think time before it, where it follows another.
     pub(crate) think_before_ns: u64,
-    /// The connections end with the last of what follows it.
+    /// The connections end after the last of `then`.
     pub(crate) is_session: bool,
     /// The answer to HEAD has no body, whatever its head says.
     pub(crate) is_head: bool,
-    /// It may be sent again when nobody knows whether it was done (RFC 9110, section 9.2.2).
+    /// It may be sent again when it is unknown whether the server carried it out (RFC 9110, section 9.2.2).
     pub(crate) is_idempotent: bool,
     /// What the answer must be.
     pub(crate) expected: Expected,
 }
 
-/// The same header section in the forms that the state of a connection's compression asks for.
+/// The same header section in the forms for the states of a connection's compression.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
-    /// Puts the fields that all requests of the target share into the server's table. `None` where it cannot
-    /// be done.
+    /// Puts the fields that all requests of the target share into the server's table. `None` if that is not
+    /// possible.
     pub(crate) first: Option<Vec<u8>>,
-    /// Refers to them, and changes no table: so it is the same every time.
+    /// Refers to them and changes no table, so it is the same every time.
     pub(crate) later: Vec<u8>,
     /// Refers to no table at all.
     pub(crate) without_table: Vec<u8>,
@@ -107,7 +107,7 @@ fn prepare_one(plan: &Plan, request: &PlannedRequest) -> PreparedRequest {
     }
 }
 
-/// A header field of ours.
+/// A header field of this side.
 type Field = (String, String);
 
 fn http1(plan: &Plan, request: &PlannedRequest, target: &Target, connections: ConnectionUse) -> Vec<u8> {
@@ -130,7 +130,7 @@ fn header_fields(
     connections: ConnectionUse,
 ) -> Vec<Field> {
     let mut fields = own_fields(plan, target);
-    // RFC 9112, section 9.3: HTTP/1.1 keeps a connection unless told, HTTP/1.0 closes it unless told.
+    // RFC 9112, section 9.3: HTTP/1.1 keeps a connection by default, HTTP/1.0 closes it by default.
     match (connections, plan.version_of(target)) {
         (ConnectionUse::Kept, HttpVersion::Http10) => fields.push(field("Connection", "keep-alive")),
         (ConnectionUse::New, HttpVersion::Http11) => fields.push(field("Connection", "close")),
@@ -160,7 +160,7 @@ fn field(name: &str, value: &str) -> Field {
     (name.to_string(), value.to_string())
 }
 
-/// Adds fields, `name: value`, in the place of those of the same names.
+/// Adds fields, `name: value`, and replaces those of the same names.
 fn replace(fields: &mut Vec<Field>, given: &[String]) {
     let given: Vec<(&str, &str)> = given.iter().filter_map(|header| header.split_once(':')).collect();
     fields.retain(|(name, _)| !given.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)));
@@ -190,8 +190,7 @@ impl Blocks {
         let without_table = block(&[&pseudo, &with_authority(&all)]);
         let mut blocks = Blocks { without_table, body: request.body.clone(), ..Blocks::default() };
 
-        // A request with a field of its own in the place of a common one cannot share the table with the
-        // others.
+        // A request that replaces a common field cannot share the table with the others.
         let shares = all[..common.len().min(all.len())] == common[..];
         if !shares {
             return blocks;
@@ -211,8 +210,8 @@ impl Blocks {
     }
 }
 
-/// Whether the second block changes the table that the first one has left: fields that are too large to stay
-/// in it together do so each time.
+/// Whether the second block changes the table after the first one: fields that are too large to stay in it
+/// together do so each time.
 fn changes_table(first: &[u8], later: &[u8]) -> bool {
     let (mut decoder, mut fields) = (Decoder::new(), FieldList::new());
     let limits = ListLimits { bytes: 0, fields: 0 };

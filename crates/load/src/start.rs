@@ -1,6 +1,5 @@
-//! The start of a run: all engine threads, on however many machines, begin at one moment of the monotonic
-//! clock. What must be made ready is ready by then, so what is left is to be awake at that moment and not
-//! after it.
+//! The start of a run: all engine threads, on any number of machines, begin at one moment of the monotonic
+//! clock. All preparation is done by then; what remains is to be awake at that moment and not after it.
 
 use crate::clock::{now_ns, timespec};
 use crate::priority::SoonAwake;
@@ -8,16 +7,16 @@ use rustix::io::Errno;
 use rustix::thread::{ClockId, clock_nanosleep_absolute};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How often a thread that waits looks whether the run was stopped.
+/// How often a waiting thread checks whether the run was stopped.
 const LOOK_NS: u64 = 10_000_000;
-/// So long before the start a thread is awake: a processor that slept takes up to some tenths of a
+/// How long before the start a thread is awake: a processor that slept takes up to some tenths of a
 /// millisecond to wake.
 const AWAKE_NS: u64 = 500_000;
 
-/// Waits until a moment of the monotonic clock, and says when it was seen; `None` where the run was stopped
-/// before.
+/// Waits until a moment of the monotonic clock, and returns the time when it had passed; `None` if the run
+/// was stopped before.
 pub(crate) fn wait_for_start(start_ns: u64, stop: &AtomicBool) -> Option<u64> {
-    // Until the start only: whoever begins first must not go before those who have to begin yet.
+    // Only until the start: a thread that begins first must not delay threads that have yet to begin.
     let _soon = SoonAwake::begin();
     loop {
         let now_ns = now_ns();
@@ -31,8 +30,8 @@ pub(crate) fn wait_for_start(start_ns: u64, stop: &AtomicBool) -> Option<u64> {
         if now_ns < awake_ns {
             sleep_until(awake_ns.min(now_ns + LOOK_NS));
         } else {
-            // Where several threads share a processor, all of them are awake at the start, and none keeps the
-            // others from it.
+            // If several threads share a processor, all of them are awake at the start, and none blocks the
+            // others.
             std::thread::yield_now();
         }
     }
@@ -40,9 +39,9 @@ pub(crate) fn wait_for_start(start_ns: u64, stop: &AtomicBool) -> Option<u64> {
 
 fn sleep_until(at_ns: u64) {
     match clock_nanosleep_absolute(ClockId::Monotonic, &timespec(at_ns)) {
-        // Whoever waits looks at the clock anyway.
+        // The caller checks the clock in any case.
         Ok(()) | Err(Errno::INTR) => {}
-        // A kernel that cannot: the thread stays awake.
+        // The kernel does not support this: the thread stays awake.
         Err(_) => std::thread::yield_now(),
     }
 }

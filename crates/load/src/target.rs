@@ -1,4 +1,4 @@
-//! Where requests go: an address, the name that stands in the Host field, and the TLS in between.
+//! Where requests go: the address, the value of the Host field, and the TLS of the connections.
 
 use crate::plan::HttpVersion;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ pub struct Target {
     pub address: SocketAddr,
     /// The value of the Host field.
     pub host: String,
-    /// Set where the connections are made with TLS.
+    /// Set if the connections are made with TLS.
     pub tls: Option<TlsTarget>,
     /// The version that requests to it are written in; `None`: that of the plan.
     pub version: Option<HttpVersion>,
@@ -27,16 +27,16 @@ impl Target {
 /// How connections to a target are protected.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TlsTarget {
-    /// The name that the server is asked for (SNI) and its certificate must have; an address is checked,
-    /// never sent.
+    /// The name that is sent to the server (SNI) and that its certificate must have; an address is only
+    /// checked, not sent.
     pub server_name: String,
-    /// What the server's certificate is held against.
+    /// How the server's certificate is verified.
     pub trust: Trust,
     /// The versions that are offered.
     pub versions: TlsVersions,
-    /// The share of connections that take up an earlier session, 0 to 1. The rest make full handshakes.
+    /// The share of connections that resume an earlier session, 0 to 1. The rest make full handshakes.
     pub resumption_share: f64,
-    /// What is shown to servers that ask for a certificate of the client.
+    /// The certificate for servers that ask the client for one.
     pub client_certificate: Option<ClientCertificate>,
 }
 
@@ -59,8 +59,7 @@ impl std::fmt::Debug for ClientCertificate {
 }
 
 impl TlsTarget {
-    /// The system's certificate authorities, both versions, and sessions that are taken up wherever there is
-    /// one.
+    /// The system's certificate authorities, both versions, and resumption of sessions whenever there is one.
     pub fn new(server_name: &str) -> TlsTarget {
         TlsTarget {
             server_name: server_name.to_string(),
@@ -72,14 +71,14 @@ impl TlsTarget {
     }
 }
 
-/// What a server's certificate is held against.
+/// How a server's certificate is verified.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Trust {
     /// The certificate authorities that the system trusts.
     System,
     /// These certificates alone, PEM.
     Authorities(#[serde(with = "crate::wire::bytes")] Vec<u8>),
-    /// Nothing: any certificate will do. Whoever is on the way can be the server.
+    /// Not at all: any certificate is accepted, so that anyone on the network path can act as the server.
     Anything,
 }
 

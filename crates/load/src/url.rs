@@ -7,7 +7,7 @@ use std::time::Duration;
 /// The longest URL, in bytes.
 pub const MAXIMUM_URL_BYTES: usize = 8 * 1024;
 
-/// How long one of several addresses may take to accept a connection.
+/// How long to wait for one of several addresses to accept a connection.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// An `http://` or `https://` URL in its parts.
@@ -36,7 +36,7 @@ impl std::fmt::Display for UrlError {
 impl std::error::Error for UrlError {}
 
 impl HttpUrl {
-    /// Reads a URL. Nothing is repaired: what a strict reader could take in two ways is refused.
+    /// Reads a URL. Nothing is repaired: an ambiguous URL is refused.
     pub fn parse(url: &str) -> Result<HttpUrl, UrlError> {
         if url.len() > MAXIMUM_URL_BYTES {
             return refuse(format!(
@@ -57,8 +57,7 @@ impl HttpUrl {
         Ok(HttpUrl { is_secure, host, port, path: check_path(url, path)? })
     }
 
-    /// The value of the Host field: the port stands in it unless it is the scheme's own (RFC 9110, section
-    /// 7.2).
+    /// The value of the Host field: with the port, unless it is the scheme's default (RFC 9110, section 7.2).
     pub fn host_field(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         if self.port == default_port(self.is_secure) { host } else { format!("{host}:{}", self.port) }
@@ -69,8 +68,8 @@ impl HttpUrl {
         format!("{}://{}", if self.is_secure { "https" } else { "http" }, self.host_field())
     }
 
-    /// Looks the host's address up, once. Where it has several, as `localhost` often has, each is tried in
-    /// its order, and the first that accepts a connection is taken; if none does, the first of all.
+    /// Looks up the host's address once. If it has several, as `localhost` often has, each is tried in order,
+    /// and the first that accepts a connection is used; if none does, the first of all.
     pub fn resolve(&self) -> Result<Target, UrlError> {
         let address = match self.host.parse::<IpAddr>() {
             Ok(address) => SocketAddr::new(address, self.port),
@@ -155,7 +154,7 @@ fn check_host(url: &str, host: &str) -> Result<(), UrlError> {
     if host.len() > 253 || host.split('.').any(|label| label.len() > 63) || host.contains("..") {
         return refuse(format!("{url:?}: {host:?} is not a host name (a part is empty or too long)"));
     }
-    // "1.2.3" or "1.2.3.400" would be looked up as a name, or worse, be taken as some other address.
+    // "1.2.3" or "1.2.3.400" would be looked up as a name, or even be taken for another address.
     let numeric = host.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     if numeric && host.parse::<std::net::Ipv4Addr>().is_err() {
         return refuse(format!("{url:?}: {host:?} is not an IPv4 address"));
@@ -172,8 +171,8 @@ fn check_port(url: &str, digits: &str) -> Result<u16, UrlError> {
     }
 }
 
-/// Path and query (RFC 3986, sections 3.3 and 3.4). A fragment is never sent (RFC 9110, section 7.1), so it
-/// is refused: whoever wrote it expects something of it.
+/// Path and query (RFC 3986, sections 3.3 and 3.4). A fragment is never sent (RFC 9110, section 7.1), so a
+/// URL with one is refused: the user would expect it to have an effect.
 fn check_path(url: &str, path: &str) -> Result<String, UrlError> {
     let bytes = path.as_bytes();
     for (position, &byte) in bytes.iter().enumerate() {

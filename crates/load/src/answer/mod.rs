@@ -41,11 +41,11 @@ pub(crate) enum AtEnd {
 #[derive(Debug)]
 pub(crate) struct AnswerReader {
     part: Part,
-    /// The beginning of a head that did not come whole. Empty otherwise.
+    /// The beginning of an incomplete head. Empty otherwise.
     partial_head: Vec<u8>,
     status: u16,
     keeps_connection: bool,
-    /// The answer to HEAD: its head speaks of a body that does not follow.
+    /// The answer to HEAD: its head states a body that does not follow.
     is_head: bool,
     bytes: u64,
     body_bytes: u64,
@@ -73,7 +73,7 @@ impl AnswerReader {
         }
     }
 
-    /// Makes ready for the answer to a request, which may be HEAD.
+    /// Prepares for the answer to a request; `is_head`: to HEAD.
     pub(crate) fn reset(&mut self, is_head: bool) {
         self.part = Part::Head;
         self.is_head = is_head;
@@ -87,8 +87,8 @@ impl AnswerReader {
         self.bytes == 0
     }
 
-    /// Takes in what was received; `Some` when the answer is complete with it. Bytes beyond the answer's end
-    /// are malformed: nothing was asked that they could answer.
+    /// Takes in received bytes; `Some` when the answer is complete. Bytes after the answer's end are
+    /// malformed, because no request is open that they could answer.
     pub(crate) fn receive(
         &mut self,
         received: &[u8],
@@ -116,14 +116,14 @@ impl AnswerReader {
         }
     }
 
-    /// Reads a head and sets the part that follows it; gives back how many of the bytes belonged to the head.
+    /// Reads a head and sets the part that follows it; returns how many of the bytes belonged to the head.
     fn receive_head(&mut self, bytes: &[u8], head: &mut ResponseHead) -> Result<Option<usize>, Malformed> {
         let before = self.partial_head.len();
         let parsed = if before == 0 {
             parse_response_head(bytes, head)
         } else {
-            // From its beginning each time: what is malformed is so at once, in whichever piece it comes, and
-            // the parser's limit bounds how much is read again.
+            // From its beginning each time: malformed bytes are then found at once, however the head is
+            // split, and the parser's limit bounds the repeated work.
             self.partial_head.extend_from_slice(bytes);
             parse_response_head(&self.partial_head, head)
         };
@@ -143,7 +143,7 @@ impl AnswerReader {
     }
 
     /// Sets what follows the head. An interim answer (RFC 9110, section 15.2) has no body, and another head
-    /// follows; but nobody asked for another protocol, so 101 is out of place.
+    /// follows; 101 is malformed, because the client did not ask for another protocol.
     fn begin_body(&mut self, head: &ResponseHead) -> Result<(), Malformed> {
         match head.status {
             101 => return Err(Malformed),

@@ -1,4 +1,4 @@
-//! Whether a plan can run: everything that is wrong with it is said before the first byte is sent.
+//! Whether a plan can run: all its errors are reported before the first byte is sent.
 //!
 //! [`Plan::check`] looks at the plan itself (weights, lengths, paths, header fields) and, through
 //! [`crate::machine`], at the machine it is to run on.
@@ -32,13 +32,13 @@ pub const MAXIMUM_STAGES: usize = 1000;
 /// The most clients that can share a connection.
 const MAXIMUM_STREAMS: usize = 10_000;
 
-/// Files that the process has open beside the clients' connections: an epoll instance a thread, standard
-/// streams, logs, and room for what the caller holds.
+/// Open files of the process beside the clients' connections: an epoll instance for each thread, standard
+/// streams, logs, and room for the caller's files.
 const OTHER_OPEN_FILES: u64 = 64;
 
 impl Plan {
-    /// Says why the plan cannot run, or gives back warnings: sentences that whoever reads the figures should
-    /// know. Raises the process's soft limit of open files when the clients need more.
+    /// Returns why the plan cannot run, or else warnings: sentences that a reader of the figures should know.
+    /// Raises the process's soft limit of open files if the clients need more.
     pub fn check(&self) -> Result<Vec<String>, PlanError> {
         self.check_for(self.clients)
     }
@@ -52,7 +52,7 @@ impl Plan {
         self.check_for(portion.client_count(self))
     }
 
-    /// Checks the plan, and whether this machine can have so many of its clients.
+    /// Checks the plan, and whether this machine can run this number of its clients.
     fn check_for(&self, own_clients: usize) -> Result<Vec<String>, PlanError> {
         self.targets().try_for_each(check_target)?;
         self.check_requests()?;
@@ -79,7 +79,7 @@ impl Plan {
         self.check_local_ports(connections)
     }
 
-    /// What is chosen has a weight; what has none is on a page.
+    /// A request that is chosen has a weight; one without a weight is on a page.
     fn check_choices(&self) -> Result<(), PlanError> {
         let count = self.requests.len();
         let mut is_on_a_page = vec![false; count];

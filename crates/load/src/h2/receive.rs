@@ -1,4 +1,4 @@
-//! What the server sends: frames are taken apart as they come, the bytes of bodies without being collected.
+//! What the server sends: frames are parsed as they come; the bytes of bodies are not collected.
 
 use super::{Broken, Http2, OPEN_AGAIN_BYTES, StreamEvent, Table};
 use crate::answer::Answer;
@@ -14,13 +14,13 @@ use touchstone_http::h2::settings::{DEFAULT_FRAME_BYTES, MAX_FRAME_BYTES, MAX_WI
 
 /// The longest header block, in bytes.
 const MAXIMUM_BLOCK_BYTES: usize = 256 * 1024;
-/// What a header section may hold.
+/// The limits of a header section.
 const LIST_LIMITS: ListLimits = ListLimits { bytes: MAXIMUM_BLOCK_BYTES, fields: 1000 };
-/// The most that waits to be sent while more is received: a server that asks and asks and takes no answer
-/// ends here.
+/// The most output that waits while more is received: a server that keeps asking and reads no answer is cut
+/// off here.
 const MAXIMUM_OUTPUT_BYTES: usize = 64 * 1024 * 1024;
 
-/// What has come of a frame that is not whole.
+/// The received part of an incomplete frame.
 #[derive(Debug, Default)]
 pub(super) struct Receiving {
     /// The beginning of a frame other than plain DATA.
@@ -29,7 +29,7 @@ pub(super) struct Receiving {
     data: Option<Data>,
     /// A header block whose last frame has not come.
     block: Option<Block>,
-    /// The last header block that was read and changed no table, and what it said: mostly the next one is the
+    /// The last header block that was read and changed no table, and its content: usually the next one is the
     /// same.
     last_block: Vec<u8>,
     last_head: Head,
@@ -39,7 +39,7 @@ pub(super) struct Receiving {
 #[derive(Debug, Clone, Copy)]
 struct Data {
     id: u32,
-    /// `None`: its request was given up.
+    /// `None`: its request was abandoned.
     slot: Option<usize>,
     remaining: usize,
     end_stream: bool,
@@ -53,7 +53,7 @@ struct Block {
     bytes: Vec<u8>,
 }
 
-/// Where what was received leads to.
+/// The destinations of received data.
 pub(super) struct Sinks<'a, F: FnMut(usize, &[u8])> {
     pub(super) out: &'a mut Vec<u8>,
     pub(super) events: &'a mut Vec<StreamEvent>,
@@ -62,8 +62,8 @@ pub(super) struct Sinks<'a, F: FnMut(usize, &[u8])> {
 }
 
 impl Http2 {
-    /// Takes in what was received. What it means for the requests goes to the end of `events`, what must be
-    /// sent to the end of `out`, and the bytes of bodies to `body`.
+    /// Takes in received bytes. Events of requests are appended to `events`, output to `out`, and the bytes
+    /// of bodies go to `body`.
     pub(crate) fn receive(
         &mut self,
         input: &[u8],
@@ -103,8 +103,8 @@ impl Http2 {
         if sinks.out.len() > MAXIMUM_OUTPUT_BYTES { Err(Broken) } else { Ok(()) }
     }
 
-    /// Completes the frame whose beginning is kept; gives back the bytes behind it, which are none when it is
-    /// still not whole.
+    /// Completes the frame whose beginning is kept; returns the bytes after it, none if it is still
+    /// incomplete.
     fn complete_kept<'a, F: FnMut(usize, &[u8])>(
         &mut self,
         input: &'a [u8],
@@ -171,7 +171,7 @@ impl Http2 {
             }
             Frame::Data { data, .. } => {
                 self.begin_data(&header, sinks)?;
-                // Only the padding's share of the frame is not part of the body.
+                // Only the padding is not part of the body.
                 if let Some(begun) = self.receiving.data {
                     self.take_data(Data { remaining: data.len(), ..begun }, data, sinks);
                 }
@@ -196,8 +196,8 @@ impl Http2 {
 
     // ---- bodies
 
-    /// A DATA frame begins. All of its payload counts for flow control, whether its request is still wanted
-    /// or not.
+    /// A DATA frame begins. All of its payload counts for flow control, whether or not its request still
+    /// waits.
     fn begin_data<F: FnMut(usize, &[u8])>(
         &mut self,
         header: &FrameHeader,
@@ -234,10 +234,10 @@ impl Http2 {
     fn take_data<F: FnMut(usize, &[u8])>(&mut self, data: Data, part: &[u8], sinks: &mut Sinks<'_, F>) {
         let remaining = data.remaining - part.len();
         self.receiving.data = (remaining > 0).then_some(Data { remaining, ..data });
-        // The request may have been given up since the frame began, and its slot have another.
+        // The request may have been abandoned since the frame began, and its slot reused.
         let Some(slot) = data.slot.filter(|&slot| self.slots[slot].id == data.id) else { return };
         let stream = &mut self.slots[slot];
-        // A body before its head, or of an answer that has none.
+        // A body before its head, or in an answer that has none.
         if (stream.status == 0 || stream.is_head) && !part.is_empty() {
             self.receiving.data = (remaining > 0).then_some(Data { remaining, slot: None, ..data });
             return self.end_malformed(slot, sinks);
@@ -304,8 +304,8 @@ impl Http2 {
         Ok(())
     }
 
-    /// Reads a header block. One with the same bytes as the last says the same, as long as no table has
-    /// changed.
+    /// Reads a header block. One with the same bytes as the last has the same content, as long as no table
+    /// has changed.
     fn read_block(&mut self, block: &[u8]) -> Result<Head, Broken> {
         let receiving = &mut self.receiving;
         if !receiving.last_block.is_empty() && receiving.last_block == block {
@@ -324,8 +324,8 @@ impl Http2 {
 
     // ---- the end of requests
 
-    /// The slot of a stream that we have begun; none if its request is over. A stream that was never begun is
-    /// a mistake of the server's.
+    /// The slot of a stream that this side began; `None` if its request is over. A stream that was never
+    /// begun is an error of the server.
     fn known_slot(&self, id: u32) -> Result<Option<usize>, Broken> {
         if id.is_multiple_of(2) || id >= self.next_stream { Err(Broken) } else { Ok(self.slot_of(id)) }
     }
@@ -340,7 +340,7 @@ impl Http2 {
             return self.end_malformed(slot, sinks);
         }
         if stream.body.is_some() {
-            // It was answered before its body was sent, and nobody wants the rest.
+            // It was answered before its body was sent, and the rest is not needed.
             append_reset_stream(stream.id, ErrorCode::NO_ERROR, sinks.out);
         }
         self.free(slot);

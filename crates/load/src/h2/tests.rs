@@ -25,7 +25,7 @@ fn with_requests(slots: usize, under_way: usize) -> (Http2, Vec<u8>) {
     (connection, out)
 }
 
-/// What becomes of bytes from the server that come in pieces of a length.
+/// The result of bytes from the server that come in pieces of this length.
 fn received(
     connection: &mut Http2,
     bytes: &[u8],
@@ -110,8 +110,7 @@ fn answers_against_the_rules_end_their_request_alone() {
 fn what_cannot_be_read_breaks_the_connection() {
     type Write = fn(&mut Vec<u8>);
     let cases: [Write; 7] = [
-        // Pushed, of a stream that nobody began, too large, broken compression, torn header block, window,
-        // HTTP/1.
+        // Pushed, an unknown stream, too large, broken compression, torn header block, window, HTTP/1.
         |out| frame::append_header(4, frame::FrameType::PUSH_PROMISE, 4, 1, out),
         |out| headers(5, 200, &[], true, out),
         |out| append_data_header(1, 16_385, false, out),
@@ -178,7 +177,7 @@ fn a_limit_of_streams_and_a_table_that_is_refused_are_kept() {
     assert_eq!(out[frame::HEADER_BYTES + 1..], request.blocks.without_table);
 }
 
-/// The server's side of the http crate, which answers each request with as many bytes as the request had.
+/// The server's side of the http crate. It answers each request with as many bytes as the request had.
 struct EchoServer {
     connection: ServerConnection,
     events: Events,

@@ -110,7 +110,8 @@ proptest! {
         piece in 1usize..40,
         is_head: bool,
     ) {
-        let good = [Vec::new(), section(200, &[]), [section(200, &[]), data(b"abc")].concat(), vec![0x01, 0x05]];
+        let good =
+            [Vec::new(), section(200, &[]), [section(200, &[]), data(b"abc")].concat(), vec![0x01, 0x05]];
         let bytes = [good[prefix].clone(), bytes].concat();
         prop_assert_eq!(read(&bytes, bytes.len().max(1), is_head).0, read(&bytes, piece, is_head).0);
         let goodbye = |piece: usize| {
