@@ -157,7 +157,11 @@ mod tests {
         }
 
         #[test]
-        fn a_rule_is_written_as_it_is_read(address: [u8; 4], bits in 0u8..=32, ports in prop::option::of((0u16..9, 9u16..20))) {
+        fn a_rule_is_written_as_it_is_read(
+            address: [u8; 4],
+            bits in 0u8..=32,
+            ports in prop::option::of((0u16..9, 9u16..20)),
+        ) {
             let rule = AllowRule { network: IpAddr::from(address), prefix_bits: bits, ports };
             prop_assert_eq!(rule.to_string().parse::<AllowRule>(), Ok(rule.clone()));
             prop_assert!(rule.holds(rule.network));

@@ -151,7 +151,9 @@ mod tests {
             let estimates = ways.iter().map(|&(there, at, back)| {
                 ClockEstimate::of(&exchange(start_ns, there, at, back, ahead_ns, day_ns)).expect("in order")
             });
-            let estimate = estimates.reduce(|mut best, next| { best.take_in(&next); best }).expect("at least one");
+            let estimate = estimates
+                .reduce(|mut best, next| { best.take_in(&next); best })
+                .expect("at least one");
             prop_assert!((estimate.real_offset_ns - day_ns).unsigned_abs() <= estimate.bound_ns + 1);
             prop_assert!((estimate.monotonic_offset_ns - ahead_ns).unsigned_abs() <= estimate.bound_ns + 1);
             prop_assert!(estimate.unsteady_ns <= 1);

@@ -1,5 +1,6 @@
-//! Credentials files: who a member is (an NKey, whose public half the broker knows) and by what authority it
-//! recognises the broker. Whoever has the file is the member, so nobody but its owner may be able to read it.
+//! Credentials files: a member's identity (an NKey, whose public half the broker knows) and the authority by
+//! which it recognises the broker. The file alone proves the identity, so only its owner may be able to read
+//! it.
 
 use crate::message::check_name;
 use rustix::fs::{Mode, OFlags};
@@ -25,16 +26,16 @@ pub struct Credentials {
     pub member: String,
     /// The secret half of its key.
     pub seed: String,
-    /// The controller's second key, by which it hears whom the broker refuses.
+    /// The controller's second key, with which it receives the broker's refusals of members.
     #[serde(default)]
     pub watch_seed: Option<String>,
-    /// The certificate of the fleet's own authority, PEM: the broker's certificate must be by it.
+    /// The certificate of the fleet's own authority, PEM: it must have signed the broker's certificate.
     pub authority: String,
 }
 
 impl std::fmt::Debug for Credentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Without the secrets.
+        // The secrets are left out.
         write!(f, "Credentials({} of {})", self.member, self.fleet)
     }
 }
@@ -57,8 +58,8 @@ impl Credentials {
         Credentials::parse(&text).map_err(|error| format!("the credentials {name}: {error}"))
     }
 
-    /// Reads those that a launcher hands over, up to the line that ends them; what comes after is left where
-    /// it is.
+    /// Reads the credentials that a launcher passes, up to the line that ends them; the rest of the input is
+    /// left unread.
     pub fn receive(mut input: impl BufRead) -> Result<Credentials, String> {
         let mut text = String::new();
         loop {
@@ -82,7 +83,7 @@ impl Credentials {
         Ok(credentials)
     }
 
-    /// Writes them to a new file, mode 600.
+    /// Writes the credentials to a new file, mode 600.
     pub fn write(&self, path: &Path) -> Result<(), String> {
         let mut text = String::new();
         let mut add = |key: &str, value: &str| {
@@ -97,7 +98,7 @@ impl Credentials {
     }
 }
 
-/// A text in TOML's form, in which every escape of JSON means the same.
+/// A text as a TOML string; every escape of JSON means the same in TOML.
 pub(crate) fn toml_text(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

@@ -1,5 +1,5 @@
-//! What a bench with a fleet needs to be there: where the fleet's file says how agents are started, they are,
-//! and so is a broker that does not answer. Everything that was started for a bench ends with it.
+//! The processes that a bench with a fleet needs: if the fleet's file states how agents are started, it
+//! starts them, and a broker if none answers. All of them end with the bench.
 
 use crate::broker::Broker;
 use crate::launch::Launched;
@@ -20,14 +20,14 @@ pub struct Deployment {
 }
 
 impl Deployment {
-    /// Starts what the fleet's file says; `None` where it says nothing: then somebody else starts broker and
+    /// Starts what the fleet's file states; `None` if it states nothing: then the operator starts broker and
     /// agents.
     pub fn start(directory: &Path) -> Result<Option<Deployment>, String> {
         let file = FleetFile::read(directory)?;
         if file.launch.is_none() {
             return Ok(None);
         }
-        // Namespaces first: the broker may be reached at an address of theirs.
+        // Namespaces first: the broker may listen at one of their addresses.
         let mut launched = Launched::prepare(&file)?;
         let broker = if reach(&file.controller, ATTEMPT_TIME).is_ok() {
             None
@@ -38,17 +38,18 @@ impl Deployment {
         Ok(Some(Deployment { launched, _broker: broker }))
     }
 
-    /// Which of the agents that were started have ended, and what each said last.
+    /// Which of the started agents have ended, with the last output of each.
     pub fn ended(&mut self) -> Option<String> {
         self.launched.ended()
     }
 
-    /// How it stands with an agent that was started and is waited for.
+    /// The state of a started agent that the controller waits for.
     pub(crate) fn waited_for(&self, name: &str) -> Option<String> {
         self.launched.waited_for(name)
     }
 
-    /// Ends the agents; which of them have results that the broker does not have, and where, a line each.
+    /// Ends the agents; returns a line for each that has results that the broker does not have, with their
+    /// place.
     pub fn end(mut self) -> Vec<String> {
         self.launched.end()
     }

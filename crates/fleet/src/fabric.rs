@@ -1,5 +1,5 @@
-//! What the fleet asks of the engine under it, and no more: messages that reach whoever listens now,
-//! documents that are handed out by their hash, and messages that are kept, once each, until they are taken.
+//! The operations that the fleet needs from the engine under it: messages to the current listeners, documents
+//! that are fetched by their hash, and messages that are kept, once each, until they are taken.
 //!
 //! Subjects are words with dots between; in a pattern `*` stands for one word and `>` for all that follow.
 
@@ -10,15 +10,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// The most bytes of messages that wait in one inbox. A published message that finds no room is lost; a kept
-/// one comes again.
+/// The most bytes of messages that wait in one inbox. A published message beyond that is lost; a kept one
+/// comes again.
 const MAXIMUM_WAITING_BYTES: usize = 128 * 1024 * 1024;
-/// What a message takes up beside its body.
+/// The memory of a message beside its body.
 const MESSAGE_BYTES: usize = 256;
 
 /// The engine under a fleet, as one member sees it.
 pub trait Fabric: Send + Sync {
-    /// Sends to whoever listens at this moment; nobody may.
+    /// Sends to the current listeners, if there are any.
     fn publish(&self, subject: &str, body: Vec<u8>) -> Result<(), FabricError>;
 
     /// Receives what is published from now on.
@@ -34,38 +34,37 @@ pub trait Fabric: Send + Sync {
     /// one is kept. Returns when it is kept for certain.
     fn keep(&self, subject: &str, id: &str, body: Vec<u8>) -> Result<(), FabricError>;
 
-    /// Takes messages that are kept from now on. Each comes again until it is acknowledged. `name` is whose
-    /// acknowledgements they are.
+    /// Takes messages that are kept from now on. Each comes again until it is acknowledged. `name` identifies
+    /// the taker that acknowledges.
     fn kept(&self, pattern: &str, name: &str) -> Result<Inbox<KeptMessage>, FabricError>;
 
-    /// Makes `owner` the one who holds `key` for some seconds, or longer when it is claimed again in time.
-    /// Refused while another holds it.
+    /// Makes `owner` the holder of `key` for some seconds; a repeated claim extends that. An error while
+    /// another member holds the key.
     fn claim(&self, key: &str, owner: &str) -> Result<(), FabricError>;
 
-    /// Gives back what `owner` claimed; nothing happens where another holds it.
+    /// Releases the claim of `owner`; does nothing if another member holds the key.
     fn release(&self, key: &str, owner: &str) -> Result<(), FabricError>;
 
     /// Whether the engine can be reached now.
     fn is_connected(&self) -> bool;
 
-    /// What became of the connection since this was asked last, and what the engine says of others.
+    /// Changes of the connection since the last call, and notices of the engine about other members.
     fn notices(&self) -> Vec<Notice>;
 
     /// What this member has sent and received so far.
     fn traffic(&self) -> Traffic;
 }
 
-/// Something that the engine says.
+/// A notice of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
-    /// The connection is there, again perhaps.
+    /// The connection is established, perhaps again.
     Connected,
-    /// It is lost; it is tried again until it is back.
+    /// It is lost; the engine tries to restore it.
     Disconnected,
-    /// A member was refused: its credentials are not those of this fleet. The text is the name that it gave
-    /// itself.
+    /// A member was refused: its credentials are not of this fleet. The text is the name that it stated.
     Unauthorised(String),
-    /// The engine refused something to this member.
+    /// The engine refused an operation of this member.
     Refused(String),
 }
 
@@ -81,15 +80,15 @@ pub struct Traffic {
 /// A message.
 #[derive(Debug, Clone)]
 pub struct Message {
-    /// What it was published under.
+    /// The subject that it was published under.
     pub subject: String,
-    /// What it says.
+    /// Its content.
     pub body: Vec<u8>,
-    /// When it came here.
+    /// When it arrived here.
     pub received: Stamp,
 }
 
-/// What comes to a member under a pattern: published messages, or kept ones.
+/// The messages of a member under a pattern: published or kept ones.
 pub struct Inbox<M> {
     messages: Receiver<(usize, M)>,
     waiting_bytes: Arc<AtomicUsize>,
@@ -101,7 +100,7 @@ pub(crate) struct InboxSender<M> {
     waiting_bytes: Arc<AtomicUsize>,
 }
 
-/// An inbox, and what puts messages into it.
+/// An inbox and its sender.
 pub(crate) fn inbox<M>() -> (InboxSender<M>, Inbox<M>) {
     let (sender, messages) = channel();
     let waiting_bytes = Arc::new(AtomicUsize::new(0));
@@ -112,8 +111,8 @@ pub(crate) fn inbox<M>() -> (InboxSender<M>, Inbox<M>) {
 }
 
 impl<M> InboxSender<M> {
-    /// Puts a message of so many bytes into the inbox. It is lost while more than [`MAXIMUM_WAITING_BYTES`]
-    /// wait there. False when there is no inbox any more.
+    /// Puts a message of this many bytes into the inbox. It is lost while more than [`MAXIMUM_WAITING_BYTES`]
+    /// wait there. False when the inbox is gone.
     pub(crate) fn send(&self, bytes: usize, message: M) -> bool {
         let bytes = bytes + MESSAGE_BYTES;
         if self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > MAXIMUM_WAITING_BYTES {
@@ -125,14 +124,14 @@ impl<M> InboxSender<M> {
 }
 
 impl<M> Inbox<M> {
-    /// The next message; `None` when none comes in this time.
+    /// The next message; `None` when none comes within this time.
     pub fn next(&self, wait: Duration) -> Option<M> {
         match self.messages.recv_timeout(wait) {
             Ok((bytes, message)) => {
                 self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
                 Some(message)
             }
-            // Nothing is ever sent again: the caller's loop must not spin.
+            // No message will ever come: the caller's loop must not spin.
             Err(RecvTimeoutError::Disconnected) => {
                 std::thread::sleep(wait);
                 None
@@ -144,15 +143,15 @@ impl<M> Inbox<M> {
 
 /// A kept message. One that is dropped without an acknowledgement comes again.
 pub struct KeptMessage {
-    /// What it was kept under.
+    /// The subject that it was kept under.
     pub subject: String,
-    /// What it says.
+    /// Its content.
     pub body: Vec<u8>,
     pub(crate) acknowledge: Box<dyn FnOnce() -> Result<(), FabricError> + Send>,
 }
 
 impl KeptMessage {
-    /// Says that it need not come again; returns when the engine has confirmed that.
+    /// Confirms that the message need not come again; returns when the engine has recorded that.
     pub fn acknowledge(self) -> Result<(), FabricError> {
         (self.acknowledge)()
     }
@@ -164,14 +163,14 @@ impl fmt::Debug for KeptMessage {
     }
 }
 
-/// Why the engine did not do something.
+/// Why the engine did not carry out an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FabricError {
     /// It cannot be reached.
     Away(String),
-    /// It knows this member, or its credentials, not.
+    /// It does not accept this member or its credentials.
     Unauthorised(String),
-    /// Another holds what was claimed.
+    /// Another member holds the key.
     Held(String),
     /// Something else.
     Failed(String),
@@ -190,7 +189,7 @@ impl fmt::Display for FabricError {
 
 impl std::error::Error for FabricError {}
 
-/// Whether a subject is one of a pattern's.
+/// Whether a subject matches a pattern.
 pub(crate) fn matches(pattern: &str, subject: &str) -> bool {
     let (mut pattern, mut subject) = (pattern.split('.'), subject.split('.'));
     loop {

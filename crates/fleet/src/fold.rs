@@ -179,7 +179,11 @@ mod tests {
             order.iter().for_each(|&sequence| fold.take("a", part("a", sequence, 6)));
             let distinct: std::collections::BTreeSet<u64> = order.iter().copied().collect();
             prop_assert_eq!(fold.is_complete("a"), distinct.len() == 6);
-            let held: Vec<u8> = fold.agents.get("a").map(|it| it.parts.values().flatten().copied().collect()).unwrap_or_default();
+            let held: Vec<u8> = fold
+                .agents
+                .get("a")
+                .map(|it| it.parts.values().flatten().copied().collect())
+                .unwrap_or_default();
             let expected: Vec<u8> = distinct.iter().flat_map(|&sequence| vec![sequence as u8; 3]).collect();
             prop_assert_eq!(held, expected);
         }
@@ -190,7 +194,10 @@ mod tests {
         }
 
         #[test]
-        fn a_part_comes_back_as_it_was(bytes in prop::collection::vec(any::<u8>(), 0..200), sequence in 0u64..9) {
+        fn a_part_comes_back_as_it_was(
+            bytes in prop::collection::vec(any::<u8>(), 0..200),
+            sequence in 0u64..9,
+        ) {
             let part = Part { bytes, ..part("a", sequence, 9) };
             prop_assert_eq!(Part::decode(&part.encode()), Some(part));
         }

@@ -1,5 +1,5 @@
-//! The fabric on NATS with JetStream. The members' code waits in threads; what the client library does, it
-//! does on one thread of its own, which also stamps messages when they come.
+//! The fabric on NATS with JetStream. The members' code blocks in threads; the client library runs on one
+//! thread of its own, which also stamps messages when they arrive.
 
 use crate::clock::Clock;
 use crate::credentials::Credentials;
@@ -26,27 +26,28 @@ use tokio::io::AsyncReadExt;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::Sender as EndSender;
 
-/// How long the broker's machine may take to answer at all.
+/// How long the broker's machine may take to answer a connection attempt.
 const REACH_TIME: Duration = Duration::from_millis(1500);
-/// How long an attempt to connect may take, handshakes and all; on a busy machine they take seconds.
+/// How long an attempt to connect may take, with all handshakes; on a busy machine they take seconds.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
 /// How long an answer of the broker may take.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
-/// How often a silent broker is asked whether it is there; after two questions without an answer it is not.
+/// How often a silent broker is pinged; after two pings without an answer it counts as away.
 const PING_PERIOD: Duration = Duration::from_millis(500);
 /// Between two attempts to connect again.
 const RECONNECT_PERIOD: Duration = Duration::from_millis(100);
-/// How long results and plans lie with the broker.
+/// How long the broker keeps results and plans.
 const KEEP_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How long an unused taker of results is remembered.
 const TAKER_TIME: Duration = Duration::from_secs(3600);
-/// For how long the broker itself knows which parts it has; after that, whoever folds them knows it.
+/// How long the broker itself recognises parts that come again; after that, the controller that folds them
+/// does.
 const DUPLICATE_TIME: Duration = Duration::from_secs(120);
 /// How long a claim holds.
 const CLAIM_TIME: Duration = Duration::from_secs(3);
 /// The largest document that is fetched.
 const MAXIMUM_DOCUMENT_BYTES: usize = 2 * 1024 * 1024 * 1024;
-/// Kept messages that the broker hands out before the first of them is acknowledged.
+/// The most kept messages that the broker delivers before the first of them is acknowledged.
 const MOST_UNACKNOWLEDGED: i64 = 128;
 /// Messages that wait here for a member's thread.
 const MESSAGES_WAITING: usize = 65_536;
@@ -59,12 +60,12 @@ pub struct Nats {
     fleet: String,
     clock: Clock,
     notices: Mutex<Receiver<Notice>>,
-    /// Hears whom the broker refuses; only the controller's.
+    /// Receives the broker's refusals of members; only the controller's.
     _watch: Option<Client>,
 }
 
-/// The thread that does what the client library does; several members in one process can share it. It ends
-/// with its last member.
+/// The thread of the client library; several members in one process can share it. It ends with its last
+/// member.
 #[derive(Clone)]
 pub(crate) struct Engine {
     handle: Handle,
@@ -83,7 +84,7 @@ impl Engine {
         Ok(Engine { handle, end: Arc::new(end) })
     }
 
-    /// Waits for what the engine's thread drives.
+    /// Waits for work on the engine's thread.
     pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
         self.handle.block_on(work)
     }
@@ -97,7 +98,7 @@ impl Engine {
 }
 
 impl Nats {
-    /// Connects once; afterwards the connection is made again whenever it is lost.
+    /// Connects once; afterwards a lost connection is restored automatically.
     pub fn connect(url: &str, credentials: &Credentials, clock: Clock) -> Result<Nats, FabricError> {
         Nats::connect_on(Engine::start()?, url, credentials, clock)
     }
@@ -127,14 +128,14 @@ impl Nats {
             Some(seed) => Some(engine.wait(watch(url, credentials, seed, sender))?),
             None => None,
         };
-        // It starts a task of its own, which belongs on the engine's thread.
+        // This starts a task, which belongs on the engine's thread.
         let mut jetstream = engine.wait(async { jetstream::new(client.clone()) });
         jetstream.set_timeout(ANSWER_TIME);
         let fleet = credentials.fleet.clone();
         Ok(Nats { engine, client, jetstream, fleet, clock, notices: Mutex::new(notices), _watch: watch })
     }
 
-    /// Makes what the fleet keeps with the broker, where it is not there: for results and for documents.
+    /// Creates the fleet's stores at the broker, for results and for documents, if they do not exist.
     pub fn prepare_store(&self) -> Result<(), FabricError> {
         self.wait(async {
             let results = stream::Config {
@@ -186,8 +187,7 @@ fn failed(error: impl Display) -> FabricError {
     FabricError::Failed(error.to_string())
 }
 
-/// Whether anything listens at a URL of the form `tls://host:port`; otherwise what was said of its last
-/// address.
+/// Whether anything listens at a URL of the form `tls://host:port`; otherwise the error of its last address.
 pub(crate) fn reach(url: &str, time: Duration) -> std::io::Result<()> {
     let place = url.split_once("://").map_or(url, |(_, place)| place);
     let mut reached = Err(std::io::Error::other("its name has no address"));
@@ -200,7 +200,7 @@ pub(crate) fn reach(url: &str, time: Duration) -> std::io::Result<()> {
     reached
 }
 
-/// A connection as this member.
+/// Opens a connection as this member.
 pub(crate) async fn open(
     url: &str,
     credentials: &Credentials,
@@ -208,7 +208,7 @@ pub(crate) async fn open(
     name: &str,
     notices: Sender<Notice>,
 ) -> Result<Client, FabricError> {
-    // A key that is none would make the client library panic.
+    // An invalid key would make the client library panic.
     nkeys::KeyPair::from_seed(seed)
         .map_err(|error| FabricError::Failed(format!("the credentials of {name} hold no key: {error}")))?;
     let options = ConnectOptions::new()
@@ -231,7 +231,7 @@ pub(crate) async fn open(
                 Event::SlowConsumer(_) => Some(Notice::Refused("messages were lost here".to_string())),
                 Event::LameDuckMode | Event::Draining => None,
             };
-            // Nobody may listen any more.
+            // The receiver may be gone already.
             let _ = notice.map(|notice| notices.send(notice));
             std::future::ready(())
         });
@@ -249,7 +249,7 @@ pub(crate) async fn open(
     })
 }
 
-/// Nothing but the fleet's own authority is trusted.
+/// Only the fleet's own authority is trusted.
 fn tls(authority: &str) -> Result<rustls::ClientConfig, FabricError> {
     let unreadable = |error: String| FabricError::Failed(format!("the fleet's certificate: {error}"));
     let mut roots = rustls::RootCertStore::empty();
@@ -264,7 +264,7 @@ fn tls(authority: &str) -> Result<rustls::ClientConfig, FabricError> {
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// Hears of members that the broker refuses.
+/// Receives the broker's refusals of members.
 async fn watch(
     url: &str,
     credentials: &Credentials,
@@ -299,7 +299,7 @@ impl Fabric for Nats {
     fn subscribe(&self, pattern: &str) -> Result<Inbox<Message>, FabricError> {
         let mut subscription = self.wait(async {
             let subscription = self.client.subscribe(pattern.to_string()).await.map_err(failed)?;
-            // The broker knows of it before anything is asked for.
+            // The broker must know the subscription before anything is asked for.
             self.client.flush().await.map_err(failed)?;
             Ok(subscription)
         })?;
@@ -380,7 +380,7 @@ impl Fabric for Nats {
         self.wait(async {
             let claims = self.jetstream.get_key_value(self.claims()).await.map_err(failed)?;
             let value = bytes::Bytes::from(owner.to_string());
-            // Only one of two who claim at the same time succeeds: the broker compares before it sets.
+            // Only one of two claims at the same time succeeds: the broker compares before it sets.
             match claims.create(key, value.clone()).await {
                 Ok(_) => return Ok(()),
                 Err(error) if error.kind() == CreateErrorKind::AlreadyExists => {}
@@ -426,7 +426,7 @@ impl Fabric for Nats {
     }
 }
 
-/// Takes kept messages until nobody listens; a broker that is away is asked again.
+/// Takes kept messages until the inbox is dropped; asks a broker that was away again.
 async fn take_kept(
     consumer: consumer::PullConsumer,
     sender: InboxSender<KeptMessage>,
@@ -441,7 +441,7 @@ async fn take_kept(
         };
         while let Some(message) = batch.next().await {
             let Ok(message) = message else { break };
-            // The engine's thread goes on as long as something is to be acknowledged.
+            // The engine's thread lives as long as a message is to be acknowledged.
             let Some(engine) = end.upgrade().map(|end| Engine { handle: handle.clone(), end }) else {
                 return;
             };

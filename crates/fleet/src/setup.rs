@@ -1,5 +1,5 @@
-//! A new fleet: keys, certificates, the broker's configuration and the list of agents, in one directory of
-//! the controller's.
+//! A new fleet: keys, certificates, the broker's configuration and the list of agents, in one directory on
+//! the controller's machine.
 
 use crate::credentials::{Credentials, toml_text, write_secret};
 use crate::launch::Launch;
@@ -12,7 +12,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The file that says what a fleet is.
+/// The file that describes a fleet.
 pub const FLEET_FILE: &str = "fleet.toml";
 /// The broker's configuration.
 pub const BROKER_FILE: &str = "broker.conf";
@@ -21,7 +21,7 @@ pub(crate) const CONTROLLER: &str = "controller";
 /// The most agents of a fleet.
 pub const MAXIMUM_AGENTS: usize = 10_000;
 
-/// What a fleet is: `fleet.toml`.
+/// The description of a fleet: `fleet.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FleetFile {
@@ -29,7 +29,7 @@ pub struct FleetFile {
     pub name: String,
     /// Where the broker is, for example `tls://10.0.0.1:4222`.
     pub controller: String,
-    /// How its agents are started from here; absent: somebody starts them.
+    /// How its agents are started from here; absent: the operator starts them.
     #[serde(default)]
     pub launch: Option<Launch>,
     /// The agents.
@@ -41,12 +41,12 @@ pub struct FleetFile {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentEntry {
-    /// Its name, which its credentials bear.
+    /// Its name, which its credentials contain.
     pub name: String,
-    /// What it is there for.
+    /// What it is for.
     #[serde(default = "load")]
     pub role: Role,
-    /// Its machine, for a launcher: what Slurm calls it.
+    /// Its machine, for a launcher: under Slurm, the node's name.
     #[serde(default)]
     pub host: Option<String>,
     /// The processors for its engine, for a launcher; absent: all.
@@ -79,7 +79,7 @@ impl FleetFile {
         Ok(file)
     }
 
-    /// What the file says.
+    /// The content of the file.
     fn text(&self) -> String {
         let mut text = format!(
             "# A fleet; the keys are those of docs/fleet.md.\nname = {}\ncontroller = {}\n",
@@ -186,7 +186,7 @@ struct User<'a> {
     watch: Option<String>,
 }
 
-/// An authority of the fleet's own, whose key is kept nowhere, and the broker's certificate by it.
+/// Makes an authority for the fleet, whose key is not kept, and a certificate of the broker signed by it.
 fn write_certificates(directory: &Path, name: &str, host: &str) -> Result<String, String> {
     let made = || -> Result<(String, String, String), rcgen::Error> {
         let mut authority = CertificateParams::new(Vec::new())?;
@@ -212,8 +212,8 @@ fn write_certificates(directory: &Path, name: &str, host: &str) -> Result<String
     Ok(authority)
 }
 
-/// The broker: TLS, a key for each member, and for an agent only what an agent does. Whatever is kept is on
-/// disk before that is said (`sync_interval: always`).
+/// The broker: TLS, a key for each member, and for an agent only the permissions it needs. A message that is
+/// kept is on disk before the broker confirms it (`sync_interval: always`).
 fn broker_configuration(
     directory: &Path,
     name: &str,
@@ -267,7 +267,7 @@ accounts {{
     Ok(text)
 }
 
-/// What an agent may: hear the controller, say what it itself is to say, keep its own results, and fetch
+/// The permissions of an agent: hear the controller, publish its own reports, keep its own results, and fetch
 /// plans.
 fn agent_line(fleet: &str, agent: &str, key: &str) -> String {
     let bucket = format!("OBJ_{}", bucket(fleet));
@@ -299,7 +299,7 @@ fn agent_line(fleet: &str, agent: &str, key: &str) -> String {
     )
 }
 
-/// Where the engine's answers to a member come: nobody else may listen there.
+/// The subjects on which the engine answers a member: no other member may listen there.
 pub(crate) fn inbox_prefix(fleet: &str, member: &str) -> String {
     format!("_INBOX_{fleet}_{member}")
 }

@@ -1,6 +1,6 @@
-//! Results on an agent's disk until the broker has them: written before they are sent, removed when they are
-//! kept for certain. Whatever happens in between, to the broker or to the agent, they are sent again; that
-//! they are kept once is the broker's part.
+//! Results on an agent's disk until the broker has them: written before they are sent, and removed when they
+//! are certainly kept. If the broker or the agent fails in between, they are sent again; the broker keeps
+//! each only once.
 
 use crate::embedded::sha256;
 use crate::fabric::Fabric;
@@ -13,36 +13,36 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// What the names of spooled parts end with.
+/// The ending of the names of spooled parts.
 const SUFFIX: &str = "part";
-/// What the names of files end with that hold room for parts to come.
+/// The ending of the names of files that reserve room for parts.
 const ROOM_SUFFIX: &str = "room";
-/// What a part's file has at most: its bytes, and the line before them.
+/// The largest part file: its bytes, and the line before them.
 const PART_FILE_BYTES: u64 = PART_BYTES as u64 + 4096;
-/// Only its owner may look into a spool: what lies there is handed in as this agent's.
+/// Only its owner may access a spool: its content is delivered as this agent's.
 const PRIVATE: u32 = 0o700;
-/// The right to write, of others than the owner.
+/// The permission of users other than the owner to write.
 const WRITE_BY_OTHERS: u32 = 0o022;
-/// So many names are tried for a directory of its own.
+/// How many names are tried for a temporary directory.
 const ATTEMPTS: u32 = 16;
 
 /// A directory of parts.
 #[derive(Debug, Clone)]
 pub(crate) struct Spool {
     directory: PathBuf,
-    /// It was made for one agent's life, and is taken away when nothing is left in it.
+    /// It was made for one agent's life, and is removed when nothing is left in it.
     is_temporary: bool,
 }
 
-/// Room on the disk for a result, held while that is measured: a disk that others fill meanwhile costs no
-/// result. What is left of it is given back when this is dropped.
+/// Room on the disk for a result, reserved during the measurement: if other programs fill the disk meanwhile,
+/// no result is lost. The rest of the room is freed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Room {
     files: Vec<PathBuf>,
 }
 
 impl Spool {
-    /// A directory that is there, or is made. One that others own or may write to is refused: they could put
+    /// Opens a directory, or makes it. One that other users own or may write to is refused: they could put
     /// results there.
     pub(crate) fn open(directory: &Path) -> io::Result<Spool> {
         DirBuilder::new().recursive(true).mode(PRIVATE).create(directory)?;
@@ -50,13 +50,13 @@ impl Spool {
         Ok(Spool { directory: directory.to_path_buf(), is_temporary: false })
     }
 
-    /// A new directory in that of temporary files, by a name that nobody can have foreseen.
+    /// A new directory in the directory of temporary files, with an unpredictable name.
     pub(crate) fn temporary(prefix: &str) -> io::Result<Spool> {
         let place = std::env::temp_dir();
         for _ in 0..ATTEMPTS {
             let directory =
                 place.join(format!("{prefix}-{:016x}", RandomState::new().build_hasher().finish()));
-            // What is there already, be it a link, is never taken.
+            // An existing entry is never used, not even a link.
             match DirBuilder::new().mode(PRIVATE).create(&directory) {
                 Ok(()) => return Ok(Spool { directory, is_temporary: true }),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -66,7 +66,7 @@ impl Spool {
         Err(io::Error::other(format!("every name that was tried in {} is taken", place.display())))
     }
 
-    /// Where it is.
+    /// Its path.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
@@ -76,15 +76,15 @@ impl Spool {
         self.is_temporary
     }
 
-    /// The agent ends: a directory that was made for it goes, unless something is left in it.
+    /// Called when the agent ends: removes a directory that was made for it, unless something is left in it.
     pub(crate) fn close(&self) {
         if self.is_temporary {
-            // One that holds parts is not empty, and stays.
+            // A directory that holds parts is not empty, and stays.
             let _ = fs::remove_dir(&self.directory);
         }
     }
 
-    /// Takes room for a result of so many bytes: an error where the disk has no such room.
+    /// Reserves room for a result of this many bytes; an error if the disk does not have it.
     pub(crate) fn reserve(&self, agent: &str, bytes: u64) -> io::Result<Room> {
         let mut room = Room { files: Vec::new() };
         for number in 0..bytes.div_ceil(PART_FILE_BYTES) {
@@ -93,15 +93,15 @@ impl Spool {
             room.files.push(path);
             take_room(&file, PART_FILE_BYTES.min(bytes - number * PART_FILE_BYTES))?;
         }
-        // The first files are the largest ones, and are taken first.
+        // The first files are the largest ones, and are used first.
         room.files.reverse();
         Ok(room)
     }
 
-    /// Writes a part down, where room was taken for it, so that it survives a crash.
+    /// Writes a part into the reserved room, so that it survives a crash.
     pub(crate) fn put(&self, part: &Part, room: &mut Room) -> io::Result<()> {
         let path = self.directory.join(format!("{}.{SUFFIX}", part.head.id()));
-        // Without room that was taken there may still be some.
+        // If no room was reserved, there may still be some.
         let unfinished = room.files.pop().unwrap_or_else(|| path.with_extension("new"));
         let bytes = part.encode();
         let write = || -> io::Result<()> {
@@ -116,21 +116,21 @@ impl Spool {
         })
     }
 
-    /// How many parts are here.
+    /// The number of parts.
     pub(crate) fn len(&self) -> u64 {
         self.paths().len() as u64
     }
 
-    /// Sends everything that is here; each goes when the broker has it. The first error ends it, the rest is
-    /// for later.
+    /// Sends all parts; each is removed when the broker has it. The first error ends this; the rest is sent
+    /// later.
     pub(crate) fn replay(&self, fabric: &dyn Fabric, subjects: &Subjects, agent: &str) -> Result<(), String> {
         for path in self.paths() {
             let message = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
             if Part::decode(&message).is_none_or(|part| part.head.agent != agent) {
-                // Another's, or nothing of ours: it is left where it is.
+                // A file of another agent, or no part: it stays.
                 continue;
             }
-            // No other agent knows a result, so none can have its own message kept in the place of this one.
+            // No other agent knows a result, so none can have the broker keep another message under this id.
             let id = sha256(&message);
             let kept = fabric.keep(&subjects.result(agent), &id, message);
             kept.map_err(|error| error.to_string())?;
@@ -160,7 +160,7 @@ impl Drop for Room {
 
 fn take_room(file: &File, bytes: u64) -> io::Result<()> {
     match fallocate(file, FallocateFlags::empty(), 0, bytes).map_err(io::Error::from) {
-        // Not every file system can promise it; one that holds so many bytes has the room.
+        // Some file systems cannot reserve room; if the file can hold so many bytes, there is room.
         Err(error) if error.kind() == ErrorKind::Unsupported => {
             io::copy(&mut io::Read::take(io::repeat(0), bytes), &mut &*file).map(drop)
         }
@@ -168,7 +168,7 @@ fn take_room(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Neither the directory nor a link to it may be somebody else's, or be written to by others.
+/// Another user must neither own the directory or a link to it, nor be able to write to it.
 fn check_owner(directory: &Path) -> io::Result<()> {
     let (link, target) = (fs::symlink_metadata(directory)?, fs::metadata(directory)?);
     let own = rustix::process::geteuid().as_raw();
@@ -215,7 +215,7 @@ mod tests {
         let part = part(b"result".to_vec());
         let (fabric, subjects) = (Embedded::default(), Subjects::of("f"));
         let inbox = fabric.kept("fleet.f.result.*", "c").expect("an inbox");
-        // With room that was taken for it, and without.
+        // With reserved room, and without.
         for bytes in [PART_FILE_BYTES + 1, 0] {
             let mut room = spool.reserve("a", bytes).expect("room");
             spool.put(&part, &mut room).expect("it is written");
@@ -265,7 +265,7 @@ mod tests {
         fs::create_dir(&open).expect("a directory");
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).expect("a mode");
         assert!(refused(&open).contains("others may write to it (mode 777)"));
-        // The directory of all temporary files is root's, and everybody may write there.
+        // The directory of all temporary files belongs to root, and every user may write there.
         assert!(!refused(Path::new("/tmp")).is_empty());
         if rustix::process::geteuid().is_root() {
             let foreign = place.path().join("foreign");

@@ -20,7 +20,7 @@ use touchstone_fleet::{
 use touchstone_lab_run::bench::{Generated, LoadGenerator};
 use touchstone_load::{Plan, Progress, Target};
 
-/// A server that answers everything, and counts.
+/// A server that answers every request, and counts them.
 struct Server {
     address: SocketAddr,
     answers: Arc<AtomicU64>,
@@ -43,7 +43,7 @@ impl Server {
 
     fn plan(&self, clients: usize, length: Duration) -> Plan {
         let target = Target::plain(self.address, &self.address.to_string());
-        // A busy machine shall not be made busier than it must be.
+        // The test adds little load to a busy machine.
         let think_time = Duration::from_millis(5);
         Plan { clients, length, think_time, timeout: Duration::from_secs(20), ..Plan::of_one(target, "/x") }
     }
@@ -87,7 +87,7 @@ fn patient() -> ControllerOptions {
     ControllerOptions { wait: Duration::from_secs(60), ..ControllerOptions::default() }
 }
 
-/// Agents as threads, for as long as `work` takes; their ends.
+/// Runs agents as threads while `work` runs; returns how they ended.
 fn with_agents<T>(
     agents: Vec<(Arc<dyn Fabric>, AgentOptions)>,
     work: impl FnOnce() -> T,
@@ -114,8 +114,8 @@ fn run_mix(controller: &Controller, plan: &Plan) -> Result<Generated, String> {
     load.run(&Progress::default()).map_err(|error| error.to_string())
 }
 
-/// Runs a mix, and again where a busy machine's threads did not begin together: such a run says so, and
-/// counts for nothing. Whatever it is, the parts make the whole.
+/// Runs a mix, and repeats it if the threads of a busy machine did not begin together: the run reports that,
+/// and does not count. In any case, the parts make up the whole.
 fn run_whole(controller: &Controller, plan: &Plan, server: &Server) -> Generated {
     for _ in 0..5 {
         let before = server.answers.load(Ordering::Relaxed);
@@ -128,8 +128,7 @@ fn run_whole(controller: &Controller, plan: &Plan, server: &Server) -> Generated
     panic!("the agents never began together");
 }
 
-/// The parts make the whole, to the request: by the agents, by the clients, by the seconds, and by the
-/// server.
+/// The parts make up the whole, to the request: by agents, by clients, by seconds, and by the server.
 fn assert_whole(generated: &Generated, plan: &Plan, answers: u64) {
     assert_eq!(generated.invalid, None);
     let outcome = &generated.outcome;
@@ -161,7 +160,7 @@ fn two_agents_in_one_process_make_the_whole_plan() {
         let controller =
             Controller::with(fabric, &file(&["a", "b"]), patient(), &AtomicBool::new(false)).unwrap();
         run_whole(&controller, &plan, &server);
-        // One client more than none: the second agent has no part of it.
+        // A single client: the second agent has no part of it.
         run_whole(&controller, &server.plan(1, Duration::from_secs(1)), &server)
     });
     assert_eq!(generated.fleet.unwrap().agents.len(), 1);
@@ -192,7 +191,7 @@ fn two_agents_over_a_real_broker_make_the_whole_plan() {
     let bound = |place: usize| fleet.agents[place].clock_bound_us.unwrap();
     assert!(offset(0).abs() <= bound(0) + 1.0, "{fleet:?}");
     assert!((offset(1) - 2e6).abs() <= bound(1) + 1.0, "{fleet:?}");
-    // It moves no latency: five bytes from this very machine.
+    // Latencies are not shifted: the answers are five bytes from this machine.
     assert!(generated.outcome.latency_ns.max() < 2_000_000_000);
     assert!(fleet.control_bytes_per_second > 0.0);
 }
@@ -214,7 +213,7 @@ fn what_is_not_allowed_is_refused_with_the_agent_s_name() {
     assert_eq!(server.answers.load(Ordering::Relaxed), 0);
 }
 
-/// Hands out something else than what it was given.
+/// Hands out documents that differ from the given ones.
 struct Altered(Embedded, Mutex<HashMap<String, Vec<u8>>>);
 
 impl Fabric for Altered {
@@ -260,7 +259,7 @@ impl Fabric for Altered {
 fn a_claim_that_is_given_back_is_another_s_at_once() {
     let given_back = |fabric: &dyn Fabric| {
         fabric.claim("controller", "a").unwrap();
-        // Only whoever has it can give it back.
+        // Only the holder can release it.
         fabric.release("controller", "b").unwrap();
         assert_eq!(fabric.claim("controller", "b"), Err(FabricError::Held("a".to_string())));
         for (owner, next) in [("a", "b"), ("b", "a")] {
@@ -305,9 +304,9 @@ fn a_clock_that_is_hours_ahead_is_refused() {
     assert_eq!(refused, "the clock of agent a is wrong by 7200 s: set it (NTP)");
 }
 
-/// A port that nobody else is given until the end of the process. Nothing listens on it, and a broker may: a
-/// listener that was closed again would listen on in each program that another test starts just then, until
-/// its exec.
+/// A port that no other socket gets until the end of the process. Nothing listens on it, and a broker may: a
+/// listener of this test that was closed would stay open in each program that another test starts at that
+/// moment, until its exec.
 fn port_for_a_broker() -> u16 {
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
     set_socket_reuseaddr(&socket, true).unwrap();
@@ -317,7 +316,7 @@ fn port_for_a_broker() -> u16 {
     address.port()
 }
 
-/// A fleet's directory; `None`, with a visible word, where there is no broker.
+/// A fleet's directory; `None`, with a visible message, if there is no broker.
 fn broker_place(agents: &[&str]) -> Option<(tempfile::TempDir, PathBuf)> {
     if Broker::program().is_none() {
         let _ = writeln!(
@@ -334,7 +333,7 @@ fn broker_place(agents: &[&str]) -> Option<(tempfile::TempDir, PathBuf)> {
     Some((place, directory))
 }
 
-/// As the member, as soon as the broker listens.
+/// Connects as the member, as soon as the broker listens.
 fn connect(directory: &std::path::Path, file: &FleetFile, member: &str, clock: Clock) -> Nats {
     let credentials = Credentials::read(&directory.join(format!("{member}.credentials"))).unwrap();
     for _ in 0..600 {

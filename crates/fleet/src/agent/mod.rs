@@ -1,6 +1,6 @@
-//! The agent: the one process on a load machine. It calls the controller's broker, never the other way round;
-//! does what it is ordered to within what its own machine allows; says four times a second how it is; and
-//! stops by itself when it does not hear that its controller lives.
+//! The agent: the one process on a load machine. It connects to the controller's broker, never the other way
+//! round; carries out orders within what its own machine allows; reports its state four times a second; and
+//! stops by itself when it no longer hears that its controller lives.
 
 mod mix;
 mod usage;
@@ -20,31 +20,31 @@ use touchstone_lab::machine;
 use touchstone_lab_run::placement;
 use usage::ProcessorUse;
 
-/// An agent that does not hear for so long that its controller lives stops sending.
+/// An agent stops sending when it has not heard for this long that its controller lives.
 pub const LEASE: Duration = Duration::from_secs(3);
-/// How often an agent says how it is.
+/// How often an agent reports its state.
 pub const BEAT_PERIOD: Duration = Duration::from_millis(250);
-/// How often orders, the lease and the interrupt are looked at, at least.
+/// The longest interval between two looks at orders, the lease and the interrupt.
 const LOOK_PERIOD: Duration = Duration::from_millis(20);
 /// How often parts of results that the broker did not take are sent again.
 const REPLAY_PERIOD: Duration = Duration::from_millis(200);
-/// With this begins what an agent says when it ends and the broker does not have all of its results.
+/// An agent's last line begins with this when the broker does not have all of its results.
 pub(crate) const LEFT_WORDS: &str = "results that the broker does not have are left in";
-/// The lines that an agent remembers of what it has noted.
+/// How many noted lines an agent remembers.
 const NOTED_LINES: usize = 500;
 
-/// How an agent is to be.
+/// The settings of an agent.
 pub struct AgentOptions {
     /// Its name.
     pub name: String,
-    /// What it is there for.
+    /// What it is for.
     pub role: Role,
     /// The processors for its engine; empty: all that it may use.
     pub cores: Vec<usize>,
     /// Where it may send load.
     pub allow: AllowList,
-    /// The directory for results that the broker does not have yet; `None`: a new one of its own, which goes
-    /// with the agent unless something is left in it.
+    /// The directory for results that the broker does not have yet; `None`: a new one for this agent, which
+    /// is removed at its end unless it holds something.
     pub spool: Option<PathBuf>,
     /// The processes that a probe watches, with all that descend from them; empty: the machine alone.
     pub pids: Vec<u32>,
@@ -63,7 +63,7 @@ pub enum AgentEnd {
     Interrupted,
 }
 
-/// Serves a controller until it is told to end. `say` is told what happens, a line each.
+/// Serves a controller until it is told to end. Calls `say` with a line for each event.
 pub fn run_agent(
     fabric: Arc<dyn Fabric>,
     fleet: &str,
@@ -74,12 +74,12 @@ pub fn run_agent(
     Agent::start(fabric, fleet, options)?.serve(interrupt, say)
 }
 
-/// What an agent has noted lately; its mixes note things, too.
+/// The lines that an agent noted lately; its mixes add to them, too.
 #[derive(Clone, Default)]
 pub(crate) struct Notes(Arc<Mutex<(u64, VecDeque<String>)>>);
 
 impl Notes {
-    /// Adds a line, with the time of the day: whoever asks for it does so later, and elsewhere.
+    /// Adds a line with the time of day, because it is read later, and on another machine.
     pub(crate) fn add(&self, line: String) {
         let second = Clock::default().now().real_ns.div_euclid(1_000_000_000).rem_euclid(24 * 3600);
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
@@ -92,7 +92,7 @@ impl Notes {
         notes.0 += 1;
     }
 
-    /// The lines that were added after so many.
+    /// The lines that were added after the first `seen` ones.
     fn since(&self, seen: u64) -> (u64, Vec<String>) {
         let notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let new = (notes.0 - seen).min(notes.1.len() as u64) as usize;
@@ -105,7 +105,7 @@ struct Agent {
     clock: Clock,
     facts: AgentFacts,
     task: Option<MixTask>,
-    /// When the lease of the task's run was heard last.
+    /// When the lease of the task's run was last heard.
     lease_heard: Instant,
     refused: Option<String>,
     draining: bool,
@@ -158,12 +158,12 @@ impl Agent {
         let to_all = self.surroundings.fabric.subscribe(&self.surroundings.subjects.all())?;
         self.tell(&Report::Here(Box::new(self.facts.clone())));
         if self.surroundings.spool.is_temporary() {
-            // Whoever finds a result there after a crash knows whose it is.
+            // After a crash, this line tells the finder of a result which agent it belongs to.
             say(&format!("results that the broker does not have yet lie in {}", self.directory().display()));
         }
         let (mut next_beat, mut last_turn, mut seen) = (Instant::now(), Instant::now(), 0);
         loop {
-            // Orders to all are the lease and the call to muster: they can wait for a turn, clocks' questions
+            // Orders to all are the lease and the muster call, which can wait for a turn; clock questions
             // cannot.
             if let Some(message) = orders.next(LOOK_PERIOD) {
                 self.obey(&message);
@@ -202,13 +202,13 @@ impl Agent {
         self.surroundings.spool.directory()
     }
 
-    /// Ends what is under way and says goodbye; and which results the broker does not have.
+    /// Ends the work under way and says goodbye; returns which results the broker does not have.
     fn end(mut self, end: AgentEnd) -> (AgentEnd, Option<String>) {
         if let Some(task) = self.task.take() {
             task.stop("the agent was ended");
             task.wait();
         }
-        // One attempt for what is left: the rest is sent when the agent starts again.
+        // One attempt to send the rest: what remains is sent when the agent starts again.
         let Surroundings { fabric, subjects, name, spool, .. } = &*self.surroundings;
         if fabric.is_connected() {
             let _ = spool.replay(&**fabric, subjects, name);
@@ -229,7 +229,7 @@ impl Agent {
         (end, left)
     }
 
-    /// What cannot be sent now is not sent: the controller asks again, or notices.
+    /// A report that cannot be sent now is dropped: the controller asks again, or notices.
     fn tell(&self, report: &Report) {
         self.surroundings.tell(report);
     }
@@ -287,7 +287,7 @@ impl Agent {
     fn prepare(&mut self, assignment: Assignment) {
         if let Some(task) = self.task.take() {
             if task.is(&assignment.run, assignment.mix) {
-                // Said twice.
+                // The order came twice.
                 self.task = Some(task);
                 return;
             }
@@ -302,8 +302,8 @@ impl Agent {
         }
     }
 
-    /// Ends the mix when the lease is over. An agent that stood still itself cannot know what was said
-    /// meanwhile: it has lost its lease as well.
+    /// Ends the mix when the lease is over. An agent that was itself suspended cannot know what was published
+    /// meanwhile: its lease is over as well.
     fn look_at_lease(&self, now: Instant, stood_still: Duration) {
         let Some(task) = self.task.as_ref().filter(|task| !task.has_ended()) else { return };
         if stood_still > LEASE {
@@ -355,7 +355,7 @@ fn facts(role: Role, cores: &[usize], allow: &AllowList, pids: &[u32]) -> AgentF
     }
 }
 
-/// Sends what lies in the spool whenever the broker can be reached, for as long as the process lives.
+/// Sends the parts in the spool whenever the broker can be reached, for as long as the process lives.
 fn send_spooled(surroundings: &Surroundings) {
     let Surroundings { fabric, subjects, name, spool, .. } = surroundings;
     loop {
@@ -370,10 +370,10 @@ fn send_spooled(surroundings: &Surroundings) {
 }
 
 impl Surroundings {
-    /// Says something to the controller, if it can be said now.
+    /// Sends a report to the controller, if that is possible now.
     pub(crate) fn tell(&self, report: &Report) {
         let said = encode(report).and_then(|body| self.fabric.publish(&self.subjects.from(&self.name), body));
-        // Beats come again by themselves, and the controller notices what it does not hear.
+        // Beats are repeated, and the controller notices what is missing.
         drop(said);
     }
 }

@@ -1,5 +1,5 @@
-//! The lease: says twice a second that the controller lives and which run goes on, and holds the claim to be
-//! the only one. When it is dropped, or the controller dies, nobody says it any more.
+//! The lease: states twice a second that the controller lives and which run is under way, and holds the claim
+//! that it is the only controller. This stops when it is dropped or the controller dies.
 
 use super::FleetError;
 use crate::fabric::{Fabric, FabricError, Inbox, Message};
@@ -8,35 +8,35 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often it is said: an agent may miss several before it stops.
+/// How often the lease is published: an agent may miss several before it stops.
 const PERIOD: Duration = Duration::from_millis(500);
 /// How often the claim is renewed; it holds for three times as long.
 const CLAIM_PERIOD: Duration = Duration::from_secs(1);
-/// What is claimed.
+/// The key of the claim.
 const CLAIM: &str = "controller";
-/// How long the claim of a controller that died is waited for.
+/// How long to wait for the claim of a controller that died.
 const CLAIM_WAIT: Duration = Duration::from_secs(5);
 
-/// How long giving the claim back may keep a controller that ends; what is not given back is over soon.
+/// How long a controller that ends may wait to release the claim; a claim that is not released soon expires.
 const RELEASE_TIME: Duration = Duration::from_millis(500);
 
-/// Said until it is dropped.
+/// Published until it is dropped.
 pub(crate) struct Lease {
     _word: Sender<()>,
     claim: Option<Sender<()>>,
-    /// Sent, or closed, when the claim was given back.
+    /// Gets a message, or is closed, when the claim was released.
     released: Mutex<Receiver<()>>,
 }
 
 impl Lease {
-    /// Takes the fleet; refused while another controller has it.
+    /// Takes the fleet; an error while another controller has it.
     pub(crate) fn take(fabric: Arc<dyn Fabric>, fleet: &str, run: &str) -> Result<Lease, FleetError> {
         let subject = Subjects::of(fleet).all();
         let words = fabric.subscribe(&subject)?;
         let until = Instant::now() + CLAIM_WAIT;
         while let Err(error) = fabric.claim(CLAIM, run) {
             let FabricError::Held(other) = error else { return Err(error.into()) };
-            // One that has died says nothing, and its claim is over soon.
+            // A controller that died publishes nothing, and its claim soon expires.
             if says_it_lives(&words, run) || Instant::now() > until {
                 return Err(FleetError(format!(
                     "the fleet {fleet} is in use by another controller (its run {other}): wait until \
@@ -47,17 +47,17 @@ impl Lease {
         let order = encode(&Order::Lease { run: run.to_string() })?;
         let run = run.to_string();
         let (claiming, releasing, releasing_run) = (Arc::clone(&fabric), Arc::clone(&fabric), run.clone());
-        // While the broker is away nothing can be said; agents stop then, which is what a lease is for.
+        // Without the broker nothing can be published, and agents stop then, as a lease requires.
         let word = repeat("lease", PERIOD, move || drop(fabric.publish(&subject, order.clone())), || {})?;
         let (release, released) = channel();
-        // In a thread of its own: to claim waits for the broker's answer, and the word must not.
+        // In its own thread: a claim waits for the broker's answer, and the lease must not.
         let claim = repeat(
             "claim",
             CLAIM_PERIOD,
             move || drop(claiming.claim(CLAIM, &run)),
             move || {
                 drop(releasing.release(CLAIM, &releasing_run));
-                // Nobody may wait for it any more.
+                // The receiver may be gone already.
                 let _ = release.send(());
             },
         )?;
@@ -73,7 +73,7 @@ impl Drop for Lease {
     }
 }
 
-/// Whether another run's lease is heard within the time between two of its words.
+/// Whether another run's lease is heard within its period.
 fn says_it_lives(words: &Inbox<Message>, run: &str) -> bool {
     let until = Instant::now() + PERIOD;
     while let Some(message) = words.next(until.saturating_duration_since(Instant::now())) {
@@ -84,7 +84,7 @@ fn says_it_lives(words: &Inbox<Message>, run: &str) -> bool {
     false
 }
 
-/// Does something again and again, until what it gives back is dropped, and another thing then.
+/// Calls one function periodically until the returned value is dropped, and then the other.
 fn repeat(
     name: &str,
     period: Duration,

@@ -14,26 +14,26 @@ use touchstone_lab::result::{AgentUse, FleetUse};
 use touchstone_lab_run::bench::{Generated, PreparedLoad};
 use touchstone_load::{MachineOutcome, Outcome, Plan, PlanError, Portion, Progress, merge};
 
-/// How long agents may take to make a mix ready, beside what fetching a large plan takes.
+/// How long agents may take to prepare a mix, in addition to the time to fetch a large plan.
 const READY_TIME: Duration = Duration::from_secs(10);
 /// The least time between the order to start and the start.
 const START_AHEAD: Duration = Duration::from_secs(1);
-/// The start is at least so many ways there and back ahead.
+/// The start is at least this number of round trips ahead.
 const ROUND_TRIPS_AHEAD: u64 = 10;
-/// How long results may take after the last answer may have come.
+/// How long results may take after the end of the last possible answer.
 const RESULT_TIME: Duration = Duration::from_secs(10);
-/// How long results are waited for that a broker holds up.
+/// How long to wait for results that the broker delays.
 const BROKER_TIME: Duration = Duration::from_secs(60);
-/// How long the results of a mix are waited for that was stopped.
+/// How long to wait for the results of a stopped mix.
 const STOPPED_TIME: Duration = Duration::from_secs(5);
-/// How long messages are listened to between two looks at all agents: often enough for a time limit of
-/// seconds, and seldom enough for thousands of agents.
+/// How long to receive messages between two checks of all agents: often enough for time limits of seconds,
+/// and seldom enough for thousands of agents.
 const LISTEN_PERIOD: Duration = Duration::from_millis(50);
-/// Starts further apart are told as a warning.
+/// A larger spread of the starts gives a warning.
 const SPREAD_WARNING: Duration = Duration::from_millis(5);
-/// Starts further apart make the mix invalid.
+/// A larger spread of the starts makes the mix invalid.
 const SPREAD_INVALID: Duration = Duration::from_millis(50);
-/// An abort by the share of errors looks at so many requests at least.
+/// An abort by the share of errors needs at least this number of requests.
 const ABORT_REQUESTS: u64 = 100;
 
 /// An agent with its portion of the plan; a probe has none.
@@ -43,9 +43,9 @@ type PartOfMix = (String, Option<Portion>);
 pub(super) struct Mix {
     number: u64,
     start: Instant,
-    /// Who carries out what.
+    /// The agents and their portions.
     parts: Vec<PartOfMix>,
-    /// What each of them had sent and received before.
+    /// The traffic of each of them before the mix.
     traffic: Vec<Traffic>,
 }
 
@@ -75,7 +75,7 @@ impl PreparedLoad for PreparedMix<'_> {
 }
 
 impl Session {
-    /// Makes a mix ready on every agent that has a part of it, and returns at the moment when it begins.
+    /// Prepares a mix on every agent that has a part of it, and returns at the moment of its start.
     pub(super) fn prepare(&mut self, plan: &Plan, interrupt: &AtomicBool) -> Result<Mix, String> {
         let number = self.next_mix;
         self.next_mix += 1;
@@ -107,7 +107,7 @@ impl Session {
         Ok(Mix { number, start, parts, traffic })
     }
 
-    /// Who does what: clients in proportion to processors, every client once.
+    /// Distributes the clients in proportion to processors, every client once.
     fn deal(&self, plan: &Plan) -> Result<Vec<PartOfMix>, String> {
         let members: Vec<&Member> = self.members.values().filter(|member| member.cores() > 0).collect();
         let processors: Vec<usize> = members.iter().map(|member| member.cores()).collect();
@@ -167,7 +167,7 @@ impl Session {
         }
     }
 
-    /// One moment for all, told to each by its own clock.
+    /// Sends one start moment to all agents, to each in its own clock.
     fn give_start(&self, number: u64, parts: &[PartOfMix]) -> Instant {
         let members = || parts.iter().filter_map(|(name, _)| self.members.get(name));
         let round_trip_ns = members().filter_map(|it| it.clock).map(|clock| clock.round_trip_ns).max();
@@ -195,24 +195,24 @@ impl Session {
     }
 }
 
-/// Watches over a mix.
+/// Watches a mix.
 struct Watch<'a> {
     controller: &'a Controller,
     mix: &'a Mix,
     plan: &'a Plan,
-    /// Why the mix proves nothing; the first reason counts.
+    /// Why the mix is invalid; the first reason counts.
     invalid: Option<String>,
-    /// Of each part, since when its agent is lost, in seconds of the mix, and why.
+    /// For each part: since when its agent is lost, in seconds of the mix, and why.
     lost: Vec<Option<(f64, String)>>,
     warnings: Vec<String>,
     /// When the mix was ended before its time.
     stopped: Option<Instant>,
-    /// When whoever waits for the run wanted its end.
+    /// When the caller interrupted the run.
     interrupted: Option<Instant>,
 }
 
 impl Watch<'_> {
-    /// Until every agent that is not lost has handed in its result, or its time is over.
+    /// Waits until every agent that is not lost has delivered its result, or its time is over.
     fn until_all_is_there(&mut self, session: &mut Session, progress: &Progress) {
         let end = self.mix.start + self.plan.length + self.plan.timeout;
         let mut next_show = self.mix.start;
@@ -298,11 +298,11 @@ impl Watch<'_> {
         }
     }
 
-    /// An agent's part of the mix is not what it should be. Its work goes to nobody else.
+    /// Marks a part as lost, for this reason. Its work is given to no other agent.
     fn lose(&mut self, session: &Session, part: usize, reason: String) {
         let at_s = self.at_s();
         let what = format!("agent {} was lost at {at_s:.1} s: {reason}", self.name(part));
-        // It may still send: it is told to stop, and does so by itself when it does not hear that.
+        // The agent may still send: it is told to stop, and if it does not hear that, it stops by itself.
         session.order(self.name(part), &Order::Stop { run: session.run.clone(), mix: self.mix.number });
         self.lost[part] = Some((at_s, reason));
         if session.options.exploratory {
@@ -319,7 +319,7 @@ impl Watch<'_> {
         }
     }
 
-    /// The mix proves nothing, and ends here.
+    /// Makes the mix invalid and ends it.
     fn fail(&mut self, session: &Session, reason: String) {
         self.invalid.get_or_insert(reason);
         self.stop(session);
@@ -332,11 +332,11 @@ impl Watch<'_> {
         }
     }
 
-    /// Without the broker the lease is not heard either; agents finish a mix only if it comes back in time,
-    /// or the mix ends before.
+    /// Without the broker the agents do not hear the lease either; they finish a mix only if the broker
+    /// returns in time or the mix ends before.
     fn look_at_broker(&mut self, session: &Session) {
         let Some(away) = session.away_since else {
-            // What was stopped while nobody could hear it is told again.
+            // An order to stop that was sent while the broker was away is repeated.
             if self.stopped.is_some_and(|stopped| stopped < session.connected_since) {
                 session.stop(self.mix.number, &self.mix.parts);
                 self.stopped = Some(Instant::now());
@@ -365,14 +365,14 @@ impl Watch<'_> {
         }
     }
 
-    /// The sum, and how each agent did.
+    /// The sum of the results, and the state of each agent.
     fn result(mut self, session: &Session) -> Result<Generated, String> {
         let mut machines: Vec<MachineOutcome> = Vec::new();
         let (mut agents, mut recording) = (Vec::new(), None);
         for (part, (name, portion)) in self.mix.parts.iter().enumerate() {
             let of_agent = |error: String| format!("agent {name}: {error}");
             let Some(portion) = portion else {
-                // A recording from before a loss is one of another time than the figures.
+                // A recording from before a loss does not belong to the time of the figures.
                 let result = session.fold.as_ref().and_then(|fold| fold.result(name));
                 recording = result.transpose().map_err(of_agent)?.filter(|_| self.lost[part].is_none());
                 continue;
@@ -401,7 +401,7 @@ impl Watch<'_> {
         Ok(Generated { outcome, fleet: Some(fleet), recording, invalid: self.invalid })
     }
 
-    /// An agent that ended a mix which nobody stopped has lost its lease, whatever was heard of it first.
+    /// An agent that ended a mix without an order to stop has lost its lease, whatever it reported first.
     fn judge_end(&mut self, session: &Session, name: &str, outcome: Option<&Outcome>) {
         if self.stopped.is_none() && outcome.is_some_and(|outcome| outcome.interrupted) {
             let failed = session.members.get(name).and_then(|member| member.failed.clone());
@@ -449,8 +449,7 @@ impl Watch<'_> {
     }
 }
 
-/// From the first engine thread's start to the last one's, as each saw it against the moment that was agreed
-/// upon.
+/// The time from the first engine thread's start to the last one's, each measured against the agreed moment.
 fn start_spread_us<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> f64 {
     let lateness = outcomes.map(|outcome| (outcome.first_start_lateness, outcome.start_lateness));
     let ends = lateness

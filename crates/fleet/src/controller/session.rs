@@ -1,5 +1,5 @@
-//! The controller's side of the conversation: who is there, what they said last, and what the engine says of
-//! itself.
+//! The controller's side of the conversation: which members are there, their last reports, and the notices of
+//! the engine.
 
 use super::member::{MAXIMUM_BOUND, Member, MemberView};
 use super::{ControllerOptions, FleetError};
@@ -18,34 +18,34 @@ use touchstone_lab::machine;
 use touchstone_lab::result::ToolFacts;
 use touchstone_lab_run::bench::LoadMachine;
 
-/// How often agents that have not come are called.
+/// How often missing agents are called.
 const MUSTER_PERIOD: Duration = Duration::from_millis(250);
-/// How long agents that are refused are given to hear it.
+/// How long refused agents are given to receive the refusal.
 const REFUSAL_TIME: Duration = Duration::from_millis(500);
-/// How long one wait for messages is.
+/// The length of one wait for messages.
 const LISTEN_PERIOD: Duration = Duration::from_millis(10);
-/// So many messages at most are heard before somebody looks at the time, and at what else came.
+/// The most messages that are handled before the time and other events are checked.
 const HEARD_AT_ONCE: usize = 1000;
 /// Exchanges with every agent when clocks are compared.
 const EXCHANGES: u64 = 10;
-/// Exchanges at most, with those whose clocks are not known well enough by then: on a busy machine most
-/// messages wait somewhere, and it takes one that does not.
+/// The most exchanges with agents whose clocks are not known well enough by then: on a busy machine most
+/// messages are delayed somewhere, and one without a delay is needed.
 const MOST_EXCHANGES: u64 = 30;
-/// The same with those whose clocks are not even known well enough for a start.
+/// The same for agents whose clocks are not even known well enough for a start.
 const MOST_EXCHANGES_FOR_START: u64 = 150;
-/// Clocks that are known so well are not asked more often than others.
+/// Clocks that are known this well need no more exchanges than others.
 const WELL_KNOWN: Duration = Duration::from_millis(1);
-/// So many agents are asked at once: the answers of more would wait for one another on the way, which is what
-/// is measured.
+/// The number of agents that are asked at once: the answers of more would delay each other, and that delay
+/// would be measured.
 const ASKED_AT_ONCE: usize = 20;
-/// Between two exchanges with one agent, at least.
+/// The least time between two exchanges with one agent.
 const EXCHANGE_PERIOD: Duration = Duration::from_millis(20);
-/// Between those that are asked and the next, at least.
+/// The least time between one group of agents and the next.
 const ASKING_PERIOD: Duration = Duration::from_millis(4);
 /// How long the last answers may take.
 const EXCHANGE_TIME: Duration = Duration::from_millis(1200);
 
-/// One controller's, or visitor's, conversation with a fleet.
+/// The conversation of one controller or visitor with a fleet.
 pub(super) struct Session {
     pub(super) fabric: Arc<dyn Fabric>,
     pub(super) subjects: Subjects,
@@ -64,9 +64,9 @@ pub(super) struct Session {
     notices: Vec<Notice>,
     pings: HashMap<(String, u64), Stamp>,
     next_exchange: u64,
-    /// Since when the broker is away.
+    /// Since when the broker cannot be reached.
     pub(super) away_since: Option<Instant>,
-    /// Since when it is there.
+    /// Since when it can be reached.
     pub(super) connected_since: Instant,
 }
 
@@ -90,7 +90,7 @@ impl Session {
             acknowledge: None,
             notices: Vec::new(),
             pings: HashMap::new(),
-            // Of a controller and a visitor at the same time, each knows the answers to its own questions.
+            // A controller and a visitor at the same time each recognise the answers to their own questions.
             next_exchange: monotonic_ns(),
             next_mix: 0,
             fold: None,
@@ -151,7 +151,7 @@ impl Session {
         Ok(())
     }
 
-    /// Gives those who are refused the time to hear it before this process ends.
+    /// Gives refused agents the time to receive the refusal before this process ends.
     fn wait_for_refused(&mut self) {
         let until = Instant::now() + REFUSAL_TIME;
         let own = self.own.clone();
@@ -162,7 +162,7 @@ impl Session {
         }
     }
 
-    /// Agents that have not come, and what to do about it.
+    /// The error that names the missing agents, with advice.
     fn missing(&self, names: &[&str], deployment: Option<&Deployment>) -> FleetError {
         let launched = |name: &&str| deployment.and_then(|deployment| deployment.waited_for(name));
         let started: Vec<String> = names.iter().filter_map(launched).collect();
@@ -192,7 +192,7 @@ impl Session {
         Ok(())
     }
 
-    /// Tells every agent that cannot take part why not; the first of them is the reason why nothing is begun.
+    /// Tells every agent that cannot take part the reason; returns the reason of the first.
     fn check_fitness(&self) -> Result<(), FleetError> {
         let unfit: Vec<(&str, String)> = self
             .members
@@ -200,7 +200,7 @@ impl Session {
             .filter_map(|member| Some((member.name(), member.unfit(&self.own)?)))
             .collect();
         for (name, reason) in &unfit {
-            // Of two that share a name one is as it should be, and an order reaches both.
+            // Of two agents with the same name one is in order, and an order reaches both.
             if !self.members.get(*name).is_some_and(|member| member.is_double) {
                 self.order(name, &Order::Refuse { reason: reason.clone() });
             }
@@ -211,7 +211,7 @@ impl Session {
         }
     }
 
-    /// Says that the broker is away, and who is cut off by that.
+    /// States that the broker is away, and which agents that cuts off.
     pub(super) fn away(&self) -> String {
         let names: Vec<&str> = self.members.keys().map(String::as_str).collect();
         format!(
@@ -230,7 +230,7 @@ impl Session {
             let is_asked = |member: &&Member| turn < EXCHANGES || !member.knows_clock_within(wanted);
             let names: Vec<String> =
                 self.members.values().filter(is_asked).map(|member| member.entry.name.clone()).collect();
-            // Of these no exchange makes a clock that is known.
+            // No exchange makes the clocks of these agents known.
             let is_hopeless = |member: &Member| {
                 member.has_mad_clock() || member.gone.is_some() || member.is_silent(Instant::now(), began)
             };
@@ -252,7 +252,7 @@ impl Session {
         }
     }
 
-    /// Compares clocks with those that are there, as well as that can be done soon.
+    /// Compares clocks with the agents that are there, as well as is possible in a short time.
     pub(super) fn look_at_clocks(&mut self) {
         let names: Vec<String> = self
             .members
@@ -265,7 +265,7 @@ impl Session {
         }
     }
 
-    /// Asks all of them once what their clocks say.
+    /// Asks each of them once for the time of its clock.
     fn exchange_with(&mut self, names: &[String]) {
         let exchange = self.next_exchange;
         self.next_exchange += 1;
@@ -280,7 +280,7 @@ impl Session {
         self.listen_for(until.saturating_duration_since(Instant::now()));
     }
 
-    /// Hears what there is to hear, for so long at most.
+    /// Handles messages for at most this time.
     pub(super) fn listen(&mut self, wait: Duration) {
         self.look_at_connection();
         let mut message = self.inbox.next(wait);
@@ -299,14 +299,14 @@ impl Session {
                 fold.take(agent, part);
             }
             if let Some(acknowledge) = &self.acknowledge {
-                // It comes again if nobody acknowledges it, and changes nothing then.
+                // A message that is not acknowledged comes again, and changes nothing then.
                 let _ = acknowledge.send(kept);
             }
         }
     }
 
-    /// Listens until this time is over, however much there is to hear: a look at all agents after it is not
-    /// one for each message.
+    /// Handles messages until this time is over, however many there are, so that all agents are not checked
+    /// after each message.
     pub(super) fn listen_for(&mut self, time: Duration) {
         let until = Instant::now() + time;
         while Instant::now() < until {
@@ -356,7 +356,7 @@ impl Session {
         std::mem::take(&mut self.notices)
     }
 
-    /// What cannot be said now is not said: agents that miss an order are noticed by what they do not answer.
+    /// An order that cannot be sent now is dropped: the controller notices agents that do not answer it.
     pub(super) fn order(&self, agent: &str, order: &Order) {
         let _ = encode(order).and_then(|body| self.fabric.publish(&self.subjects.to(agent), body));
     }
@@ -365,7 +365,7 @@ impl Session {
         let _ = encode(order).and_then(|body| self.fabric.publish(&self.subjects.all(), body));
     }
 
-    /// To those named, or to all where none is.
+    /// Sends an order to the named agents, or to all if none is named.
     pub(super) fn order_some(&self, names: &[String], order: &Order) {
         if names.is_empty() {
             self.order_all(order);
@@ -373,7 +373,7 @@ impl Session {
         names.iter().for_each(|name| self.order(name, order));
     }
 
-    /// The same as a bench shows them.
+    /// The agents as a bench shows them.
     pub(super) fn machines(&self) -> Vec<LoadMachine> {
         let is_away = self.away_since.is_some();
         self.members.values().map(|member| member.machine(is_away)).collect()
@@ -393,7 +393,7 @@ impl Session {
     }
 }
 
-/// Acknowledges kept messages beside the conversation, since each waits for the broker's confirmation.
+/// Acknowledges kept messages in another thread, since each waits for the broker's confirmation.
 fn acknowledger() -> Result<Sender<KeptMessage>, FleetError> {
     let (sender, messages) = channel::<KeptMessage>();
     let work = move || {

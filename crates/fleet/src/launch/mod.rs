@@ -1,6 +1,6 @@
-//! Starting a fleet's agents from the controller: in network namespaces of this machine, over ssh, or under
-//! Slurm. Whoever starts them, the agent is the same: it gets its credentials on standard input, so that they
-//! lie on no other machine's disk, and ends when that closes, so that nothing is left behind when the
+//! Starts a fleet's agents from the controller: in network namespaces of this machine, over ssh, or under
+//! Slurm. The agent works the same under each: it reads its credentials from standard input, so that they are
+//! on no other machine's disk, and ends when standard input closes, so that no process is left when the
 //! controller dies.
 
 mod local;
@@ -17,16 +17,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long agents may take to end when they are let go.
+/// How long agents may take to end after their input is closed.
 const END_TIME: Duration = Duration::from_secs(5);
-/// How often that is looked at.
+/// How often their end is checked.
 const LOOK_PERIOD: Duration = Duration::from_millis(20);
 
 /// How a fleet's agents are started: `[launch]` in fleet.toml.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Launch {
-    /// By what.
+    /// The launcher.
     pub by: Launcher,
     /// Where the agents may send load, as with `--allow`.
     pub allow: Vec<String>,
@@ -34,17 +34,16 @@ pub struct Launch {
     /// running program.
     #[serde(default)]
     pub program: Option<String>,
-    /// The user on the load machines: with `ssh` only, as are the next three; what is absent is for ssh to
-    /// know.
+    /// The user on the load machines: with `ssh` only, as the next three keys; ssh chooses what is absent.
     #[serde(default)]
     pub ssh_user: Option<String>,
     /// The port of their sshd.
     #[serde(default)]
     pub ssh_port: Option<u16>,
-    /// The file of the key that lets in there.
+    /// The file of the private key for the login.
     #[serde(default)]
     pub ssh_identity: Option<String>,
-    /// The file of the host keys that are known.
+    /// The file of known host keys.
     #[serde(default)]
     pub ssh_known_hosts: Option<String>,
     /// A server to measure, started in a namespace of its own: with `local` only.
@@ -79,11 +78,11 @@ fn default_network() -> u8 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Launcher {
-    /// Network namespaces of this machine, joined by a bridge: to try a fleet out.
+    /// Network namespaces of this machine, joined by a bridge, to try out a fleet.
     Local,
     /// Machines that are reached over ssh.
     Ssh,
-    /// A step of `srun` for each agent, within the allocation that this runs in, or one of its own.
+    /// A step of `srun` for each agent, within the current allocation, or in a new one.
     Slurm,
 }
 
@@ -102,11 +101,11 @@ impl Launcher {
 pub struct Launched {
     agents: Vec<LaunchedAgent>,
     server: Option<Child>,
-    /// Taken away last.
+    /// Removed last.
     namespaces: Option<Namespaces>,
 }
 
-/// An agent that was started here, or what stands for it here: nsenter, ssh, srun.
+/// An agent that was started here, or the local process that stands for it: nsenter, ssh, srun.
 struct LaunchedAgent {
     name: String,
     /// How and where it was started.
@@ -116,20 +115,20 @@ struct LaunchedAgent {
 }
 
 impl LaunchedAgent {
-    /// What it, or what stands for it here, said last.
+    /// The last output of the agent, or of the process that stands for it.
     fn last_words(&self) -> String {
         let said = self.said();
         said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing").to_string()
     }
 
     fn said(&self) -> String {
-        // ssh's words may be in any encoding.
+        // The output of ssh may be in any encoding.
         String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 }
 
 impl Launched {
-    /// What the agents need around them; nothing is started yet.
+    /// Prepares what the agents need around them; starts none yet.
     pub fn prepare(file: &FleetFile) -> Result<Launched, String> {
         let namespaces = match &file.launch {
             Some(launch) if launch.by == Launcher::Local => {
@@ -140,7 +139,7 @@ impl Launched {
         Ok(Launched { agents: Vec::new(), server: None, namespaces })
     }
 
-    /// Starts every agent as the fleet's file says, and the server where it names one.
+    /// Starts every agent as the fleet's file states, and the server if it names one.
     pub fn start(&mut self, directory: &Path, file: &FleetFile) -> Result<(), String> {
         let Some(launch) = &file.launch else { return Ok(()) };
         if let (Some(namespaces), Some((program, words))) = (&self.namespaces, launch.server.split_first()) {
@@ -164,7 +163,7 @@ impl Launched {
         Ok(())
     }
 
-    /// Which of the agents have ended, and what each said last.
+    /// Which of the agents have ended, with the last output of each.
     pub fn ended(&mut self) -> Option<String> {
         let mut ended = Vec::new();
         for agent in &mut self.agents {
@@ -177,16 +176,16 @@ impl Launched {
         (!ended.is_empty()).then(|| ended.join("; "))
     }
 
-    /// How it stands with an agent that was started and is waited for.
+    /// The state of a started agent that the controller waits for.
     pub fn waited_for(&self, name: &str) -> Option<String> {
         let agent = self.agents.iter().find(|agent| agent.name == name)?;
         Some(format!("agent {name} {}, and what it said last is: {}", agent.started, agent.last_words()))
     }
 
-    /// Ends the agents, each of which may take its time; which of them have results that the broker does not
-    /// have, and where.
+    /// Ends the agents, and waits for each; returns which of them have results that the broker does not have,
+    /// and where.
     pub fn end(&mut self) -> Vec<String> {
-        // The end of standard input is the word to end.
+        // The end of standard input tells an agent to end.
         self.agents.iter_mut().for_each(|agent| drop(agent.child.stdin.take()));
         let until = Instant::now() + END_TIME;
         for LaunchedAgent { child, .. } in &mut self.agents {
@@ -239,7 +238,7 @@ impl Drop for Launched {
     }
 }
 
-/// The words behind the program's name.
+/// The arguments after the program's name.
 fn agent_words(launch: &Launch, file: &FleetFile, agent: &AgentEntry) -> Vec<String> {
     let mut words = vec!["agent", "--controller", &file.controller, "--credentials", "-"];
     if agent.role == Role::Probe {
@@ -271,7 +270,7 @@ fn hand_credentials(directory: &Path, agent: &AgentEntry, child: &mut Child) -> 
     let pipe = child.stdin.as_mut().ok_or("an agent without standard input")?;
     let written = pipe.write_all(format!("{text}\n{}\n", crate::credentials::END_LINE).as_bytes());
     match written {
-        // It has ended already; what it said tells more than that.
+        // The agent has ended already; its output tells more than this error.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         written => written.map_err(|error| format!("it did not take its credentials: {error}")),
     }

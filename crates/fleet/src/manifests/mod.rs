@@ -1,6 +1,6 @@
 //! A fleet's agents as Kubernetes runs them: an Indexed Job with a pod for each agent that makes load, the
-//! Secret with their credentials, and the Service by which they find the broker where that runs in the
-//! cluster, too. Manifests are all that is made here; whoever has a cluster applies them.
+//! Secret with their credentials, and the Service by which they find the broker if it runs in the cluster
+//! too. Only manifests are made here; the operator of the cluster applies them.
 
 mod yaml;
 
@@ -14,24 +14,24 @@ use std::path::Path;
 /// Where a pod finds its credentials and keeps its results.
 const CREDENTIALS_PLACE: &str = "/credentials";
 const SPOOL_PLACE: &str = "/spool";
-/// The longest name of an object that pods are named after (RFC 1123, section 2.1), less what the Job's name
-/// adds.
+/// The longest name of an object that pods are named after (RFC 1123, section 2.1), less the part that the
+/// Job adds.
 const MAXIMUM_NAME_BYTES: usize = 40;
-/// What a Secret holds at most.
+/// The most bytes that a Secret holds.
 const MAXIMUM_SECRET_BYTES: usize = 1024 * 1024;
-/// Memory of a pod that has processors of its own: an agent's results are some hundred bytes a client.
+/// The memory of a pod with its own processors: an agent's results are some hundred bytes a client.
 const MEMORY: &str = "1Gi";
 
-/// What a cluster has to be told beside what the fleet's file says.
+/// Facts about the cluster that the fleet's file does not state.
 #[derive(Debug, Clone, Default)]
 pub struct ManifestOptions {
     /// The image with the program in it.
     pub image: String,
-    /// The namespace of all objects; absent: that of whoever applies them.
+    /// The namespace of all objects; absent: the default namespace of the user that applies them.
     pub namespace: Option<String>,
     /// Where the agents may send load.
     pub allow: Vec<String>,
-    /// Processors that are a pod's alone; absent: whatever its machine has left.
+    /// Processors that are reserved for a pod; absent: none, the pod shares those of its machine.
     pub processors: Option<u32>,
 }
 
@@ -67,7 +67,7 @@ fn documents(directory: &Path, file: &FleetFile, options: &ManifestOptions) -> R
     Ok(documents)
 }
 
-/// What all objects have in common.
+/// The common parts of all objects.
 struct Objects<'a> {
     name: String,
     file: &'a FleetFile,
@@ -91,7 +91,7 @@ impl Objects<'_> {
         metadata
     }
 
-    /// Every agent's credentials under its index in the Job.
+    /// Every agent's credentials, under its index in the Job.
     fn secret(&self, directory: &Path, agents: &[&AgentEntry]) -> Result<Value, String> {
         let mut credentials = serde_json::Map::new();
         let mut bytes = 0;
@@ -136,7 +136,7 @@ impl Objects<'_> {
         let selector = json!({ "matchLabels": self.labels("agent") });
         json!({
             "restartPolicy": "OnFailure",
-            // It asks the cluster nothing.
+            // The agent does not use the cluster's API.
             "automountServiceAccountToken": false,
             "enableServiceLinks": false,
             "securityContext": { "runAsUser": 0, "seccompProfile": { "type": "RuntimeDefault" } },
@@ -146,7 +146,7 @@ impl Objects<'_> {
             ] } },
             "containers": [self.container()],
             "volumes": [
-                // The agent refuses credentials that others than their owner, who is root here, could read:
+                // The agent refuses credentials that users other than their owner, here root, could read:
                 // mode 400.
                 { "name": "credentials", "secret": { "secretName": self.name, "defaultMode": 0o400 } },
                 { "name": "spool", "emptyDir": {} },
@@ -157,7 +157,7 @@ impl Objects<'_> {
     fn container(&self) -> Value {
         let launch = self.file.launch.as_ref();
         let program = launch.and_then(|launch| launch.program.as_deref()).unwrap_or("touchstone");
-        // The cluster fills the variable in; it sets it in every pod of an Indexed Job.
+        // The cluster replaces the variable; it sets it in every pod of an Indexed Job.
         let credentials = format!("{CREDENTIALS_PLACE}/$(JOB_COMPLETION_INDEX).credentials");
         let mut words = vec!["agent", "--controller", &self.file.controller, "--credentials", &credentials];
         words.extend(["--spool", SPOOL_PLACE]);
@@ -184,15 +184,15 @@ impl Objects<'_> {
             ],
         });
         if let Some(processors) = self.options.processors {
-            // Whole processors, as much requested as allowed: the kubelet's static policy gives such a pod
-            // its own.
+            // Whole processors, with equal requests and limits: the kubelet's static policy gives such a pod
+            // exclusive processors.
             let resources = json!({ "cpu": processors.to_string(), "memory": MEMORY });
             container["resources"] = json!({ "requests": resources, "limits": resources });
         }
         container
     }
 
-    /// Where `controller` in the fleet's file is the name of a Service, that Service.
+    /// The Service that `controller` in the fleet's file names, if it names one.
     fn service(&self) -> Result<Option<Value>, String> {
         let unusable =
             || format!("controller = {:?} in fleet.toml is no tls://HOST:PORT", self.file.controller);
