@@ -1,9 +1,9 @@
-//! The five questions that a result is read for: which server, which interface, how many users, what breaks
-//! first, what to change first. Each has an answer of a few words and the figures that it rests on; where the
-//! result does not tell, the answer says so and what to measure.
+//! The five questions that a result answers: which server, which interface, how many users, what breaks
+//! first, what to change first. Each answer is a few words with the figures that it rests on; if the result
+//! does not tell, the answer states that and what to measure.
 //!
-//! They stand on the first screen of the report and at the end of a run. Accelerated systems are no rivals of
-//! the servers: what they gain is an answer to what to change.
+//! They are on the first screen of the report and at the end of a run. Accelerated systems do not compete
+//! with the servers: what they gain is an answer to what to change.
 
 use crate::planning::Plan;
 use crate::planning::users;
@@ -24,13 +24,13 @@ pub struct Answer {
     pub question: &'static str,
     /// The answer, in a few words.
     pub answer: String,
-    /// What it rests on, in a sentence or two.
+    /// The figures that it rests on, in a sentence or two.
     pub because: String,
 }
 
-/// A change must give this many times the rate to be named before the bottleneck's own remedy.
+/// A change must multiply the rate by this to be named before the bottleneck's own remedy.
 const WORTH_A_CHANGE: f64 = 1.1;
-/// Pages that a user opens a minute, in the one figure that an answer has room for; the table has others.
+/// Pages that a user opens a minute, for the one figure that an answer has room for; the table has others.
 const PAGES_PER_MINUTE: f64 = 1.0;
 
 /// The answers, in the order of the questions. The plans are those of the same result.
@@ -74,7 +74,7 @@ fn one_run(result: &ResultFile) -> bool {
     result.systems.iter().flat_map(|system| &system.mixes).all(|mix| mix.run <= 1)
 }
 
-/// The server that the other questions are answered for.
+/// The server that the other questions are about.
 struct Leader<'a> {
     result: &'a ResultFile,
     plans: &'a [Plan],
@@ -82,7 +82,7 @@ struct Leader<'a> {
 }
 
 impl Leader<'_> {
-    /// The plan of an interface of it; of its only workload where the suite compares none.
+    /// The plan of one of its interfaces; of its only workload if the suite compares none.
     fn plan(&self, interface: &str) -> Option<&Plan> {
         let title = series::title(self.result, self.system, interface);
         self.plans.iter().find(|plan| plan.system == title)
@@ -185,7 +185,7 @@ impl Leader<'_> {
                 people_estimate(least)
             ));
         }
-        // The figure carries its bound in its own words.
+        // The figure already states its bound.
         let own = peak(self.system).is_none_or(|peak| rate_is_the_servers(self.system, peak));
         let bound = if own { "About" } else { "At least" };
         let runs = if one_run(self.result) { ", indicative (one run)" } else { "" };
@@ -242,7 +242,7 @@ impl Leader<'_> {
         (answer, because)
     }
 
-    /// The dearest interface in favour of the cheapest, where that gains much.
+    /// Advice to replace the most expensive interface by the cheapest, if that gains much.
     fn cheaper_interface(&self) -> Option<Told> {
         let programs = self.programs();
         let (cheap, dear) = (programs.first()?, programs.last()?);
@@ -270,7 +270,7 @@ struct Program {
     row: SpiceRow,
 }
 
-/// The accelerator before an origin that was measured alone, where it gains much.
+/// The accelerator in front of an origin that was also measured alone, if it gains much.
 fn accelerated(result: &ResultFile, acceleration: &Acceleration<'_>) -> Option<Told> {
     let factors: Vec<(Option<&str>, f64)> = acceleration
         .pairs(result)
@@ -293,7 +293,7 @@ fn accelerated(result: &ResultFile, acceleration: &Acceleration<'_>) -> Option<T
     })
 }
 
-/// People that a rate carries, by the assumptions that the answer names.
+/// The users that a rate can serve, under the assumptions that the answer names.
 fn people(requests_per_second: f64) -> Option<f64> {
     let assumed = users::Assumptions {
         pages_per_minute: PAGES_PER_MINUTE,
@@ -304,7 +304,7 @@ fn people(requests_per_second: f64) -> Option<f64> {
     users::users(requests_per_second, &assumed).filter(|people| people.is_finite())
 }
 
-/// What breaks, in the words of somebody who runs the server.
+/// What breaks, in the words of an operator of the server.
 fn what(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::ServerCpu => "The server\u{2019}s processors",

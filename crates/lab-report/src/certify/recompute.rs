@@ -1,7 +1,7 @@
 //! Every figure of a result, computed again from its raw data.
 //!
-//! The comparison is of the JSON that is written, leaf by leaf, so that a figure that this program does not
-//! know is told and not passed over in silence.
+//! The comparison is of the written JSON, leaf by leaf, so that a figure unknown to this program is reported
+//! and not skipped.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -14,11 +14,11 @@ use touchstone_lab::result::{CpuShares, MachineUse, MixResult, ProcessUse, Resul
 use touchstone_lab::series;
 use touchstone_lab::statistics::{fairness, taint};
 
-/// Figures are the same when they differ by less than this share: what a text of decimal digits may lose.
+/// Figures are equal if they differ by less than this share: the loss of a text of decimal digits.
 const SAME: f64 = 1e-9;
-/// The most differences that are told of.
+/// The most differences that are reported.
 const DIFFERENCES_MAX: usize = 100;
-/// What of a mix is not measured but set, or a name, and does not stand in raw data of version 1.
+/// Parts of a mix that are not measured but set, or names, and are not in raw data of version 1.
 const SET: [&str; 11] = [
     "name",
     "interface",
@@ -33,12 +33,12 @@ const SET: [&str; 11] = [
     "run",
 ];
 
-/// What came of it.
+/// The outcome of the comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Recomputed {
     /// Figures that were computed again.
     pub figures: usize,
-    /// Those that came out otherwise, or could not be computed; the first hundred.
+    /// Figures that differ or could not be computed; the first hundred.
     pub differences: Vec<String>,
 }
 
@@ -88,7 +88,7 @@ impl Comparison {
         self.sum_of_agents(place, raw);
     }
 
-    /// The parts that the load machines tell of themselves must make the whole, where none was lost.
+    /// The parts that the load machines report must add up to the whole, if none was lost.
     fn sum_of_agents(&mut self, place: &str, raw: &RawMix) {
         let agents = raw.fleet.as_ref().map_or(&[][..], |fleet| &fleet.agents);
         let sum: Option<u64> = agents.iter().map(|agent| agent.total_requests).sum();
@@ -99,8 +99,8 @@ impl Comparison {
         }
     }
 
-    /// What follows from the mixes, which were compared before: the SPICE measures, and of a run that came to
-    /// its end the runs taken together, peaks, comparisons and speedups.
+    /// What follows from the mixes, which were compared before: the SPICE measures, and, of a complete run,
+    /// the runs taken together, peaks, comparisons and speedups.
     fn derived(&mut self, result: &ResultFile) {
         let mut again = result.clone();
         derived::make(&mut again);
@@ -180,7 +180,7 @@ fn same(stated: &Value, expected: &Value) -> bool {
     }
 }
 
-/// What a mix must say by its raw data.
+/// What a mix must be by its raw data.
 fn expected(raw: &RawMix, stated: &Value) -> Result<Value, String> {
     let ratio = |above: f64, below: f64| if below > 0.0 { above / below } else { 0.0 };
     let latency = latency_record(&raw.latency.read()?);
@@ -233,7 +233,7 @@ fn expected(raw: &RawMix, stated: &Value) -> Result<Value, String> {
     Ok(expected)
 }
 
-/// How alike the clients were served.
+/// How evenly the clients were served.
 fn fairness(clients: &[Value]) -> Option<fairness::Fairness> {
     let of = |client: &Value, name: &str| client[name].as_f64().unwrap_or(0.0);
     let answered: Vec<f64> = clients.iter().map(|client| of(client, "requests")).collect();
@@ -267,7 +267,7 @@ fn errors(raw: &RawMix, stated: &Value) -> Value {
         .collect()
 }
 
-/// The use of the system under test. Where the result says that its processors and not its processes were
+/// The use of the system under test. If the result states that its processors and not its processes were
 /// counted (the kernel adds the time of some programs to no process), the same is done here.
 fn server(raw: &RawMix, machine: Option<&MachineUse>, stated: &Value) -> Value {
     let Some(of_processes) = raw.recording.process_use(raw.requests, raw.cpus.len()) else {
@@ -339,7 +339,7 @@ fn second(raw: &RawMix, interval: &RawInterval) -> Result<Value, String> {
     }))
 }
 
-/// Sums within the raw data itself that must come out right whoever wrote it.
+/// Sums within the raw data itself that must hold, whichever program wrote it.
 pub fn contradictions(raw: &[RawMix]) -> Vec<String> {
     raw.iter().flat_map(of_mix).collect()
 }

@@ -1,5 +1,5 @@
-//! Where a result stands by the run rules, in words: its class, what that allows, and what decided it. The
-//! report's first screen and the end of a run say the same.
+//! The standing of a result by the run rules, in words: its class, what that allows, and what decided it. The
+//! report's first screen and the end of a run print the same.
 
 use super::recompute;
 use super::rules::{Class, Evidence, Rule, class, deciding, rules};
@@ -7,7 +7,7 @@ use crate::report::audit_outcomes;
 use touchstone_lab::raw::RawMix;
 use touchstone_lab::result::ResultFile;
 
-/// The run rules and what came of them.
+/// The run rules and their outcomes.
 #[derive(Debug, Clone)]
 pub struct Standing {
     /// Every rule.
@@ -25,7 +25,7 @@ impl Standing {
         Standing { class: class(&rules), rules }
     }
 
-    /// What the class allows, for somebody who has not read the rules.
+    /// What the class allows, for a reader who does not know the rules.
     pub fn meaning(&self) -> &'static str {
         match self.class {
             Class::Certified => {

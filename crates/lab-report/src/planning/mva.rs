@@ -1,9 +1,9 @@
-//! Mean value analysis: what a closed system of queues does with any number of clients, from what a request
-//! needs of each.
+//! Mean value analysis: the behaviour of a closed system of queues for any number of clients, from the demand
+//! of a request at each.
 //!
 //! The exact recursion of Reiser and Lavenberg (1980) for one class of requests; a resource with several
-//! servers (a processor with cores) is taken as one fast server and a delay (Seidmann, 1987). It answers
-//! "what if the processor were twice as fast", which a curve cannot.
+//! servers (a processor with cores) is modelled as one fast server and a delay (Seidmann, 1987). It answers
+//! "what if the processor were twice as fast", which a fitted curve cannot.
 
 use serde::Serialize;
 
@@ -18,7 +18,7 @@ pub struct Station {
     pub servers: u32,
 }
 
-/// What the model says for one number of clients.
+/// The model's figures for one number of clients.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Point {
     /// Clients.
@@ -31,11 +31,11 @@ pub struct Point {
     pub utilisation: Vec<f64>,
 }
 
-/// The most clients that are looked at.
+/// The most clients that are computed.
 pub const CLIENTS_MAX: u32 = 100_000;
 
-/// The curve from 1 client to `clients`. `delay_s` is time that a request spends where it waits for nobody
-/// (the network, the client itself), `think_s` the wait of the client between requests.
+/// The curve from 1 client to `clients`. `delay_s` is the time of a request without queueing (the network,
+/// the client itself), `think_s` the client's wait between requests.
 pub fn curve(stations: &[Station], delay_s: f64, think_s: f64, clients: u32) -> Vec<Point> {
     // Seidmann: with m servers, a queue with the demand D / m and a delay of D (m - 1) / m.
     let servers = |station: &Station| f64::from(station.servers.max(1));
@@ -55,28 +55,28 @@ pub fn curve(stations: &[Station], delay_s: f64, think_s: f64, clients: u32) -> 
     points
 }
 
-/// What no number of clients can exceed: the rate at which the scarcest station is full.
+/// The upper bound of the rate: the rate at which the scarcest station is full.
 pub fn ceiling(stations: &[Station]) -> Option<f64> {
     let demands = stations.iter().map(|station| station.demand_s / f64::from(station.servers.max(1)));
     demands.reduce(f64::max).filter(|demand| *demand > 0.0).map(|demand| 1.0 / demand)
 }
 
-/// The number of clients at which the two bounds of the rate meet: from about there on requests queue.
+/// The number of clients at which the two bounds of the rate meet: from about there on, requests queue.
 pub fn knee(stations: &[Station], delay_s: f64, think_s: f64) -> Option<f64> {
     let all: f64 = stations.iter().map(|station| station.demand_s).sum();
     ceiling(stations).map(|ceiling| (all + delay_s + think_s) * ceiling)
 }
 
-/// The rates may differ from those measured by this share on average.
+/// The rates may differ from the measured ones by this share on average.
 pub const ERROR_MAX: f64 = 0.15;
 
-/// What a fit came to.
+/// The outcome of a fit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum Outcome {
     /// The model describes what was measured.
     Identified(Model),
-    /// It does not, or what it needs was not measured; a sentence each.
+    /// It does not, or a figure that it needs was not measured; a sentence each.
     NotIdentified {
         /// Why not.
         reasons: Vec<String>,
@@ -106,8 +106,8 @@ impl Model {
 /// A measured load: clients, requests a second, mean response time in seconds.
 pub type Measured = (u32, f64, f64);
 
-/// The model of what was measured: the stations' demands come from the monitor (utilisation / rate), the
-/// delay from the lightest load, where hardly anything queues.
+/// The model of the measured loads: the stations' demands come from the monitor (utilisation / rate), the
+/// delay from the lightest load, where requests hardly queue.
 pub fn of(stations: &[Station], think_s: f64, measured: &[Measured]) -> Outcome {
     let mut reasons = Vec::new();
     let demand: f64 = stations.iter().map(|station| station.demand_s).sum();

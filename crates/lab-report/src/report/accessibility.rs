@@ -161,7 +161,8 @@ fn the_checker_finds_what_is_wrong() {
     };
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("wrong.html");
-    let wrong = "<!doctype html><html><head><title>x</title></head><body><main><h1>x</h1><img src=\"data:,\"></main></body></html>";
+    let wrong = "<!doctype html><html><head><title>x</title></head><body><main><h1>x</h1><img src=\"data:,\">\
+                 </main></body></html>";
     fs::write(&path, with_checker(wrong, &axe)).expect("written");
     let found = found(browser, directory.path(), &path, LOOKS[0].1);
     let rules: Vec<&str> =

@@ -1,5 +1,5 @@
-//! The end of the report, for whoever repeats the run: the workload, the systems with their commands and
-//! configuration files, the machine, the command line, and what the words mean.
+//! The end of the report, for a reader who repeats the run: the workload, the systems with their commands and
+//! configuration files, the machine, the command line, and a glossary.
 
 use maud::{Markup, html};
 
@@ -119,7 +119,7 @@ fn one_system(view: &SystemView) -> Markup {
     }
 }
 
-/// A text as it is, in a region that scrolls by itself.
+/// A text unchanged, in a region that scrolls by itself.
 pub(super) fn verbatim(name: &str, text: &str) -> Markup {
     html! {
         pre class="scroll" role="region" tabindex="0" aria-label=(name) { code { (words::visible(text)) } }
@@ -205,33 +205,38 @@ pub(super) fn glossary() -> Markup {
         ("Audit", "Sums that must come out right if the figures are true, such as Little\u{2019}s law."),
         (
             "Closed loop",
-            "A client sends its next request only when the last one is answered. When the server slows down, so does \
-             the load; latencies of a closed loop do not tell what users see at a given rate.",
+            "A client sends its next request only when the last one is answered. When the server slows down, \
+             so does the load; latencies of a closed loop do not tell what users see at a given rate.",
         ),
         (
             "Delay",
-            "A random pause before a client\u{2019}s first request, so that the clients do not all start at once.",
+            "A random pause before a client\u{2019}s first request, so that the clients do not all start \
+             at once.",
         ),
         (
             "Interface",
-            "A way to make an answer: a file, a page with directives, a program called in one way or another.",
+            "A way to make an answer: a file, a page with directives, a program called in one way or \
+             another.",
         ),
         (
             "Latency",
-            "The time from starting a connection (or, on a kept one, the request) to the last byte of the answer.",
+            "The time from starting a connection (or, on a kept one, the request) to the last byte of \
+             the answer.",
         ),
         (
             "Limit",
-            "The least that any server could spend on this kernel: a program that does nothing but answer. No server \
-             here can do better; the closer, the better.",
+            "The least that any server could spend on this kernel: a program that does nothing but answer. \
+             No server here can do better; the closer, the better.",
         ),
         (
             "Little\u{2019}s law",
-            "In any steady system, clients = rate × (latency + think time). It needs no assumption about the server.",
+            "In any steady system, clients = rate × (latency + think time). It needs no assumption about \
+             the server.",
         ),
         (
             "Mix",
-            "One measured load on one workload: so many clients for so long, with ramps, delay and think time.",
+            "One measured load on one workload: so many clients for so long, with ramps, delay and \
+             think time.",
         ),
         (
             "p50, p95, p99",
@@ -240,7 +245,8 @@ pub(super) fn glossary() -> Markup {
         ("Peak", "The mix with the highest request rate."),
         (
             "Pressure",
-            "The share of time in which some task had to wait for processor, memory or input and output (PSI).",
+            "The share of time in which some task had to wait for processor, memory or input and \
+             output (PSI).",
         ),
         (
             "Ramp up, ramp down",
@@ -249,15 +255,16 @@ pub(super) fn glossary() -> Markup {
         ("Requests per second", "Valid answers in the window, divided by its length."),
         (
             "SPICE",
-            "Server-side Programming Interface Call Efficiency: the least program that an interface can call, held against a \
-             static file of as many bytes in the same run.",
+            "Server-side Programming Interface Call Efficiency: the least program that an interface can \
+             call, held against a static file of as many bytes in the same run.",
         ),
         ("Suite", "An ordered list of mixes."),
         ("System under test", "The server that is measured."),
         ("Think time", "A pause of each client between an answer and its next request."),
         (
             "Throughput",
-            "Bytes that the clients received a second, heads included. One Mbit/s is 1,000,000 bits a second.",
+            "Bytes that the clients received a second, heads included. One Mbit/s is 1,000,000 bits \
+             a second.",
         ),
         (
             "Virtual client",

@@ -1,5 +1,5 @@
-//! The audit: every report is checked against arithmetic that must hold whatever was measured, and prints
-//! what came of it. A reader can do the same sums from the tables.
+//! The audit: every report is checked by arithmetic that must hold for any measurement, and prints the
+//! outcomes. A reader can compute the same sums from the tables.
 
 use maud::{Markup, html};
 
@@ -9,15 +9,15 @@ use super::view::{SystemView, View};
 use super::words;
 use touchstone_lab::result::{ClassRecord, LatencyRecord, MixResult, ResultFile, SuiteRecord};
 
-/// How far a figure may be from the same figure computed another way; roundings and the window's edges
-/// explain as much.
+/// The tolerance between a figure and the same figure computed another way, for rounding and the window's
+/// edges.
 const SAME: f64 = 0.005;
-/// The longest head of an answer that explains the bytes beyond its body.
+/// The longest head of an answer that can explain the bytes beyond its body.
 const HEAD_BYTES_MAX: f64 = 4096.0;
-/// A mean may be so many standard errors from what is expected.
+/// The most standard errors between a mean and its expectation.
 const STANDARD_ERRORS: f64 = 4.0;
 
-/// What came of one check of one mix.
+/// The outcome of one check of one mix.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Finding {
     /// True: it holds; false: it does not; absent: the figures for it were not measured.
@@ -34,7 +34,8 @@ type MixCheck = (&'static str, &'static str, fn(&SuiteRecord, &MixResult) -> Fin
 const MIX_CHECKS: [MixCheck; 8] = [
     (
         "Little\u{2019}s law",
-        "clients = requests/s × (mean latency + think time), within 3 %, and where clients think within four standard errors more",
+        "clients = requests/s × (mean latency + think time), within 3 %, and where clients think within four \
+         standard errors more",
         little,
     ),
     ("Rate", "requests/s = requests ÷ window", |_, mix| rate(mix)),
@@ -42,7 +43,8 @@ const MIX_CHECKS: [MixCheck; 8] = [
     ("Bytes", "bytes/s = requests/s × (mean body + a head of at most 4,096 bytes)", |_, mix| bytes(mix)),
     (
         "Workload",
-        "the mean body is that of the workload, within four standard errors and what sessions cut by the window\u{2019}s edges explain",
+        "the mean body is that of the workload, within four standard errors and what sessions cut by the \
+         window\u{2019}s edges explain",
         mean_body,
     ),
     (
@@ -61,7 +63,8 @@ pub(super) fn section(view: &View) -> Markup {
         section aria-labelledby="audit" {
             h2 id="audit" { "Audit" }
             p class="lead" {
-                "Sums that must come out right if the figures are true. Anyone can do them again from the tables above."
+                "Sums that must come out right if the figures are true. Anyone can do them again from the \
+                 tables above."
             }
             (summary(view, suite).write())
             @if view.systems.iter().any(|system| !system.mixes.is_empty()) {
@@ -74,7 +77,7 @@ pub(super) fn section(view: &View) -> Markup {
     }
 }
 
-/// A row a check, over all mixes.
+/// A row for each check, over all mixes.
 fn summary(view: &View, suite: &SuiteRecord) -> Table {
     let mut rows: Vec<Row> = workload(suite)
         .into_iter()
@@ -146,7 +149,7 @@ fn worst(findings: &[(String, Finding)]) -> String {
     findings
         .iter()
         .filter(|(_, finding)| finding.holds.is_some())
-        // The first of those that are equally far off.
+        // Of several equally far off, the first.
         .reduce(|worst, other| if other.1.off_by > worst.1.off_by { other } else { worst })
         .map_or_else(String::new, |(subject, finding)| {
             if finding.off_by < 1e-9 {
@@ -302,7 +305,7 @@ fn mean_body(suite: &SuiteRecord, mix: &MixResult) -> Finding {
     let error = (square / mix.requests as f64).sqrt();
     let off = (mix.mean_body_bytes - mean).abs();
     Finding {
-        // The last part forgives the rounding of a workload that has a single size.
+        // The last part allows for the rounding of a workload that has a single size.
         holds: Some(off <= STANDARD_ERRORS * error + unfinished_sessions(suite, mix) + 0.5),
         off_by: if error > 0.0 { off / error } else { off },
         sum: format!(
@@ -313,9 +316,9 @@ fn mean_body(suite: &SuiteRecord, mix: &MixResult) -> Finding {
     }
 }
 
-/// How far the window's edges may move the mean body: at each of the two every client is somewhere in a
-/// session, so that of half a session the larger answers may be in the window and the smaller ones not.
-/// Nothing where nobody thinks.
+/// How far the window's edges may move the mean body: at each of the two, every client is somewhere in a
+/// session, so that its larger answers may be inside the window and its smaller ones outside. 0 for clients
+/// without think time.
 fn unfinished_sessions(suite: &SuiteRecord, mix: &MixResult) -> f64 {
     let of_class = |class: &ClassRecord| {
         let stddev = class.sizes.as_ref().map_or(0.0, |sizes| sizes.stddev_bytes);
@@ -379,7 +382,7 @@ fn client_sum(mix: &MixResult) -> Finding {
 fn equal(value: f64, expected: f64, tolerance: f64, sum: String) -> Finding {
     let off = (value - expected).abs();
     let off_by = if expected.abs() > 0.0 { off / expected.abs() } else { off };
-    // Written so that what is not a number does not hold.
+    // Written so that NaN does not hold.
     Finding { holds: Some(off_by <= tolerance + 1e-12), off_by, sum }
 }
 
@@ -461,7 +464,7 @@ mod tests {
         assert_eq!(little(&suite, &mix).holds, Some(true));
         mix.requests_per_second = 113.0 / (latency_s + 2.0);
         assert_eq!(little(&suite, &mix).holds, Some(false));
-        // Without think time nothing is left to chance.
+        // Without think time there is no chance.
         (mix.think_time_s, suite.classes[0].session_think_s) = (0.0, 0.0);
         assert_eq!(suite.littles_law_tolerance(&mix), 0.03);
     }

@@ -41,8 +41,8 @@ pub(super) fn section(view: &View) -> Markup {
                 p { (number::NOT_MEASURED) }
             } @else {
                 p class="lead" {
-                    "Each rule looks at one figure at the peak and holds it against its limit; the first that speaks decides. A \
-                     figure that was not measured speaks neither for nor against."
+                    "Each rule looks at one figure at the peak and holds it against its limit; the first \
+                     that speaks decides. A figure that was not measured speaks neither for nor against."
                 }
                 (verdicts(&plans).write())
                 @for (label, plan) in &plans {
@@ -60,7 +60,8 @@ fn lead() -> Markup {
     let criteria = Criteria::default();
     html! {
         p class="lead" {
-            "The peak is the highest rate, whatever people think of it. The useful peak is the largest load at which, in at least "
+            "The peak is the highest rate, whatever people think of it. The useful peak is the largest load \
+             at which, in at least "
             (criteria.runs_min) " runs, at most one request of " (number::grouped(1.0 / criteria.errors_max, 0))
             " failed, all clients were served alike (Jain\u{2019}s index at least " (criteria.jain_min)
             ", the slowest client at most " (criteria.slowest_over_median_max)
@@ -126,8 +127,8 @@ fn people(plans: &[(&str, &Plan)]) -> Table {
     };
     Table {
         caption: format!(
-            "Users that the peak rate serves, with pages of {} requests (the median home page of 2025, HTTP Archive), all of \
-             them to this server, by how many of them the browser\u{2019}s cache answers",
+            "Users that the peak rate serves, with pages of {} requests (the median home page of 2025, HTTP \
+             Archive), all of them to this server, by how many of them the browser\u{2019}s cache answers",
             number::grouped(users::REQUESTS_PER_PAGE_2025, 0)
         ),
         columns,
@@ -243,7 +244,9 @@ fn advice(plans: &[(&str, &Plan)]) -> Table {
             .collect(),
     });
     Table {
-        caption: "Changes, the most important first; each gain is a bound or a model\u{2019}s figure, and says which".to_owned(),
+        caption: "Changes, the most important first; each gain is a bound or a model\u{2019}s figure, and \
+                  says which"
+            .to_owned(),
         columns: ["Change", "What it would give"].map(str::to_owned).to_vec(),
         words: vec![0, 1],
         parts: parts.collect(),

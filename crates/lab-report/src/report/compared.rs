@@ -23,8 +23,9 @@ pub(super) fn section(view: &View) -> Markup {
             section aria-labelledby="compared" {
                 h2 id="compared" { "Beside one another" }
                 p class="lead" {
-                    "Each mix that two systems completed with the same interface is a pair; what is told is the median of the \
-                     pairs\u{2019} ratios, with its interval of 95 %. A difference is shown where the whole interval lies beyond 1 %; \
+                    "Each mix that two systems completed with the same interface is a pair; what is told is \
+                     the median of the pairs\u{2019} ratios, with its interval of 95 %. A difference is \
+                     shown where the whole interval lies beyond 1 %; \
                      fewer than " (FEWEST_PAIRS) " pairs show nothing."
                 }
                 (table(&compared).write())

@@ -141,9 +141,11 @@ fn status(view: &View) -> String {
 fn load(view: &View) -> &'static str {
     let mixes = view.systems.iter().flat_map(|system| system.runs.iter().flatten());
     if view.result.suite.classes.iter().any(|class| class.session_think_s > 0.0) {
-        "closed loop of sessions: each virtual client is a visitor who asks for one thing after the other, with think times between"
+        "closed loop of sessions: each virtual client is a visitor who asks for one thing after the other, \
+         with think times between"
     } else if mixes.into_iter().any(|mix| mix.think_time_s > 0.0) {
-        "closed loop with think times: each virtual client sends its next request some time after the last is answered"
+        "closed loop with think times: each virtual client sends its next request some time after the last \
+         is answered"
     } else {
         "closed loop: each virtual client sends its next request when the last is answered"
     }

@@ -58,13 +58,24 @@ pub(super) fn full() -> ResultFile {
         tool: ToolFacts {
             name: "touchstone".to_owned(),
             version: "0.1.0".to_owned(),
-            binary_sha256: Some("9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08".to_owned()),
+            binary_sha256: Some(
+                "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08".to_owned(),
+            ),
         },
         started_at: "2026-11-20T10:15:30Z".to_owned(),
         finished_at: "2026-11-20T10:19:06Z".to_owned(),
-        command_line: ["touchstone", "bench", "webbench-1.1-static", "--quick", "--sut", "touchstone", "--sut", "nginx"]
-            .map(str::to_owned)
-            .to_vec(),
+        command_line: [
+            "touchstone",
+            "bench",
+            "webbench-1.1-static",
+            "--quick",
+            "--sut",
+            "touchstone",
+            "--sut",
+            "nginx",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
         status: RunStatus::Complete,
         suite: suite(),
         machine: machine(),
@@ -74,7 +85,8 @@ pub(super) fn full() -> ResultFile {
         comparisons: Vec::new(),
         speedups: Vec::new(),
         warnings: vec![
-            "Load and servers shared two processors; a server that leaves more of them to the load engine looks better."
+            "Load and servers shared two processors; a server that leaves more of them to the load engine \
+             looks better."
                 .to_owned(),
         ],
     }

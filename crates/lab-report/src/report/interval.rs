@@ -71,16 +71,18 @@ fn of_window(run: &MixResult, value: f64) -> Option<Ends> {
 pub(super) fn in_words(view: &View) -> String {
     match view.most_runs() {
         0 | 1 => {
-            "Each mix was run once. A bar on a rate is what the seconds of that run tell of its mean (95 %, bootstrap of \
-             blocks); another run may differ by more. A window of fewer than four samples has no bar."
+            "Each mix was run once. A bar on a rate is what the seconds of that run tell of its mean (95 %, \
+             bootstrap of blocks); another run may differ by more. A window of fewer than four samples \
+             has no bar."
                 .to_owned()
         }
         runs if runs < RUNS_FOR_BOOTSTRAP => format!(
-            "A point is the run of the median rate among up to {runs}, a bar from the lowest to the highest of them: fewer \
-             than six runs bound no median at 95 %."
+            "A point is the run of the median rate among up to {runs}, a bar from the lowest to the highest \
+             of them: fewer than six runs bound no median at 95 %."
         ),
         runs => format!(
-            "A point is the run of the median rate among up to {runs}, a bar the interval of the median (95 %, bootstrap)."
+            "A point is the run of the median rate among up to {runs}, a bar the interval of the median (95 \
+             %, bootstrap)."
         ),
     }
 }

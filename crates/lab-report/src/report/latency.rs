@@ -61,8 +61,9 @@ pub(super) fn section(view: &View) -> Markup {
         section aria-labelledby="latency" {
             h2 id="latency" { "Latency" }
             p class="lead" {
-                "From the start of the connection, or of the request on a kept one, to the last byte of the answer. \
-                 p50 is the median: half of the answers came sooner; of a hundred answers, one took longer than p99. "
+                "From the start of the connection, or of the request on a kept one, to the last byte of the \
+                 answer. p50 is the median: half of the answers came sooner; of a hundred answers, one took \
+                 longer than p99. "
                 (axis.in_words(measured.len()))
             }
             div class=(class) {
@@ -187,8 +188,9 @@ fn at_the_peak(view: &View) -> Figure {
         id: "percentiles".to_owned(),
         heading: "The whole distribution at the peak".to_owned(),
         caption: format!(
-            "How long the answers took, each system at the mix of its highest rate: read off how many percent came \
-             within how long. The slowest tenth, hundredth and thousandth get as much room as all the rest{}. {}",
+            "How long the answers took, each system at the mix of its highest rate: read off how many \
+             percent came within how long. The slowest tenth, hundredth and thousandth get as much room as \
+             all the rest{}. {}",
             if axis.is_logarithmic() { ", and the latencies are spaced by powers of ten" } else { "" },
             tails(&peaks)
         ),
@@ -282,7 +284,8 @@ fn peak_table(peaks: &[(&SystemView, &MixResult)]) -> Table {
         })
         .collect();
     Table {
-        caption: "Latency at the peak, milliseconds; every figure is the latency that so many percent did not exceed"
+        caption: "Latency at the peak, milliseconds; every figure is the latency that so many percent did \
+                  not exceed"
             .to_owned(),
         columns,
         words: vec![0],
@@ -329,8 +332,8 @@ impl Axis {
         let mut words = String::new();
         if self.is_logarithmic() {
             words.push_str(
-                "Latencies are spaced by powers of ten, so that the quick can be read beside the slow: the same distance \
-                 upwards is the same factor. ",
+                "Latencies are spaced by powers of ten, so that the quick can be read beside the slow: the \
+                 same distance upwards is the same factor. ",
             );
         }
         if drawings > 1 {

@@ -141,7 +141,8 @@ fn sections(view: &View) -> Markup {
 fn policy() -> String {
     let digest = Sha256::digest(SCRIPT.as_bytes());
     format!(
-        "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{}'; base-uri 'none'; \
+         form-action 'none'",
         base64(&digest)
     )
 }

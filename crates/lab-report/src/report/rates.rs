@@ -48,8 +48,8 @@ fn throughput() -> Measure<'static> {
         unit: "Mbit/s",
         // 10^6 bits a second are 0.125 x 10^6 bytes a second.
         second: Some(("MB/s", 0.125)),
-        meaning: "Bytes that the clients received a second, heads included: on the axis in millions of bits and, \
-                  fainter, in millions of bytes.",
+        meaning: "Bytes that the clients received a second, heads included: on the axis in millions of \
+                  bits and, fainter, in millions of bytes.",
         best: Best::Highest,
         value: &|mix| Some(mix.megabits_per_second),
         write: number::rate,

@@ -2,8 +2,8 @@
 //! their derived figures computed again, where they disagree with themselves, and every table as it was
 //! printed.
 //!
-//! It is a page of its own, because none of it is needed to read a run. Nobody should take the factors for
-//! progress of software alone: the machines differ by thirty years, and the page says so.
+//! It is a separate page, because a reader of a run does not need it. The factors are not progress of
+//! software alone: the machines differ by thirty years, and the page states that.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -39,8 +39,10 @@ pub fn reference_html(result: &ResultFile) -> String {
                 header { h1 { (title) } }
                 main id="content" tabindex="-1" {
                     p class="lead" {
-                        "The reports measured other machines: one to four processors of 133 to 400 MHz, networks of 10 to "
-                        "1,000 Mbit/s, load from many machines. A factor between a rate of theirs and one of today is that of "
+                        "The reports measured other machines: one to four processors of 133 to 400 MHz, \
+                         networks of 10 to "
+                        "1,000 Mbit/s, load from many machines. A factor between a rate of theirs and one of \
+                         today is that of "
                         "machine, kernel and server together."
                     }
                     (peaks(result))

@@ -31,7 +31,8 @@ pub(super) fn section(view: &View) -> Markup {
                 }
             }
             h3 { "The machine at the peak of each system" }
-            p { "Shares of each processor\u{2019}s time while the mix of the highest rate ran, used by any process: "
+            p { "Shares of each processor\u{2019}s time while the mix of the highest rate ran, used by any \
+                 process: "
                 "server, load engine and everything else." }
             (machine_table(view).write())
             (pressure_table(view).write())
@@ -45,7 +46,8 @@ fn cost() -> Measure<'static> {
         heading: "Processor time per request",
         unit: "µs of the server\u{2019}s CPU",
         second: None,
-        meaning: "User and system time of the server\u{2019}s processes, divided by its valid answers; lower is better.",
+        meaning: "User and system time of the server\u{2019}s processes, divided by its valid answers; lower \
+                  is better.",
         best: Best::Lowest,
         value: &|mix| mix.server.as_ref().map(|server| server.cpu_us_per_request),
         write: number::rate,
@@ -90,7 +92,8 @@ fn memory() -> Measure<'static> {
         heading: "The server\u{2019}s memory",
         unit: "MiB resident",
         second: None,
-        meaning: "The largest resident memory of the server\u{2019}s processes together, as seen in each mix.",
+        meaning: "The largest resident memory of the server\u{2019}s processes together, as seen in \
+                  each mix.",
         best: Best::Highest,
         value: &|mix| mix.server.as_ref().map(|server| server.resident_bytes_max as f64 / MEBIBYTE),
         write: |value| number::grouped(value, 1),
@@ -151,7 +154,8 @@ fn pressure_table(view: &View) -> Table {
         })
         .collect();
     Table::new(
-        "Memory, network and pressure at the peak; pressure is the share of time in which some task had to wait",
+        "Memory, network and pressure at the peak; pressure is the share of time in which some task \
+         had to wait",
         &[
             "System",
             "Memory used",

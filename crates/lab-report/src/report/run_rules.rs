@@ -45,8 +45,10 @@ pub(super) fn section(view: &View) -> Markup {
         section aria-labelledby="rules" {
             h2 id="rules" { "Run rules" }
             p class="lead" {
-                "They decide whether a result is certified, indicative or invalid; the worst outcome decides. "
-                code { "touchstone verify" } " applies them again, and computes every figure from the raw data."
+                "They decide whether a result is certified, indicative or invalid; the worst outcome \
+                 decides. "
+                code { "touchstone verify" } " applies them again, and computes every figure from the \
+                                              raw data."
             }
             @for source in view.sources { (table(source).write()) }
         }

@@ -102,7 +102,8 @@ fn machines_differ(sides: &[Side]) -> Option<String> {
     };
     let first = place(&sides.first()?.result);
     sides.iter().any(|side| place(&side.result) != first).then(|| {
-        "The results are from different machines or kernels: a difference between systems may be one between machines."
+        "The results are from different machines or kernels: a difference between systems may be one between \
+         machines."
             .to_owned()
     })
 }

@@ -28,8 +28,8 @@ pub(super) fn section(view: &View) -> Markup {
     }
 }
 
-const CAPTION: &str = "SPICE: each interface at its peak, and what is left of the static file\u{2019}s figures \
-                       (100\u{a0}% is as good as a static file)";
+const CAPTION: &str = "SPICE: each interface at its peak, and what is left of the static file\u{2019}s \
+                       figures (100\u{a0}% is as good as a static file)";
 
 /// An interface and what the reports had for it are told once, beside all its systems.
 fn table(view: &View, rows: &[SpiceRow]) -> Markup {
@@ -186,14 +186,17 @@ fn notes(view: &View) -> Markup {
         details {
             summary { "How the forms differ, and the reports\u{2019} sources" }
             p {
-                "The rate\u{2019}s efficiency is the interface\u{2019}s rate divided by the static file\u{2019}s, the latency\u{2019}s is the \
-                 static file\u{2019}s mean latency divided by the interface\u{2019}s. At own peaks, as the report of 2000 has them, the \
-                 two may have been asked by different numbers of clients, so a latency may look better than the static \
-                 file\u{2019}s; at equal load they cannot. The processor time needs no peak: it is what a request costs."
+                "The rate\u{2019}s efficiency is the interface\u{2019}s rate divided by the static \
+                 file\u{2019}s, the latency\u{2019}s is the static file\u{2019}s mean latency divided by the \
+                 interface\u{2019}s. At own peaks, as the report of 2000 has them, the two may have been \
+                 asked by different numbers of clients, so a latency may look better than the static \
+                 file\u{2019}s; at equal load they cannot. The processor time needs no peak: it is what a \
+                 request costs."
             }
             p {
-                "The figures of 1996 to 2000 were measured on other machines, with HTTP/1.0 and a new connection for each \
-                 request; 4P means four processors. Their efficiencies are computed here from the rates that they print."
+                "The figures of 1996 to 2000 were measured on other machines, with HTTP/1.0 and a new \
+                 connection for each request; 4P means four processors. Their efficiencies are computed here \
+                 from the rates that they print."
             }
             @if !citations.is_empty() {
                 ol class="citations" { @for source in citations { li { (words::line(source, CITATION_LIMIT)) } } }

@@ -67,8 +67,8 @@ pub(super) fn summary_report(view: &View) -> Markup {
         section aria-labelledby="summary-report" {
             h2 id="summary-report" { "Summary Report" }
             p class="lead" {
-                "The two scores of WebBench, requests per second and throughput, for every mix, with the latency of its \
-                 clients beside them."
+                "The two scores of WebBench, requests per second and throughput, for every mix, with the \
+                 latency of its clients beside them."
             }
             (table.write())
         }
@@ -209,8 +209,8 @@ pub(super) fn errors(view: &View) -> Markup {
             @if view.systems.iter().all(|system| system.mixes.is_empty()) {
                 p { (NOT_MEASURED) }
             } @else if total == 0 {
-                p { "No request failed in any counted window: each answer was HTTP, had a status of 200 to 399 and as \
-                     many bytes as it stated." }
+                p { "No request failed in any counted window: each answer was HTTP, had a status of 200 to \
+                     399 and as many bytes as it stated." }
             } @else {
                 (errors_table(view).write())
             }

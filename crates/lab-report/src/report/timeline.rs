@@ -30,8 +30,9 @@ pub(super) fn section(view: &View) -> Markup {
         section aria-labelledby="time" {
             h2 id="time" { "Over time" }
             p class="lead" {
-                "Each mix from its first second to its last. Only what lies between the shaded ramps is counted. \
-                 A steady rate means that the mix\u{2019}s figures stand for all of it. All drawings have the same scales."
+                "Each mix from its first second to its last. Only what lies between the shaded ramps is \
+                 counted. A steady rate means that the mix\u{2019}s figures stand for all of it. All \
+                 drawings have the same scales."
             }
             @for (index, system) in view.systems.iter().enumerate().filter(|(_, system)| !system.mixes.is_empty()) {
                 (figure(index, system, &scales).write())
@@ -59,7 +60,8 @@ fn figure(index: usize, system: &SystemView, scales: &Scales) -> Figure {
         ""
     };
     let caption = format!(
-        "Above, valid answers a second; below, the processors that the server used (1 is one whole processor). {}{averaged}{errors}",
+        "Above, valid answers a second; below, the processors that the server used (1 is one whole \
+         processor). {}{averaged}{errors}",
         steadiness(system)
     );
     Figure {
@@ -247,7 +249,8 @@ fn draw(id: &str, system: &SystemView, strips: &[Strip], scales: &Scales, sheet:
             width=(pixel(sheet.width)) height=(pixel(height)) aria-labelledby={ (name) "-title " (name) "-words" } {
             title id={ (name) "-title" } { "Rate and processor use of " (system.label) " over time" }
             desc id={ (name) "-words" } {
-                (strips.len()) " mixes, a panel each, with the rate above and the server\u{2019}s processors below. "
+                (strips.len()) " mixes, a panel each, with the rate above and the server\u{2019}s \
+                                processors below. "
                 (steadiness(system))
             }
             g class=(system.style.class) {
@@ -302,7 +305,8 @@ impl Axes {
             g class="axis" aria-hidden="true" {
                 (lines(&self.rate, &|tick| self.rate_height(top, tick)))
                 (lines(&self.cpus, &|tick| self.cpus_height(top, tick)))
-                @if top == 0.0 { text class="unit" x="0" y="12" { "requests/s; below: the server\u{2019}s processors" } }
+                @if top == 0.0 { text class="unit" x="0" y="12" { "requests/s; below: the server\u{2019}s \
+                                                                   processors" } }
             }
         }
     }
