@@ -54,7 +54,7 @@ fn serve(stream: TcpStream, root: &Path, behaviour: &str, answers: &AtomicU64) -
             }
         }
         let number = answers.fetch_add(1, Ordering::Relaxed);
-        // The first hundred and one answers are those of the check.
+        // The first hundred and one answers belong to the check.
         if behaviour == "die" && number > CHECKED + 10 {
             eprintln!("assertion failed: the tiny server gives up");
             std::process::exit(70);
@@ -138,7 +138,7 @@ fn run(options: Options, notes: &mut Notes) -> Result<Finished, BenchError> {
     bench::run(options, notes, &AtomicBool::new(false))
 }
 
-/// Runs with short mixes, and with longer ones where the machine is so busy that a mix counts nothing.
+/// Runs with short mixes, and with longer ones if the machine is so busy that a mix counts nothing.
 fn run_until_counted(options: Options, notes: &mut Notes) -> Finished {
     const LENGTHS_MS: [u64; 3] = [900, 5_000, 30_000];
     let place = options.output.clone().unwrap();
@@ -342,7 +342,7 @@ fn a_server_that_runs_already_is_measured_by_its_url() {
     assert!(finished.result.warnings.iter().any(|warning| warning.contains("was not started here")));
 }
 
-/// A port that nobody listens on, and nobody is given as long as the socket is there.
+/// A port that nothing listens on, and that no other socket gets while this socket exists.
 fn bound_port() -> (OwnedFd, SocketAddr) {
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
     rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
@@ -363,7 +363,7 @@ fn a_url_that_does_not_serve_the_tree_is_refused_with_what_to_do() {
     assert!(!place.path().join("result").exists(), "a refused run leaves no directory");
 }
 
-/// Stands for the report, which is made above this crate.
+/// Replaces the report, which is made above this crate.
 fn write_report(result: &ResultFile, directory: &Path) -> std::io::Result<PathBuf> {
     let path = directory.join("report.html");
     std::fs::write(&path, &result.suite.title)?;

@@ -1,4 +1,4 @@
-//! A system under test in a run: started (or reached), checked, warmed, watched and at last stopped.
+//! A system under test in a run: started (or reached), checked, warmed up, watched and finally stopped.
 
 use super::BenchError;
 use super::ask::{Problem, Question, REQUEST_TIME_LIMIT};
@@ -20,24 +20,24 @@ use touchstone_lab::result::{ConfigurationFile, OriginResult, SystemResult};
 use touchstone_lab::suite::{Drive, Lengths, Mix, Suite};
 use touchstone_load::Target;
 
-/// How long a system may take until it answers, with more than that it is not ready (503): on a busy machine
-/// Java and what it compiles take their time.
+/// How long a system may take until it answers other than 503 (not ready): on a busy machine Java and its
+/// compiler take long.
 const START_TIME_LIMIT: Duration = Duration::from_secs(120);
-/// How long a system that answers may go on answering something else than the file that was asked for.
+/// How long a system that answers may continue to answer something other than the requested file.
 const WRONG_ANSWER_TIME_LIMIT: Duration = Duration::from_secs(3);
-/// The most requests of a class that are made with TLS before anything is measured.
+/// The most requests of a class that are made with TLS before the measurement.
 const SECURE_ASKED_MAX: u64 = 20;
-/// The longest answer that is read where nobody knows its length.
+/// The longest answer that is read if its length is not known.
 const ORIGIN_BYTES_MAX: u64 = 16 << 20;
 
-/// A system under test that is ready to be measured. Dropping it stops what was started.
+/// A system under test that is ready to be measured. Dropping it stops what the run started.
 #[derive(Debug)]
 pub(super) struct Contender {
     pub(super) entrant: Entrant,
     pub(super) target: Target,
     /// Its port with TLS, where the suite asks for one.
     tls_target: Option<Target>,
-    /// Where it stands among all systems that were named.
+    /// Its place among all systems that were named.
     pub(super) place: usize,
     command: Vec<String>,
     configuration: Vec<ConfigurationFile>,
@@ -56,8 +56,8 @@ enum Runs {
 }
 
 impl Contender {
-    /// Starts the system unless it runs already, waits until it answers, and asks once for everything. A part
-    /// of the suite, other than the first, that it does not answer rightly is skipped.
+    /// Starts the system unless it runs already, waits until it answers, and requests everything once. A part
+    /// of the suite, other than the first, that it does not answer correctly is skipped.
     pub(super) fn start(
         entrant: Entrant,
         place: usize,
@@ -103,7 +103,7 @@ impl Contender {
         Ok(contender)
     }
 
-    /// The processes that the monitor watches, with all that descend from them.
+    /// The processes that the monitor watches, with all their descendants.
     pub(super) fn pids(&self) -> Vec<u32> {
         match &self.entrant.kind {
             EntrantKind::Running { pid, .. } => pid.iter().copied().collect(),
@@ -113,7 +113,7 @@ impl Contender {
         }
     }
 
-    /// The way to the probe that watches it, where it runs on another machine.
+    /// The session with the probe that watches it, if it runs on another machine.
     pub(super) fn session(&self) -> Option<Session> {
         match &self.runs {
             Runs::There(session) => Some(session.clone()),
@@ -121,7 +121,7 @@ impl Contender {
         }
     }
 
-    /// The processors that it was given; empty where it was not started here.
+    /// The processors that it was given; empty if the run did not start it.
     pub(super) fn cpus(&self) -> &[usize] {
         &self.entrant.cpus
     }
@@ -141,7 +141,7 @@ impl Contender {
         }
     }
 
-    /// Set before the paths of the workload.
+    /// The prefix of the workload's paths.
     pub(super) fn path_prefix(&self) -> &str {
         match &self.entrant.kind {
             EntrantKind::Running { url, .. } => &url.path_prefix,
@@ -170,7 +170,7 @@ impl Contender {
         }
     }
 
-    /// The end of what it printed.
+    /// The end of its output.
     pub(super) fn last_words(&self) -> Option<String> {
         match &self.runs {
             Runs::Here { launched, .. } => launched.process.last_words(),
@@ -209,7 +209,7 @@ impl Contender {
         }
     }
 
-    /// Its origin, where it accelerates one, as far as it was measured.
+    /// Its origin, if it accelerates one, as far as it was measured.
     pub(super) fn origin(&self) -> Option<OriginResult> {
         match &self.runs {
             Runs::Here { origin, .. } => origin.as_ref().map(|origin| origin.result.clone()),
@@ -222,8 +222,8 @@ impl Contender {
         self.own_origin().into_iter().for_each(Origin::begin);
     }
 
-    /// A mix has ended: where there is an origin, its processor time is kept, and everything is asked for
-    /// once to see how much of each class is stored.
+    /// A mix has ended: if there is an origin, its processor time is stored, and everything is requested once
+    /// to see how much of each class is stored.
     pub(super) fn end_mix(
         &mut self,
         prepared: &Prepared,
@@ -270,7 +270,7 @@ impl Contender {
         }
     }
 
-    /// Asks for the first thing of a part until it is answered rightly.
+    /// Requests the first item of a part until the answer is correct.
     fn wait_until_ready(
         &mut self,
         prepared: &Prepared,
@@ -301,10 +301,10 @@ impl Contender {
         }
     }
 
-    /// Asks once for everything of a part: the server's caches are warm, and every answer was looked at.
+    /// Requests everything of a part once: the server's caches are warm then, and every answer was checked.
     fn warm(&mut self, prepared: &Prepared, part: usize, interrupt: &AtomicBool) -> Result<(), Refusal> {
         for (index, class) in prepared.suite.parts[part].workload.classes.iter().enumerate() {
-            // Of what takes a handshake each, a sample is looked at.
+            // Of classes that need a handshake for each request, a sample is checked.
             let most = if class.endpoint.is_secure { SECURE_ASKED_MAX } else { u64::MAX };
             let step = class.requests().div_ceil(most).max(1);
             for number in (0..class.requests()).step_by(step as usize) {
@@ -315,16 +315,16 @@ impl Contender {
         Ok(())
     }
 
-    /// Asks for one thing of the workload and says what is wrong with the answer.
+    /// Requests one item of the workload; an error states what is wrong with the answer.
     fn ask(&self, prepared: &Prepared, part: usize, class: usize, number: u64) -> Result<(), Problem> {
         let limit_bytes = self.entrant.is_limit.then(|| limit_body_bytes(prepared));
-        // What was started here was given the tree; another server may have one of the same shape.
+        // A system that was started here was given the tree; another server may have one of the same shape.
         let is_comparable = self.was_started() && !self.entrant.is_limit;
         let drive = self.drive(&prepared.placement.load, 0);
         Question { prepared, drive, part, class, number, limit_bytes, is_comparable }.ask()
     }
 
-    /// How it is loaded, whatever the suite.
+    /// The parameters of its load, for any suite.
     pub(super) fn drive<'d>(&'d self, cores: &'d [usize], seed: u64) -> Drive<'d> {
         Drive {
             target: self.target.clone(),
@@ -334,14 +334,14 @@ impl Contender {
             seed,
             lengths: match self.entrant.is_limit {
                 true => Lengths::Unchecked,
-                // The files that were made are those of what was started here.
+                // The files that were made belong to the systems that were started here.
                 false if self.was_started() => Lengths::OfTree,
                 false => Lengths::Stated,
             },
         }
     }
 
-    /// Why it cannot be measured, with what it printed or what to do.
+    /// The error that it cannot be measured, with its output or advice.
     fn refusal(&self, problem: &str) -> BenchError {
         let title = &self.entrant.title;
         if !self.was_started() {
@@ -360,7 +360,7 @@ impl Contender {
 
 /// Why a part of the suite, or all of it, cannot be measured.
 enum Refusal {
-    /// The part was not answered rightly.
+    /// The part was not answered correctly.
     Part(String),
     /// The system ended.
     System(String),
@@ -374,7 +374,7 @@ impl From<BenchError> for Refusal {
     }
 }
 
-/// The result of a system of which nothing was measured.
+/// The result of a system that was not measured.
 pub(super) fn not_measured(entrant: &Entrant, suite: &Suite) -> SystemResult {
     SystemResult {
         name: entrant.name.clone(),
@@ -394,12 +394,12 @@ pub(super) fn not_measured(entrant: &Entrant, suite: &Suite) -> SystemResult {
     }
 }
 
-/// The body that the kernel's limit answers with: the workload's mean.
+/// The length of the body that the kernel's limit answers with: the workload's mean.
 fn limit_body_bytes(prepared: &Prepared) -> u64 {
     prepared.suite.first_part().workload.mean_body_bytes().round() as u64
 }
 
-/// Starts a system here, after its origin where it has one.
+/// Starts a system here, after its origin if it has one.
 fn start_here(entrant: Entrant, place: usize, prepared: &Prepared) -> Result<Contender, String> {
     let EntrantKind::Started { definition, installed, port, tls_port } = &entrant.kind else {
         return Err("only a system that is defined can be started".to_string());

@@ -1,5 +1,5 @@
-//! The systems of a run: found by their names, told which parts of the suite they can do, and given their
-//! ports.
+//! The systems of a run: found by their names, checked for the parts of the suite that they can do, and given
+//! their ports.
 
 use super::port::HeldPort;
 use super::{Options, origin};
@@ -26,20 +26,20 @@ pub struct Entrant {
     pub is_limit: bool,
     /// Whether and how it is started.
     pub kind: EntrantKind,
-    /// The processors that it gets; empty: it runs already, on its own.
+    /// The processors that it gets; empty: it runs already, on its own processors.
     pub cpus: Vec<usize>,
-    /// What becomes of each part of the suite on it.
+    /// The state of each part of the suite on it.
     pub parts: Vec<PartState>,
 }
 
-/// What becomes of a part of the suite on a system.
+/// The state of a part of the suite on a system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartState {
     /// It is measured.
     Runs,
     /// It cannot be measured, for this reason: a sentence without its full stop.
     Skipped(String),
-    /// It is not asked for: it would be compared with nothing.
+    /// It is not measured: there is nothing to compare it with.
     NotAsked,
 }
 
@@ -54,7 +54,7 @@ pub enum EntrantKind {
         installed: Installed,
         /// On which port of 127.0.0.1.
         port: u16,
-        /// And on which with TLS; 0 where the suite asks for none.
+        /// And on which with TLS; 0 if the suite needs none.
         tls_port: u16,
     },
     /// It is started on another machine, over ssh.
@@ -75,17 +75,17 @@ pub enum EntrantKind {
     },
 }
 
-/// What the options name.
+/// The systems that the options name.
 pub(super) struct Entered {
     /// The systems, with what they can do of the suite.
     pub(super) entrants: Vec<Entrant>,
-    /// The programs that the suite takes.
+    /// The programs that the suite needs.
     pub(super) programs: Programs,
-    /// The systems' ports, so that nobody else gets one before its system is started.
+    /// The systems' ports, held so that no other program gets one before its system is started.
     pub(super) held_ports: Vec<HeldPort>,
 }
 
-/// The systems that the options name, with what running them takes.
+/// The systems that the options name, with what is needed to run them.
 pub(super) fn enter(options: &Options, suite: &Suite, placement: &Placement) -> Result<Entered, String> {
     let entrants = entrants(options, placement)?;
     let mut entrants = on_processors(entrants, &options.processors, placement)?;
@@ -125,7 +125,7 @@ impl Entrant {
         suite.parts.iter().zip(&self.parts).filter_map(skipped).collect()
     }
 
-    /// The capabilities that the parts need that are measured on it, each once.
+    /// The capabilities that the measured parts need, each once.
     pub fn needs<'s>(&self, suite: &'s Suite) -> Vec<&'s str> {
         let runs = suite.parts.iter().zip(&self.parts).filter(|(_, state)| **state == PartState::Runs);
         let mut needs: Vec<&str> = runs.flat_map(|(part, _)| part.needs()).collect();
@@ -134,7 +134,7 @@ impl Entrant {
         needs
     }
 
-    /// Where the load goes.
+    /// Where the load is sent.
     pub fn target(&self) -> Target {
         match &self.kind {
             EntrantKind::Started { port, .. } => {
@@ -187,8 +187,8 @@ fn entrants(options: &Options, placement: &Placement) -> Result<Vec<Entrant>, St
     Ok(entrants)
 }
 
-/// Gives the entrants their processors: all that systems get or, where numbers of them are named, each
-/// entrant once with the first so many.
+/// Gives the entrants their processors: all processors of systems, or, if numbers of them are named, each
+/// entrant once for each number with the first so many.
 fn on_processors(
     entrants: Vec<Entrant>,
     numbers: &[usize],
@@ -255,13 +255,13 @@ fn running(url: &str, pid: Option<u32>) -> Result<Entrant, String> {
     })
 }
 
-/// A system on another machine: this program is brought there as its probe, and looks for it.
+/// A system on another machine: this program is copied there as its probe, and looks for the system.
 fn remote(word: &str, options: &Options, placement: &Placement) -> Result<Entrant, String> {
     let (host, name) = Host::parse(word)?;
     let definition = Definition::find(&name)?;
     let session = Session::open(&options.ssh, &host)?;
-    // Where the other machine is this one, its processors are shared out like those of systems that are
-    // started here.
+    // If the other machine is this one, its processors are shared like those of systems that are started
+    // here.
     let cpus = host.is_this_machine().then(|| placement.system.clone());
     let found = session.find(&name, &Definition::text_of(&name)?, cpus)?;
     Ok(Entrant {
@@ -304,10 +304,10 @@ fn needed_programs(suite: &Suite, entrants: &[Entrant]) -> Programs {
     if names.is_empty() { Programs::default() } else { programs::prepare(&names) }
 }
 
-/// What becomes of each part of the suite on a system, as far as it is known before it is started.
+/// The state of each part of the suite on a system, as far as it is known before its start.
 fn part_states(suite: &Suite, entrant: &Entrant, programs: &Programs) -> Vec<PartState> {
     let Some(definition) = entrant.definition() else {
-        // What runs already is asked, and then its answers tell.
+        // A system that runs already is asked; its answers decide.
         let state = |part| match &entrant.kind {
             EntrantKind::Running { url, .. } => {
                 no_address(part, url).map_or(PartState::Runs, PartState::Skipped)
@@ -321,8 +321,8 @@ fn part_states(suite: &Suite, entrant: &Entrant, programs: &Programs) -> Vec<Par
         return vec![PartState::Skipped(reason); suite.parts.len()];
     }
     if definition.is_limit {
-        // It answers anything with the same bytes, so it is only held against what the others are held
-        // against.
+        // It answers every request with the same bytes, so it is measured only with the part that all others
+        // are compared with.
         let state = |index| if index == 0 { PartState::Runs } else { PartState::NotAsked };
         return (0..suite.parts.len()).map(state).collect();
     }
@@ -340,7 +340,8 @@ fn part_states(suite: &Suite, entrant: &Entrant, programs: &Programs) -> Vec<Par
     states
 }
 
-/// Why a part cannot be asked of a system that runs already: it is known by one URL, with TLS or without.
+/// Why a part cannot be requested from a system that runs already: it is known by one URL, with TLS or
+/// without.
 fn no_address(part: &Part, url: &SystemUrl) -> Option<String> {
     let endpoints = part.workload.endpoints();
     match (endpoints.any_secure(), endpoints.all_secure(), url.target.tls.is_some()) {
@@ -378,8 +379,7 @@ fn refuse_if_nothing_runs(entrants: &[Entrant]) -> Result<(), String> {
     Err(format!("nothing can be measured: {}", reasons.join("; ")))
 }
 
-/// Finds a free port for every system that is started, and a second one for TLS where the suite asks for
-/// that.
+/// Finds a free port for every system that is started, and a second one for TLS if the suite needs it.
 fn give_ports(entrants: &mut [Entrant], first: Option<u16>, secure: bool) -> Result<Vec<HeldPort>, String> {
     let mut held = Vec::new();
     let mut next = first;

@@ -1,4 +1,4 @@
-//! What a bench run says of itself while it goes on, for whoever shows it.
+//! The events of a bench run in progress, for the views that show it.
 
 use super::generator::LoadMachine;
 use crate::monitor::Latest;
@@ -19,7 +19,7 @@ pub enum Event<'a> {
         /// Its name for people.
         system: &'a str,
     },
-    /// It answers as it should.
+    /// It answers correctly.
     Ready {
         /// Its name for people.
         system: &'a str,
@@ -31,9 +31,9 @@ pub enum Event<'a> {
     },
     /// A mix begins on a system.
     MixStarted(Turn<'a>),
-    /// A mix goes on; comes a few times a second.
+    /// A mix is in progress; comes a few times a second.
     Tick(Tick<'a>),
-    /// How the machines are that make the load, where there are several; comes with each tick.
+    /// The states of the machines that make the load, if there are several; comes with each tick.
     LoadMachines(&'a [LoadMachine]),
     /// A mix has ended on a system.
     MixFinished {
@@ -53,7 +53,7 @@ pub struct Turn<'a> {
     pub mix: &'a str,
     /// Virtual clients.
     pub clients: usize,
-    /// Whether it is one of the mixes; what comes before them, a warm-up or a search, counts nowhere.
+    /// Whether it is one of the mixes; what comes before them, a warm-up or a search, is not counted.
     pub is_counted: bool,
     /// Its place in the whole run, from 1.
     pub number: usize,
@@ -61,7 +61,7 @@ pub struct Turn<'a> {
     pub of: usize,
 }
 
-/// How a mix goes.
+/// The progress of a mix.
 #[derive(Debug, Clone, Copy)]
 pub struct Tick<'a> {
     /// Which one.
@@ -74,7 +74,7 @@ pub struct Tick<'a> {
     pub bytes_per_second: f64,
     /// Latencies of the last second or two, nanoseconds; absent before the first answers.
     pub latency_ns: Option<&'a Histogram<u32>>,
-    /// What the monitor saw last.
+    /// The last reading of the monitor.
     pub monitor: Latest,
     /// Seconds since the mix began.
     pub elapsed_s: f64,

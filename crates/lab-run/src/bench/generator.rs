@@ -1,5 +1,5 @@
-//! Who makes the load of a mix: the load engine on this machine, or many load machines under one controller.
-//! A bench does not know which; it prepares, lets the load run, and takes an outcome.
+//! Makes the load of a mix: the load engine on this machine, or many load machines under one controller. A
+//! bench does not know which; it prepares the load, runs it, and takes the outcome.
 
 use std::sync::atomic::AtomicBool;
 use touchstone_lab::recording::Recording;
@@ -8,16 +8,16 @@ use touchstone_load::{Outcome, Plan, PlanError, Progress};
 
 /// Makes the load of one mix after the other.
 pub trait LoadGenerator: Sync {
-    /// Makes everything ready, and returns when the mix begins: what follows is to be run at once. Preparing
-    /// ends with an error when `interrupt` becomes true.
+    /// Prepares everything, and returns when the mix begins: the caller must then run it at once. An error
+    /// when `interrupt` becomes true.
     fn prepare<'a>(
         &'a self,
         plan: &'a Plan,
         interrupt: &AtomicBool,
     ) -> Result<Box<dyn PreparedLoad + 'a>, PlanError>;
 
-    /// How the machines are that make the load, to be shown while a mix goes on; none where it is this
-    /// machine alone.
+    /// The states of the machines that make the load, to be shown during a mix; none if only this machine
+    /// makes it.
     fn machines(&self) -> Vec<LoadMachine>;
 }
 
@@ -27,16 +27,16 @@ pub trait PreparedLoad: Sync {
     fn run(&self, progress: &Progress) -> Result<Generated, PlanError>;
 }
 
-/// What a mix's load brought back.
+/// The outcome of a mix's load.
 #[derive(Debug, Clone)]
 pub struct Generated {
     /// What was measured.
     pub outcome: Outcome,
     /// The load machines, where there are several.
     pub fleet: Option<FleetUse>,
-    /// What was seen of the system's own machine, where somebody watched it there.
+    /// The recording of the system's own machine, if it was watched there.
     pub recording: Option<Recording>,
-    /// Why the figures prove nothing: the load was not what the plan says.
+    /// Why the figures are invalid: the load was not that of the plan.
     pub invalid: Option<String>,
 }
 
@@ -45,7 +45,7 @@ pub struct Generated {
 pub struct LoadMachine {
     /// Its name.
     pub name: String,
-    /// What it does, in a word or two.
+    /// Its state, in a word or two.
     pub state: String,
     /// Valid answers a second, lately.
     pub requests_per_second: f64,

@@ -1,5 +1,5 @@
-//! Ports of 127.0.0.1 for the systems of a run: each is held until its system is started, so that nobody else
-//! of this machine is given it meanwhile.
+//! Ports of 127.0.0.1 for the systems of a run: each is held until its system is started, so that no other
+//! program of this machine gets it meanwhile.
 
 use rustix::io::{self, Errno};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with, sockopt};
@@ -13,10 +13,10 @@ const FIRST: u16 = 10_000;
 
 /// A port that is held as long as this lives.
 ///
-/// Nothing listens on it, and it may be listened on by whoever says that it reuses addresses, as servers do:
-/// a program that is being started meanwhile has a copy of the socket between its fork and its exec, also
-/// after this is gone. A copy that listened would keep the system from its port, and would accept the
-/// connection that asks whether the system is there yet.
+/// Nothing listens on it, and a program that sets the option to reuse addresses may listen on it, as servers
+/// do. A program that is being started meanwhile has a copy of the socket between its fork and its exec, even
+/// after this is dropped. A copy that listened would block the port for the system, and would accept the
+/// connection that tests whether the system is ready.
 #[derive(Debug)]
 pub(super) struct HeldPort {
     number: u16,
@@ -24,18 +24,18 @@ pub(super) struct HeldPort {
 }
 
 impl HeldPort {
-    /// Holds this port, on which connections of a server that has ended may still linger.
+    /// Holds this port; closed connections of an earlier server may still linger on it.
     pub(super) fn named(number: u16) -> io::Result<HeldPort> {
         let socket = socket()?;
         sockopt::set_socket_reuseaddr(&socket, true)?;
         HeldPort::of(socket, number)
     }
 
-    /// Holds a port that is free: one that the kernel gives to no connection by itself, because until its
-    /// system listens on it any could have it.
+    /// Holds a free port, outside the range from which the kernel chooses ports of connections: until its
+    /// system listens on it, any connection could get one of those.
     pub(super) fn any() -> io::Result<HeldPort> {
         let range = FIRST..first_of_connections();
-        // Runs beside each other begin at different places.
+        // Runs at the same time begin at different places.
         let begin = RandomState::new().hash_one(std::process::id());
         for number in rotated(&range, begin) {
             match HeldPort::exclusive(number) {
@@ -46,7 +46,7 @@ impl HeldPort {
         HeldPort::exclusive(0)
     }
 
-    /// Holds a port that nothing else has, no other run either; 0: one that the kernel chooses.
+    /// Holds a port that nothing else has, and no other run; 0: one that the kernel chooses.
     fn exclusive(number: u16) -> io::Result<HeldPort> {
         let held = HeldPort::of(socket()?, number)?;
         sockopt::set_socket_reuseaddr(&held._socket, true)?;
@@ -69,14 +69,13 @@ fn socket() -> io::Result<OwnedFd> {
     socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)
 }
 
-/// The first port that the kernel gives to connections; where that cannot be read, the one that it begins
-/// with unless it is told otherwise.
+/// The first port that the kernel gives to connections; if that cannot be read, the kernel's default.
 fn first_of_connections() -> u16 {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     range.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(32_768)
 }
 
-/// All of a range, from any of it on.
+/// All numbers of a range, beginning at any of them.
 fn rotated(range: &Range<u16>, begin: u64) -> impl Iterator<Item = u16> {
     let begin = (begin % (range.len() as u64).max(1)) as u16;
     let middle = range.start.saturating_add(begin);

@@ -1,22 +1,21 @@
-//! What comes before the first mix: each system is loaded for a while with everything that will be asked of
-//! it, and nothing of that counts. A program whose machine compiles it while it runs, as Java's does, is
-//! measured as it is from then on; without this the first mixes of a short run would tell how fast it
-//! compiles.
+//! The warm-up before the first mix: each system is loaded for a while with all requests of the suite, and
+//! nothing of that counts. A program that its runtime compiles while it runs, such as Java's, is measured in
+//! its compiled state; without the warm-up the first mixes of a short run would measure the compiler.
 //!
-//! All systems get the same, whether they need it or not. TechEmpower's rounds begin so, too.
+//! All systems get the same warm-up, whether they need it or not, as in TechEmpower's rounds.
 
 use super::Run;
 use std::time::Duration;
 use touchstone_lab::suite::Mix;
 
 impl Run<'_> {
-    /// Loads each part of every system, with as many clients as the heaviest mix has. An error is the reason
-    /// why the run ends here.
+    /// Loads each part of every system, with the number of clients of the heaviest mix. An error is the
+    /// reason why the run ends here.
     pub(super) fn warm_up(&mut self) -> Result<(), String> {
         let length_s = self.prepared.method.warm_up_s;
         let heaviest = self.prepared.mixes.iter().max_by_key(|mix| mix.clients);
         let Some(heaviest) = heaviest.filter(|_| length_s > 0.0) else { return Ok(()) };
-        // Nobody waits between requests: the more is asked, the sooner all is compiled.
+        // No think time between requests: more requests finish the compilation sooner.
         let mix = Mix {
             ramp_up_s: 0.0,
             length_s,

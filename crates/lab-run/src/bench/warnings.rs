@@ -1,4 +1,4 @@
-//! What a reader must know before trusting a figure: signs in the figures themselves, a sentence each.
+//! Facts that a reader must know before trusting a figure: signs in the figures themselves, a sentence each.
 
 use touchstone_lab::figures::{clients, count, percent, significant};
 use touchstone_lab::peaks;
@@ -7,7 +7,7 @@ use touchstone_lab::series::{self, Series};
 use touchstone_lab::statistics::taint::STOOD_STILL;
 use touchstone_lab::suite::Mix;
 
-/// How much of a processor's time the hypervisor may take before it is said.
+/// The share of a processor's time that the hypervisor may take without a warning.
 const STEAL_TOLERANCE: f64 = 0.05;
 
 /// The warnings that follow from what was measured.
@@ -40,7 +40,7 @@ pub(super) fn add(warnings: &mut Vec<String>, warning: String) {
     }
 }
 
-/// What the load engine had to say of a mix.
+/// A warning of the load engine about a mix.
 pub(super) fn of_the_engine(title: &str, mix: &Mix, warning: &str) -> String {
     format!("{title}, {}: {}.", clients(mix.clients as u64), warning.trim_end_matches('.'))
 }
@@ -58,8 +58,7 @@ fn saturation(series: &Series<'_>) -> Option<String> {
     ))
 }
 
-/// In a closed loop, clients = rate x (latency + think time); where that is not so, something was not
-/// counted.
+/// In a closed loop, clients = rate x (latency + think time); otherwise something was not counted.
 fn littles_law(title: &str, suite: &SuiteRecord, mix: &MixResult) -> Option<String> {
     if !mix.complete || mix.requests == 0 {
         return None;
@@ -80,7 +79,7 @@ fn littles_law(title: &str, suite: &SuiteRecord, mix: &MixResult) -> Option<Stri
 fn stood_still(title: &str, mix: &MixResult) -> Option<String> {
     let sign = mix.taint.iter().find(|sign| sign.what == STOOD_STILL)?;
     Some(format!(
-        "{}, {}: the load engine stood still for {} s; its machine slept, or somebody had stopped it. \
+        "{}, {}: the load engine stood still for {} s; its machine slept, or it had been stopped. \
          Measure this again.",
         title,
         clients(mix.clients),
@@ -101,7 +100,7 @@ fn steal(title: &str, mix: &MixResult) -> Option<String> {
     })
 }
 
-/// Said once a system and interface.
+/// Given once for each system and interface.
 fn of_processors(series: &Series<'_>) -> Option<String> {
     let counted_so = |mix: &&MixResult| mix.server.as_ref().is_some_and(|server| server.of_processors);
     series.mixes.iter().copied().find(counted_so)?;
@@ -112,10 +111,9 @@ fn of_processors(series: &Series<'_>) -> Option<String> {
     ))
 }
 
-/// Said once a system, with the worst mix.
+/// Given once for each system, with the worst mix.
 fn other_work(system: &SystemResult) -> Option<String> {
-    // Where programs are counted by the processors that they kept busy, whatever else ran there is in it
-    // already.
+    // If programs are counted by the time of their processors, other work on these is included already.
     let counted = |mix: &&MixResult| mix.server.as_ref().is_none_or(|server| !server.of_processors);
     let used = |mix: &MixResult| peaks::other_work_cpus(mix).unwrap_or(0.0);
     let mixes = system.mixes.iter().filter(counted);
@@ -182,7 +180,7 @@ mod tests {
         mixes[1].errors.reset = 1500;
         mixes[1].generator_saturated = Some("a thread was busy.".into());
         mixes[2].generator_saturated = Some("a thread was busy.".into());
-        // What the server left to do is other work's here.
+        // The idle share that the server left is used by other work here.
         mixes.iter_mut().skip(1).for_each(|mix| mix.server.as_mut().unwrap().cpu_share = 0.6);
         let expected = [
             "nginx 1.22.1: the load engine was at its own limit with 4 and 16 clients (a thread was busy); \

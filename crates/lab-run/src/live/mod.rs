@@ -1,8 +1,8 @@
-//! A run while it goes on: what is known of it as one [`State`], kept by an [`Observer`] and shown on a
-//! terminal ([`screen`]) and as a page of this machine ([`web`]).
+//! A run in progress: its state as one [`State`], kept by an [`Observer`] and shown on a terminal
+//! ([`screen`]) and as a page of this machine ([`web`]).
 //!
-//! Whoever shows it runs on the load engine's processors, as the bench thread does, and never on those of the
-//! system under test: a look costs well below a millisecond, four times a second.
+//! The views run on the load engine's processors, as the bench thread does, and never on those of the system
+//! under test: an update costs well below a millisecond, four times a second.
 
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
@@ -22,15 +22,15 @@ const HISTORY: usize = 240;
 const FINISHED_MAX: usize = 200;
 /// The notes that are kept, the latest.
 const NOTES_MAX: usize = 20;
-/// The phase of what counts nowhere.
+/// The phase of load that is not counted.
 const NOT_COUNTED: &str = "not counted";
 
-/// What is known of a run.
+/// The state of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct State {
     /// The suite's name.
     pub suite: String,
-    /// What goes on, in words.
+    /// The current activity, in words.
     pub doing: String,
     /// Whether the run is over.
     pub ended: bool,
@@ -40,7 +40,7 @@ pub struct State {
     pub now: Option<Now>,
     /// The machines that send load, one row each.
     pub load_machines: Vec<LoadMachine>,
-    /// Of a fleet, how many of them are in which state.
+    /// Of a fleet, the number of machines in each state.
     pub fleet: String,
     /// The last minute, the oldest first.
     pub history: VecDeque<Point>,
@@ -71,11 +71,11 @@ pub struct Mix {
     pub elapsed_s: f64,
     /// Its whole length, seconds; 0 until it is known.
     pub length_s: f64,
-    /// `ramp up`, `counted`, `ramp down`; `not counted` of what comes before the mixes.
+    /// `ramp up`, `counted`, `ramp down`; `not counted` before the mixes.
     pub phase: &'static str,
 }
 
-/// The figures of the moment.
+/// The current figures.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Now {
     /// Valid answers a second, over about the last second.
@@ -117,9 +117,9 @@ pub struct LoadMachine {
     pub clock_offset_us: Option<f64>,
     /// How exactly that is known, microseconds.
     pub clock_bound_us: Option<f64>,
-    /// It should take part, and cannot be heard.
+    /// It should take part, but is not heard.
     pub missing: bool,
-    /// It makes as much load as its processors can: what it measures is partly itself.
+    /// It makes as much load as its processors can: its figures are partly its own.
     pub saturated: bool,
 }
 
@@ -140,12 +140,12 @@ impl From<&bench::LoadMachine> for LoadMachine {
     }
 }
 
-/// The states of agents that cannot be heard.
+/// The states of agents that are not heard.
 const NOT_THERE: [&str; 4] = ["lost", "gone", "not there", "no broker"];
-/// A machine that is busier than this measures itself, too.
+/// A machine that is busier than this also measures itself.
 const SATURATED: f64 = 0.9;
 
-/// How many machines there are in each state, in words; nothing where this machine alone sends load.
+/// How many machines there are in each state, in words; empty if only this machine sends load.
 pub fn fleet_words(machines: &[LoadMachine]) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for state in machines.iter().filter_map(|machine| machine.state.as_deref()) {
@@ -156,7 +156,7 @@ pub fn fleet_words(machines: &[LoadMachine]) -> String {
 }
 
 impl LoadMachine {
-    /// Its name, and what it does where that is known.
+    /// Its name, with its state if that is known.
     pub fn title(&self) -> String {
         match &self.state {
             Some(state) => format!("{} ({state})", self.name),
@@ -204,7 +204,7 @@ impl State {
         }
     }
 
-    /// Takes in what happened.
+    /// Takes in an event.
     pub fn apply(&mut self, event: &Event<'_>) {
         match event {
             Event::Starting { system } => self.doing = format!("starting {system}"),
@@ -214,7 +214,7 @@ impl State {
             Event::Tick(tick) => self.tick(tick),
             Event::LoadMachines(machines) => {
                 self.load_machines = machines.iter().map(LoadMachine::from).collect();
-                // Of many, nobody must look for those that are missing.
+                // Missing machines come first, so that they are easy to find among many.
                 self.load_machines.sort_by_key(|machine| !machine.missing);
                 self.fleet = fleet_words(&self.load_machines);
             }
@@ -267,7 +267,7 @@ impl State {
             server_resident_bytes: tick.monitor.server_resident_bytes,
             machine_share: tick.monitor.machine_share,
         });
-        // The row of this machine, where load comes from it; those of a fleet come by themselves.
+        // The row of this machine, if it sends the load; the rows of a fleet come in events.
         if let Some(own) = self.load_machines.first_mut().filter(|own| own.state.is_none()) {
             own.requests_per_second = tick.requests_per_second;
             own.errors = tick.errors;
@@ -316,7 +316,7 @@ fn push<T>(queue: &mut VecDeque<T>, item: T, limit: usize) {
     queue.push_back(item);
 }
 
-/// Where a state is kept for those who wait for its next change.
+/// Holds a state for threads that wait for its next change.
 #[derive(Debug, Default)]
 pub struct Hub {
     kept: Mutex<Kept>,
@@ -335,7 +335,7 @@ impl Hub {
         Arc::new(Hub { kept: Mutex::new(Kept { version: 1, state }), changed: Condvar::new() })
     }
 
-    /// Changes the state and tells all who wait.
+    /// Changes the state and wakes all waiting threads.
     pub fn update(&self, change: impl FnOnce(&mut State)) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut kept.state);
@@ -343,12 +343,12 @@ impl Hub {
         self.changed.notify_all();
     }
 
-    /// The state as it is.
+    /// The current state.
     pub fn state(&self) -> State {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).state.clone()
     }
 
-    /// The first version after `seen`, or the same again when the time limit is over.
+    /// The first version after `seen`, or the same one when the time limit is over.
     pub fn wait(&self, seen: u64, limit: Duration) -> (u64, State) {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(kept, limit, |kept| kept.version == seen);
@@ -357,7 +357,7 @@ impl Hub {
     }
 }
 
-/// Keeps a hub's state from the events of a run.
+/// Updates a hub's state from the events of a run.
 #[derive(Debug)]
 pub struct Live {
     hub: Arc<Hub>,
@@ -366,13 +366,13 @@ pub struct Live {
 }
 
 impl Live {
-    /// Keeps the state of a hub; `page` is served from the first event on, by threads of the processors of
+    /// Keeps the state of a hub; `page` is served from the first event on, by threads on the processors of
     /// the load engine.
     pub fn new(hub: Arc<Hub>, page: Option<web::Bound>) -> Live {
         Live { hub, page, serving: None }
     }
 
-    /// Tells everybody that the run is over, and lets them read it.
+    /// Tells all views that the run is over, and gives them time to read it.
     pub fn end(&mut self, words: &str) {
         self.hub.update(|state| state.end(words));
         if let Some(serving) = self.serving.take() {
@@ -383,7 +383,8 @@ impl Live {
 
 impl Observer for Live {
     fn event(&mut self, event: Event<'_>) {
-        // The bench thread keeps to the load engine's processors by now, and what it starts does as well.
+        // The bench thread is bound to the load engine's processors by now, and so are the threads that it
+        // starts.
         if let Some(page) = self.page.take() {
             self.serving = page.serve(Arc::clone(&self.hub)).ok();
         }
@@ -438,7 +439,7 @@ mod tests {
         let agents = [agent("load-1", "running"), agent("load-2", "lost"), agent("load-3", "running"), busy];
         state.apply(&Event::LoadMachines(&agents));
         let titles: Vec<String> = state.load_machines.iter().map(LoadMachine::title).collect();
-        // Who is missing comes first.
+        // Missing machines come first.
         assert_eq!(titles, ["load-2 (lost)", "load-1 (running)", "load-3 (running)", "load-4 (running)"]);
         let signs = state.load_machines.iter().map(|machine| (machine.missing, machine.saturated));
         let signs: Vec<(bool, bool)> = signs.collect();

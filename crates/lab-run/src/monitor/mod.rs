@@ -52,7 +52,7 @@ pub struct Monitor {
     thread: JoinHandle<Recording>,
 }
 
-/// What the last two snapshots say, for whoever shows a run while it goes on.
+/// The figures of the last two snapshots, for the views that show a run in progress.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Latest {
     /// Processors that the system under test used; absent when it is not watched.
@@ -94,14 +94,14 @@ impl Monitor {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the watch now: nothing that comes later is looked at. If the window had begun and not ended, it
-    /// ends, too.
+    /// Ends the watch now: later events are not recorded. If the window had begun and not ended, it ends,
+    /// too.
     pub fn end(&self) {
         // A send fails only when the thread is gone, and then the watch has ended.
         let _ = self.stop.send(());
     }
 
-    /// Ends the watch, if it goes on, and gives what was seen.
+    /// Ends the watch, if it is still running, and returns the recording.
     pub fn finish(self) -> Recording {
         self.end();
         self.thread.join().unwrap_or_default()
@@ -111,7 +111,7 @@ impl Monitor {
 /// The monitor's thread.
 fn record(watch: &Watch, stopped: &Receiver<()>, latest: &Mutex<Latest>) -> Recording {
     if !watch.cpus.is_empty() {
-        // Where it cannot be pinned it still watches; its cost then falls where the kernel puts it.
+        // If it cannot be pinned it still watches; its cost then falls where the kernel runs it.
         let _ = pin_this_thread(&watch.cpus);
     }
     let mut tree = (!watch.pids.is_empty()).then(|| ProcessTree::of(&watch.pids));
@@ -214,7 +214,7 @@ mod tests {
 
         let used = recording.process_use(1000, 1).unwrap();
         assert!(used.processes >= 2 && used.threads >= 2 && used.resident_bytes_max > 0);
-        // Other work may take the processor away from it, so only that it used some of one can be said.
+        // Other work may take the processor away, so the test can require only that it used some of one.
         assert!(used.user_s + used.system_s > 0.0, "{used:?}");
         assert!(used.cpu_share > 0.0 && used.cpu_share < 1.5, "{used:?}");
         let expected_us = (used.user_s + used.system_s) * 1e6 / 1000.0;

@@ -1,10 +1,10 @@
-//! The SPICE programs: the least program for each interface, found where they are installed, or built from
-//! their sources, which this program carries with it.
+//! The SPICE programs: the smallest program for each interface, found where they are installed, or built from
+//! their sources, which this program contains.
 //!
-//! Looked for, in this order: the directory that `$TOUCHSTONE_PROGRAMS` names; `lib/touchstone/programs`
-//! beside the directory of this executable, where the package puts them; the cache directory. What is in none
-//! of them is compiled into the cache directory with `cc`, or with `javac` for web applications, under a name
-//! made of the sources, so that changed sources are compiled anew.
+//! The search order: the directory that `$TOUCHSTONE_PROGRAMS` names; `lib/touchstone/programs` beside the
+//! directory of this executable, where the package installs them; the cache directory. A program that is in
+//! none of them is compiled into the cache directory with `cc`, or with `javac` for web applications, under a
+//! name made of the sources, so that changed sources are compiled anew.
 
 mod jars;
 mod web_application;
@@ -22,23 +22,22 @@ type Source = (&'static str, &'static str);
 
 /// How a program is built.
 struct Recipe {
-    /// Its name, as interfaces say it.
+    /// Its name, as interfaces state it.
     name: &'static str,
     /// What it needs beside the standard library.
     sources: &'static [Source],
-    /// Each file that is built: its source where it has one of its own, and its place in the directory of
+    /// Each file that is built: its source if it has one of its own, and its place in the directory of
     /// programs.
     outputs: &'static [(&'static str, &'static str)],
     /// What makes it of them.
     tool: Tool,
 }
 
-/// What makes a program of its sources.
+/// The tool that builds a program from its sources.
 enum Tool {
     /// The compiler of C, with these arguments beside those for every program.
     C(&'static [&'static str]),
-    /// Those of Java, which make a web application of these classes, and of so many pages that are all this
-    /// one.
+    /// The compiler of Java, which makes a web application of these classes, and of copies of one page.
     Java { classes: &'static [&'static str], page: Option<(&'static str, usize)> },
 }
 
@@ -121,14 +120,14 @@ const ARGUMENTS: [&str; 1] = ["-O2"];
 pub struct Programs {
     /// The directory that they are in.
     pub directory: PathBuf,
-    /// Those that are not there, with the reason.
+    /// Programs that are missing, with the reason.
     pub missing: BTreeMap<String, String>,
-    /// A copy of the jars of the server's own servlets, where the user whom it becomes cannot read those
-    /// beside this program.
+    /// A copy of the jars of the server's own servlets, if the server's user cannot read those beside this
+    /// program.
     pub jars: Option<PathBuf>,
 }
 
-/// Finds or builds the programs of these names, and sees to it that the server can run those in Java.
+/// Finds or builds the programs of these names, and makes sure that the server can run those in Java.
 pub fn prepare(names: &[&str]) -> Programs {
     let recipes: Vec<&Recipe> = RECIPES.iter().filter(|recipe| names.contains(&recipe.name)).collect();
     let mut programs = find_or_build(&recipes);
@@ -168,8 +167,7 @@ fn find_or_build(recipes: &[&Recipe]) -> Programs {
     )
 }
 
-/// Builds what is not there yet. An error is one of the directory; what a compiler says belongs to its
-/// program.
+/// Builds what is not there yet. An error is one of the directory; a compiler's error belongs to its program.
 fn build_all(recipes: &[&Recipe], directory: &Path) -> io::Result<Programs> {
     fs::create_dir_all(directory)?;
     let mut missing = BTreeMap::new();
@@ -188,8 +186,8 @@ impl Recipe {
         self.outputs.iter().all(|(_, output)| directory.join(output).is_file())
     }
 
-    /// Compiles every output beside its place and renames it into it, so that another run never finds half of
-    /// it.
+    /// Compiles every output beside its place and renames it into place, so that another run never finds a
+    /// partial file.
     fn build(&self, directory: &Path) -> io::Result<Result<(), String>> {
         let sources = directory.join("sources").join(self.name);
         fs::create_dir_all(&sources)?;
@@ -210,7 +208,7 @@ impl Recipe {
                 let _ = fs::remove_file(&new);
                 return Ok(Err(reason));
             }
-            // Whoever serves it may be another user than this one.
+            // The server may run as another user.
             fs::set_permissions(&new, fs::Permissions::from_mode(0o755))?;
             fs::rename(&new, &output)?;
         }
@@ -218,7 +216,7 @@ impl Recipe {
     }
 }
 
-/// Compiles a source in C; the text of an error is the reason for there being no program.
+/// Compiles a source in C; the text of an error is the reason why there is no program.
 fn compile(source: &str, arguments: &[&str], output: &Path, sources: &Path) -> Result<(), String> {
     let compiled = Command::new(COMPILER)
         .args(ARGUMENTS)
@@ -254,7 +252,7 @@ fn installed_directory() -> Option<PathBuf> {
     Some(executable.parent()?.parent()?.join("lib/touchstone/programs"))
 }
 
-/// What tells sources and ways to build them apart.
+/// Distinguishes sources and ways to build them.
 fn digest() -> String {
     let mut all = Vec::new();
     for recipe in &RECIPES {

@@ -1,5 +1,5 @@
 //! The probe: this program on the machine of a system under test. It answers questions until it is told to
-//! stop or nobody asks any more, and leaves nothing running.
+//! stop or its input ends, and leaves no process.
 
 use super::messages::{self, Answer, Found, Question};
 use crate::placement;
@@ -15,7 +15,7 @@ use std::time::Instant;
 use touchstone_lab::machine;
 use touchstone_lab::recording::{ProcessTree, Snapshot};
 
-/// Answers the questions that come in until there are no more.
+/// Answers questions until the input ends.
 pub fn answer(from: &mut impl BufRead, to: &mut impl Write) -> io::Result<()> {
     let mut probe = Probe::default();
     while let Some(question) = messages::read(from)? {
@@ -29,7 +29,7 @@ pub fn answer(from: &mut impl BufRead, to: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Its state. Dropping it ends the system and takes away what was written.
+/// Its state. Dropping it ends the system and removes the files that were written.
 #[derive(Default)]
 struct Probe {
     system: Option<System>,
@@ -43,7 +43,7 @@ struct System {
     /// Holds the port until the system takes it.
     listener: Option<TcpListener>,
     running: Option<Running>,
-    /// Taken away last, when nothing runs in it any more.
+    /// Dropped last, when nothing runs in it any more.
     _directory: ScratchDirectory,
 }
 
@@ -161,15 +161,15 @@ impl System {
     }
 }
 
-/// The address by which ssh came (`SSH_CONNECTION`: the client's address and port, and ours): the load comes
-/// by the same way.
+/// The address that ssh connected to (`SSH_CONNECTION`: the client's address and port, and ours): the load
+/// comes over the same network.
 fn own_address() -> IpAddr {
     let connection = std::env::var("SSH_CONNECTION").unwrap_or_default();
     let address = connection.split_whitespace().nth(2).and_then(|address| address.parse().ok());
     address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
 }
 
-/// A directory below the temporary one that is taken away with all in it. A server that gives up its rights
+/// A directory below the temporary one that is removed with its content. A server that drops its privileges
 /// can read in it.
 struct ScratchDirectory(PathBuf);
 
@@ -191,7 +191,7 @@ impl ScratchDirectory {
 
 impl Drop for ScratchDirectory {
     fn drop(&mut self) {
-        // What cannot be removed lies in the temporary directory, and is emptied with it.
+        // What cannot be removed is in the temporary directory, and is removed with it.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,8 +1,8 @@
-//! The user whom servers and programs become that are started by root: one without rights of its own.
+//! The unprivileged user that servers and programs started by root switch to.
 
 use std::fs;
 
-/// The names that such a user has, the first that is there is taken.
+/// The names of such a user; the first that exists is used.
 const UNPRIVILEGED: [&str; 2] = ["nobody", "www-data"];
 
 /// A user of this machine.
@@ -23,8 +23,8 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Whom servers become that are started by root; absent where this program is not root, or there is no such
-/// user.
+/// The user that servers switch to when root starts them; absent if this program is not root, or there is no
+/// such user.
 pub fn unprivileged() -> Option<User> {
     if !is_root() {
         return None;
