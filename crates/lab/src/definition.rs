@@ -1,9 +1,8 @@
 //! Strict reading of the laboratory's TOML definitions (suites, systems under test).
 //!
 //! A definition that cannot work is refused with the file, the line and the column, what is wrong there and,
-//! for a key that is not known, the nearest one that is. A [`Table`] notes every key that its reader asks
-//! for; [`Table::finish`] then refuses the keys that nobody asked for, so that the readers hold the one list
-//! of keys.
+//! for an unknown key, the nearest known one. A [`Table`] notes every key that its reader asks for;
+//! [`Table::finish`] then refuses all other keys, so that the readers are the only list of keys.
 
 use std::cell::RefCell;
 use std::fmt;

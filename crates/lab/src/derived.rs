@@ -1,15 +1,15 @@
-//! What is made of a result's mixes when the run has come to its end: the SPICE measures, the runs of each
-//! load taken together, peaks, comparisons and speedups. Whoever has the mixes can make all of it again, and
-//! `touchstone verify` does.
+//! The figures that are derived from a result's mixes at the end of a run: the SPICE measures, the runs of
+//! each load taken together, peaks, comparisons and speedups. All of them can be computed again from the
+//! mixes, and `touchstone verify` does that.
 
 use crate::result::ResultFile;
 use crate::{compare, loads, speedup, spice};
 
-/// Comparisons of more systems than this, each with each, would be more than anybody reads; then each is
-/// compared with the first.
+/// With more systems than this, comparing each with each would give too many comparisons to read; then each
+/// is compared with the first.
 const COMPARED_EACH_MAX: usize = 6;
 
-/// Makes it, in the place of what is there.
+/// Computes them and replaces the present ones.
 pub fn make(result: &mut ResultFile) {
     let mut criteria = result.method.useful;
     criteria.runs_min = criteria.runs_min.min(result.method.runs as usize);

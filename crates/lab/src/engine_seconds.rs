@@ -1,10 +1,10 @@
-//! The seconds of a mix as the load engine spent them, from what the monitor and the engine left: what
-//! [`crate::statistics::taint`] looks at.
+//! The seconds of a mix as the load engine spent them, from the recordings of the monitor and the engine: the
+//! input of [`crate::statistics::taint`].
 
 use crate::recording::Recording;
 use crate::statistics::taint::EngineSecond;
 
-/// A server that uses this share of its processors sets the rate: an engine that is busy beside it does not.
+/// A server that uses this share of its processors limits the rate: then a busy engine does not.
 const SERVER_FULL: f64 = 0.95;
 
 /// One second of a mix.
@@ -18,8 +18,8 @@ pub struct Second {
     pub errors: u64,
 }
 
-/// The seconds that lie wholly between the two moments. Of a machine that both share, softirqs, pressure and
-/// the network are no sign of the engine's alone, and are left out.
+/// The seconds that lie wholly between the two moments. On a machine that both share, softirqs, pressure and
+/// the network are not signs of the engine alone, and are left out.
 pub fn of(
     seconds: impl Iterator<Item = Second>,
     window_s: (f64, f64),
@@ -78,7 +78,7 @@ mod tests {
     fn an_engine_that_stood_still_is_seen_and_a_monitor_that_waited_is_not() {
         let still = |worked_s: f64| -> Vec<Option<f64>> {
             let mut recording = recording(0.5, 0.001);
-            // Nobody looked between 2 and 5 s.
+            // No snapshots between 2 and 5 s.
             recording.snapshots.drain(3..5);
             for snapshot in &mut recording.snapshots[3..] {
                 snapshot.own_cpu_s += worked_s;
@@ -96,7 +96,7 @@ mod tests {
         assert!(found.iter().all(|second| (second.busiest_thread.unwrap() - 0.9).abs() < 1e-9));
         let full = of(seconds(), (1.0, 5.0), &recording(0.99, 1.8), 2, 1);
         assert!(full.iter().all(|second| second.busiest_thread.is_none()));
-        // Of a server that is not watched or not pinned nothing is known.
+        // Nothing is known of a server that is not watched or not pinned.
         let unknown = of(seconds(), (1.0, 5.0), &recording(0.99, 1.8), 2, 0);
         assert!(unknown.iter().all(|second| second.busiest_thread.is_some()));
     }

@@ -209,8 +209,8 @@ impl ClassRecord {
 }
 
 impl SuiteRecord {
-    /// What a client thinks for each request of a mix, on average, seconds: before each choice the mix's
-    /// think time, and within a session its own. On a page nobody thinks.
+    /// The average think time for each request of a mix, seconds: the mix's think time before each choice,
+    /// and the own think times of a session. Within a page there is none.
     pub fn think_s_per_request(&self, mix: &MixResult) -> f64 {
         if self.classes.is_empty() || !self.interfaces.is_empty() {
             return mix.think_time_s;

@@ -1,4 +1,4 @@
-//! No bytes make an importer panic, and whatever one takes over makes a suite that is read.
+//! No bytes make an importer panic, and every import makes a suite that can be read.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -29,8 +29,8 @@ fuzz_target!(|input: (u8, &[u8])| {
     let (text, _) = suite_text(&recording, &wishes);
     match Suite::read("fuzz.toml", &text) {
         Ok(_) => {}
-        // A file that was recorded in two sizes, or with more bytes than a file may have, is for whoever
-        // reads the message.
+        // A file that was recorded in two sizes, or with more bytes than a file may have, is reported to the
+        // user.
         Err(error) => assert!(error.message.contains("bytes"), "{error}"),
     }
 });

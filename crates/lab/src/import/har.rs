@@ -1,6 +1,6 @@
-//! HAR 1.2 recordings, as browsers and proxies save them. The requests to one server are taken over, that of
-//! the first entry unless another is named; what belongs to a connection or to a person (cookies,
-//! credentials) is left out.
+//! HAR 1.2 recordings, as browsers and proxies save them. The requests to one server are imported: that of
+//! the first entry unless another is named. Data of a connection or a person (cookies, credentials) is left
+//! out.
 
 use super::form::form_encoded;
 use super::url_list::place_of;
@@ -12,9 +12,9 @@ use std::time::Duration;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// The longest body that is taken over: 1 MiB.
+/// The longest body that is imported: 1 MiB.
 const BODY_BYTES_MAX: usize = 1 << 20;
-/// Fields that are the connection's, the engine's, or of what the recording's cache knew already.
+/// Fields of the connection, of the engine, or of the recording browser's cache.
 const FIELDS_LEFT_OUT: [&str; 18] = [
     "host",
     "connection",
@@ -35,7 +35,7 @@ const FIELDS_LEFT_OUT: [&str; 18] = [
     "cache-control",
     "pragma",
 ];
-/// What stands in the names of fields that say who somebody is: `Authorization`, `X-Api-Key`, `X-CSRF-Token`,
+/// Parts of the names of fields that identify a user: `Authorization`, `X-Api-Key`, `X-CSRF-Token`,
 /// `X-Session-Id`.
 const SECRET_WORDS: [&str; 9] =
     ["cookie", "auth", "token", "csrf", "xsrf", "api-key", "apikey", "secret", "session"];
@@ -43,9 +43,9 @@ const SECRET_WORDS: [&str; 9] =
 /// How a recording is read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wishes {
-    /// The server whose requests are taken over, `http://host[:port]`; absent: that of the first.
+    /// The server whose requests are imported, `http://host[:port]`; absent: that of the first.
     pub origin: Option<String>,
-    /// Whether cookies and credentials are taken over, too.
+    /// Whether cookies and credentials are imported, too.
     pub with_secrets: bool,
 }
 
@@ -88,7 +88,7 @@ pub fn read(file: &str, text: &str, wishes: &Wishes) -> Result<Recording, Import
             }
         }
     }
-    // Entries have no lines of their own that a reader of JSON would know.
+    // The lines of entries mean nothing to a reader of the JSON.
     recording.notes = left_out.notes().iter().map(|note| note.replace(" in line ", " is entry ")).collect();
     if recording.requests.is_empty() {
         let message =
@@ -127,7 +127,7 @@ fn started(entry: &Value) -> Option<OffsetDateTime> {
     OffsetDateTime::parse(entry.get("startedDateTime")?.as_str()?, &Rfc3339).ok()
 }
 
-/// How long an entry took, waiting included; in the format that is in milliseconds.
+/// The duration of an entry, including waiting; the format has it in milliseconds.
 fn took(entry: &Value) -> Option<Duration> {
     Duration::try_from_secs_f64(entry.get("time")?.as_f64()? / 1000.0).ok()
 }
@@ -159,7 +159,7 @@ fn request(entry: &Value, origin: &mut Option<String>, wishes: &Wishes) -> Resul
         body: body(entry)?,
         kind: Kind::of_media_type(text("/response/content/mimeType"), &path),
         bytes: sent_bytes(entry).filter(|_| status == Some(200)),
-        // What the cache of the recording had is there for a client that has none.
+        // A client without a cache gets what the recording's cache had.
         status: status.map(|status| if status == 304 { 200 } else { status }),
         took: took(entry),
         method,
@@ -167,7 +167,7 @@ fn request(entry: &Value, origin: &mut Option<String>, wishes: &Wishes) -> Resul
     })
 }
 
-/// The body of a request; an error says why it cannot be taken over, in the plural.
+/// The body of a request; an error states why it cannot be imported, in the plural.
 fn body(entry: &Value) -> Result<Option<String>, String> {
     let at = |pointer: &str| entry.pointer(pointer);
     let text = at("/request/postData/text").and_then(Value::as_str).filter(|body| !body.is_empty());
@@ -184,14 +184,14 @@ fn body(entry: &Value) -> Result<Option<String>, String> {
     if body.as_ref().is_some_and(|body| body.len() > BODY_BYTES_MAX) {
         return Err(format!("requests with bodies of more than {BODY_BYTES_MAX} bytes"));
     }
-    // Browsers leave out the bodies that hold files.
+    // Browsers leave out bodies that hold files.
     if body.is_none() && at("/request/bodySize").and_then(Value::as_i64).is_some_and(|bytes| bytes > 0) {
         return Err("requests whose body is not in the recording".to_string());
     }
     Ok(body)
 }
 
-/// The fields of a form, where they stand in a list and not as text.
+/// The fields of a form, if they are a list and not a text.
 fn form(entry: &Value) -> Option<String> {
     let media_type = entry.pointer("/request/postData/mimeType")?.as_str()?;
     media_type.starts_with("application/x-www-form-urlencoded").then_some(())?;
@@ -204,17 +204,16 @@ fn form(entry: &Value) -> Option<String> {
     (!fields.is_empty()).then(|| fields.join("&"))
 }
 
-/// Bytes of the answer's body as they were sent, packed or not; where that is not known, as they were once
-/// unpacked.
+/// Bytes of the answer's body as sent, compressed or not; if that is not known, its uncompressed bytes.
 fn sent_bytes(entry: &Value) -> Option<u64> {
     let number = |pointer: &str| entry.pointer(pointer)?.as_u64().filter(|bytes| *bytes > 0);
     let unpacked = number("/response/content/size");
     let saved = number("/response/content/compression");
-    // Chromium knows of HTTP/2 only what was sent with the head, which is more than an answer that was not
-    // packed.
+    // For HTTP/2, Chromium knows only the size with the head, which is more than the body of an uncompressed
+    // answer.
     let with_head =
         number("/response/_transferSize").filter(|bytes| unpacked.is_some_and(|all| *bytes < all));
-    // Recorders guess their own figures, by a few hundred bytes: what the server said comes first.
+    // The recorders' own figures are off by a few hundred bytes: the server's own statement is preferred.
     stated_length(entry)
         .or_else(|| number("/response/bodySize"))
         .or_else(|| unpacked?.checked_sub(saved?))
@@ -222,7 +221,7 @@ fn sent_bytes(entry: &Value) -> Option<u64> {
         .or(unpacked)
 }
 
-/// What the answer itself said of its length.
+/// The length that the answer itself states.
 fn stated_length(entry: &Value) -> Option<u64> {
     let fields = entry.pointer("/response/headers")?.as_array()?;
     let is_length = |field: &&Value| {
@@ -241,7 +240,7 @@ fn fields(entry: &Value, with_secrets: bool) -> Vec<String> {
     fields.into_iter().flatten().filter_map(field).collect()
 }
 
-/// Whether an entry has fields that are left out because they say who somebody is.
+/// Whether an entry has fields that are left out because they identify a user.
 fn has_secrets(entry: &Value) -> bool {
     let fields = entry.pointer("/request/headers").and_then(Value::as_array);
     fields.into_iter().flatten().any(|field| {
@@ -250,13 +249,13 @@ fn has_secrets(entry: &Value) -> bool {
     })
 }
 
-/// Whether a field, by its name, says who somebody is.
+/// Whether a field, by its name, identifies a user.
 pub(super) fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
-/// Whether a field is one of the request's own.
+/// Whether a field belongs to the request itself.
 pub(super) fn taken_over(name: &str, value: &str, with_secrets: bool) -> bool {
     let name = name.to_ascii_lowercase();
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);

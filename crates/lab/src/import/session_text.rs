@@ -1,20 +1,20 @@
-//! A recording as a session: its requests in their order, with the times for which nothing was under way as
-//! think times.
+//! A recording as a session: its requests in order, with the times without a request under way as think
+//! times.
 //!
-//! A browser asks for several things at once and a virtual client for one after the other; so within a page
-//! requests follow at once, and what a person did is in the gaps. A gap of less than [`THINK_MIN`] is the
-//! browser's own: it reads what it got.
+//! A browser makes several requests at once and a virtual client one after the other, so within a page the
+//! requests follow at once, and the user's pauses are the gaps. A gap of less than [`THINK_MIN`] is the
+//! browser's own: it reads an answer.
 
 use super::suite_text::{line, own};
 use super::{RecordedRequest, Recording};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// The shortest time without a request that somebody may have been thinking: 0.1 s.
+/// The shortest time without a request that counts as thinking: 0.1 s.
 const THINK_MIN: Duration = Duration::from_millis(100);
-/// The longest think time of a suite, a day: whoever left the browser open for longer did not think.
+/// The longest think time of a suite, a day: a longer gap means that the browser was left open.
 const THINK_MAX: Duration = Duration::from_secs(86_400);
-/// More than this of a page's title tells nobody more.
+/// The rest of a longer page title is cut off.
 const TITLE_CHARACTERS_MAX: usize = 100;
 
 /// A request of a session.
@@ -33,7 +33,7 @@ pub(super) struct Session<'r> {
 impl<'r> Session<'r> {
     /// The first `most` requests of a recording, in the order in which they began.
     pub(super) fn of(recording: &'r Recording, most: usize) -> Session<'r> {
-        // What states no time stays where it stands, behind what it followed.
+        // A request without a time stays behind the one before it.
         let mut latest = Duration::ZERO;
         let begun = recording.requests.iter().map(|request| {
             latest = request.after.unwrap_or(latest);
@@ -68,7 +68,7 @@ impl<'r> Session<'r> {
         self.steps.len()
     }
 
-    /// What is left out, for whoever imports.
+    /// A note to the user on what is left out.
     pub(super) fn note(&self) -> Option<String> {
         (self.left_out > 0).then(|| format!("left out: the last {} requests (--most)", self.left_out))
     }
@@ -114,7 +114,7 @@ mod tests {
     fn what_was_quiet_was_thought() {
         let found = thoughts(vec![
             request("/", Some(0), 200),
-            // Under way together, out of order in the file.
+            // Under way together, not in order in the file.
             request("/b", Some(230), 900),
             request("/a", Some(220), 40),
             // Ends before /b does; 170 ms after /b is what counts.

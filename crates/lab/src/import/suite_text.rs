@@ -10,31 +10,31 @@ use touchstone_load::MAXIMUM_REQUESTS;
 /// The largest file that a suite can have.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
-/// The longest ramp of an imported suite, seconds; clients that begin within it are spread over a session as
-/// far as it goes.
+/// The longest ramp of an imported suite, seconds; clients that begin within it are spread over a session, as
+/// far as the ramp is long enough.
 const RAMP_MAX_S: f64 = 600.0;
 /// The same for the short form.
 const QUICK_RAMP_MAX_S: f64 = 20.0;
 
-/// What the suite is called, and how much of the recording it takes.
+/// The suite's name, and how much of the recording it takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SuiteWishes {
     /// Its name, as suites have them.
     pub name: String,
-    /// What it was made of, for its source.
+    /// The recording that it was made from, for its source.
     pub source: String,
-    /// At most so many different requests, those that are made most; of a session the first.
+    /// The most different requests, the most frequent first; of a session the first ones.
     pub most: usize,
-    /// What becomes of requests that are on no page.
+    /// The use of requests that are on no page.
     pub form: Form,
 }
 
-/// What becomes of the requests of a recording.
+/// The use of a recording's requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// One session: all of them in their order, with the times between.
+    /// One session: all of them in order, with the times between.
     Session,
-    /// A mix: each by itself, with the weight of how often it was made.
+    /// A mix: each by itself, weighted by its frequency.
     Mix,
 }
 
@@ -79,7 +79,7 @@ pub fn suite_text(recording: &Recording, wishes: &SuiteWishes) -> (String, Vec<S
     (text, notes)
 }
 
-/// Said where not all can be files.
+/// A note for recordings whose requests cannot all be files.
 const ONLY_BY_URL: &str = "not all requests can be answered by files that are made for the run: name a \
                            server that answers them by its URL (--sut http://...)";
 
@@ -181,8 +181,8 @@ mixes = [
 
 ";
 
-/// The mixes. Whoever thinks is no great load: of sessions there are more clients, and they begin one by one
-/// while a session goes on, so that each is somewhere else in it when the counting begins.
+/// The mixes. Clients that think make little load, so sessions have more clients. They begin one by one
+/// during a session, so that each is at another place in it when the counting begins.
 fn mixes(session: Option<&Session<'_>>) -> String {
     let thought_s = session.map_or(0.0, |session| session.thought().as_secs_f64().ceil());
     let thinks = thought_s > 0.0;
@@ -209,8 +209,8 @@ fn mixes(session: Option<&Session<'_>>) -> String {
     )
 }
 
-/// The recording with one size for each file: the largest, which was not cut short. One that is too large to
-/// be made has none.
+/// The recording with one size for each file: the largest, which was not cut short. A file that is too large
+/// to make has none.
 fn with_one_size(recording: &Recording) -> Recording {
     let mut recording = recording.clone();
     let mut sizes: HashMap<String, u64> = HashMap::new();
@@ -226,8 +226,8 @@ fn with_one_size(recording: &Recording) -> Recording {
     recording
 }
 
-/// The requests that differ, each with the weight of all that are like it, those that are made most first;
-/// and a note on the rest.
+/// The different requests, each with the weight of all equal ones, the most frequent first; and a note on the
+/// rest.
 fn distinct(requests: &[RecordedRequest], most: usize) -> (Vec<RecordedRequest>, Option<String>) {
     type Key<'r> = (&'r str, &'r str, &'r [String], Option<&'r str>);
     let mut places: HashMap<Key<'_>, usize> = HashMap::new();
@@ -238,7 +238,7 @@ fn distinct(requests: &[RecordedRequest], most: usize) -> (Vec<RecordedRequest>,
             Some(&place) => {
                 let known = &mut distinct[place];
                 known.weight += request.weight;
-                // A whole answer says more than one that failed or was known already.
+                // A whole answer tells more than one that failed or came from a cache.
                 known.status = [known.status, request.status].into_iter().flatten().min();
             }
             None => {
@@ -374,7 +374,7 @@ mod tests {
             "{shares:?}"
         );
         assert_eq!(classes[0].path(0), "/a.html");
-        // What was not found is asked for, too, and takes the server itself.
+        // A request that was not found is included too, and needs the server itself.
         assert_eq!((suite.first_part().needs(), notes.len()), (vec!["files", "own_requests"], 1));
         let (suite, notes) = super::tests::suite(&recording, 2);
         assert_eq!((suite.first_part().needs(), notes.len()), (vec!["files"], 1));
@@ -393,7 +393,7 @@ mod tests {
         assert_eq!(notes, Vec::<String>::new());
         let mean = |suite: &Suite| suite.first_part().workload.mean_body_bytes();
         assert!((mean(&imported) - mean(&built_in)).abs() < 1e-6);
-        // The report calls comparable what was measured as WebStone measures.
+        // The report calls a result comparable if it was measured as WebStone measures.
         let asked = |suite: &Suite| {
             let request = (suite.keep_alive, suite.http_version, suite.usual_headers, suite.headers.clone());
             (request, suite.receive_buffer_bytes, suite.timeout_s, suite.mixes.clone())
@@ -441,7 +441,7 @@ mod tests {
         let paths: Vec<String> = (0..class.requests()).map(|number| class.path(number)).collect();
         assert_eq!(paths, ["/index.html", "/a.css", "/two.html", "/a.css"]);
         assert_eq!(class.session_think_s(), 12.25);
-        // Whoever begins in the ramp is anywhere in the session when the counting begins.
+        // Clients that begin in the ramp are anywhere in the session when the counting begins.
         assert_eq!(
             (suite.mixes[0].delay_s, suite.mixes[0].ramp_up_s, suite.mixes[0].length_s),
             (13.0, 13.0, 68.0)

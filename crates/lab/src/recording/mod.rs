@@ -1,4 +1,4 @@
-//! What the monitor saw, and the figures that follow from it.
+//! The monitor's recording, and the figures that follow from it.
 
 mod kernel;
 mod memory;
@@ -22,9 +22,9 @@ use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
-/// The monitor looks every second; so long a time without a look, seconds, and it could not run.
+/// The monitor takes a snapshot every second; after this many seconds without one, it could not run.
 const STILL_MIN_S: f64 = 2.5;
-/// An engine that worked for more than this share of such a time went on while only the monitor waited.
+/// An engine that worked for more than this share of such a time was running while only the monitor waited.
 const STILL_WORK_MAX: f64 = 0.01;
 
 /// Everything at one moment.
@@ -40,9 +40,9 @@ pub struct Snapshot {
     pub own_cpu_s: f64,
     /// Each process of the tree.
     pub processes: Vec<ProcessReading>,
-    /// What the system under test's control group held it back by.
+    /// How much the system under test's control group throttled it.
     pub control_group: Option<ControlGroupReading>,
-    /// What the load engine's own control group held it back by; absent where it is the system's, too.
+    /// How much the load engine's own control group throttled it; absent if it is the system's, too.
     pub own_control_group: Option<ControlGroupReading>,
     /// The run queue.
     pub scheduler: SchedulerReading,
@@ -107,8 +107,8 @@ impl Snapshot {
         snapshot
     }
 
-    /// Takes one of another machine. Where it cannot be had, the last one stands in its place, as of counters
-    /// that did not move.
+    /// Takes one of another machine. If that fails, the last one is repeated, as if the counters had not
+    /// moved.
     pub fn of_another(
         start: Instant,
         last: Option<&Snapshot>,
@@ -199,8 +199,8 @@ impl Recording {
         self.slope(from_s, to_s, |snapshot| Some(snapshot.own_cpu_s))
     }
 
-    /// The longest time without a look, of those that touch the time between two moments, seconds, if the
-    /// load engine did as good as nothing in it: its machine slept, or somebody had stopped the program.
+    /// The longest time without a snapshot, of those that touch the time between two moments, in seconds, if
+    /// the load engine did almost nothing in it: its machine slept, or the program had been stopped.
     pub fn stood_still_s(&self, from_s: f64, to_s: f64) -> Option<f64> {
         let still = |pair: &[Snapshot]| {
             let (start_s, end_s) = (pair[0].at.as_secs_f64(), pair[1].at.as_secs_f64());

@@ -1,13 +1,13 @@
-//! Suites: what is run. The words are WebBench's: a *suite* is an ordered list of *mixes*, and each mix loads
+//! Suites: what is run. The terms are WebBench's: a *suite* is an ordered list of *mixes*, and each mix loads
 //! the system under test with a number of virtual clients that draw their requests from a *workload* of
-//! weighted classes of files, or of what programs answer.
+//! weighted classes of files or of programs' answers.
 //!
-//! A suite of several [`Interface`]s has a part for each, which is measured in every mix; the first is what
-//! the others are held against.
+//! A suite of several [`Interface`]s has a part for each, which is measured in every mix; the others are
+//! compared with the first.
 //!
 //! Suites are TOML files. Those in `suites/` at the repository's root are built in; [`Suite::find`] takes the
-//! name of one of them or the path of a file. [`tree`] makes the files that a workload asks for,
-//! [`Suite::plan`] turns a mix into what the load engine runs.
+//! name of one of them or the path of a file. [`tree`] makes the files of a workload, [`Suite::plan`] turns a
+//! mix into a plan for the load engine.
 
 mod content;
 mod endpoint;
@@ -95,7 +95,7 @@ pub struct Suite {
     pub receive_buffer_bytes: usize,
     /// A request without a complete answer after this is an error, seconds.
     pub timeout_s: f64,
-    /// For so long each system is loaded before its first mix, and nothing of it counts, seconds.
+    /// How long each system is loaded before its first mix, seconds; nothing of it counts.
     pub warm_up_s: f64,
     /// The same in the short form.
     pub quick_warm_up_s: f64,
@@ -103,7 +103,7 @@ pub struct Suite {
     pub mixes: Vec<Mix>,
     /// The mixes of the short form; empty: the suite has none.
     pub quick_mixes: Vec<Mix>,
-    /// What the clients ask for: one part, or one for each interface. Never empty.
+    /// What the clients request: one part, or one for each interface. Never empty.
     pub parts: Vec<Part>,
     /// The TOML text that it was read from.
     pub text: String,
@@ -130,7 +130,7 @@ pub struct Mix {
     pub think_spread: TimeSpread,
 }
 
-/// Why a suite cannot be had.
+/// Why a suite cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SuiteError {
     /// No suite of that name, no file at that path.
@@ -158,12 +158,12 @@ impl From<DefinitionError> for SuiteError {
     }
 }
 
-/// What all mixes of a run are sent with, beside the suite itself.
+/// The parameters of all mixes of a run, beside the suite itself.
 #[derive(Debug, Clone)]
 pub struct Drive<'a> {
     /// Where the requests go.
     pub target: Target,
-    /// Where those with TLS go; absent: there too.
+    /// Where those with TLS go; absent: to the same address.
     pub tls_target: Option<Target>,
     /// Set before every path of the workload; empty for systems that serve the tree as their root.
     pub path_prefix: &'a str,
@@ -175,14 +175,14 @@ pub struct Drive<'a> {
     pub lengths: Lengths,
 }
 
-/// What lengths answers must have.
+/// The lengths that answers must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lengths {
-    /// Any: the kernel's limit answers one length to everything.
+    /// Any: the kernel's limit answers every request with one length.
     Unchecked,
     /// Those that the suite states of every answer.
     Stated,
-    /// Those, and of what is spelt out the sizes of the files that were made for it.
+    /// Those, and for requests that are spelt out the sizes of the files that were made for them.
     OfTree,
 }
 
@@ -210,7 +210,7 @@ impl Suite {
         read::suite(file, text)
     }
 
-    /// What the others are held against, or all there is.
+    /// The part that the others are compared with, or the only one.
     pub fn first_part(&self) -> &Part {
         &self.parts[0]
     }
@@ -220,7 +220,7 @@ impl Suite {
         self.parts.iter().any(|part| part.interface.is_some())
     }
 
-    /// What the load engine runs for one mix of one part.
+    /// The load engine's plan for one mix of one part.
     pub fn plan(&self, part: &Part, mix: &Mix, drive: &Drive<'_>) -> Plan {
         let seconds = Duration::from_secs_f64;
         let (target, other_targets) = part.workload.endpoints().targets(drive, self.tls);
@@ -283,7 +283,7 @@ impl Mix {
         format!("{clients}_client{}", if clients == 1 { "" } else { "s" })
     }
 
-    /// What is wrong with the times, if anything: the ramps must leave something to count.
+    /// The error of the times, if there is one: the ramps must leave some time to count.
     pub fn problem(&self) -> Option<String> {
         if self.clients == 0 {
             return Some(format!("the mix {} has no clients", self.name));
@@ -343,7 +343,7 @@ mod tests {
                     (weights - 100.0).abs() < 1e-6 && (shares - 1.0).abs() < 1e-9,
                     "{name}: {weights} {shares}"
                 );
-                // What the engine chooses has the mean that the suite states.
+                // The engine's choices have the mean that the suite states.
                 let plan = suite.plan(part, &suite.mixes[0], &drive());
                 let asked = |request: &touchstone_load::PlannedRequest| {
                     let page = request.then.iter().map(|next| &plan.requests[*next]).chain([request]);
@@ -421,7 +421,7 @@ mod tests {
                 if cgi > 0.0 { &[2, 4, 8, 14, 28, 56, 112] } else { &[12, 24, 48, 96, 120, 216, 240] };
             assert!(named.iter().all(|number| clients.contains(number)), "{name}: {clients:?}");
         }
-        // Nobody knows how long what simcgi prints is.
+        // The length of simcgi's output is not known.
         let light = Suite::find("webbench-1.0-light-cgi").unwrap();
         let plan = light.plan(light.first_part(), &light.mixes[0], &drive());
         assert_eq!(
@@ -646,7 +646,7 @@ mod tests {
             }
             assert!(suite.parts.iter().all(|part| part.workload.mean_body_bytes() == 6250.0));
             assert_eq!(suite.record(true, 1).interfaces.len(), suite.parts.len());
-            // What is compiled while it runs is measured when that is done.
+            // Programs that are compiled while they run are measured after their compilation.
             let is_of_java =
                 names.iter().any(|name| ["servlet", "jsp", "ajp"].iter().any(|one| name.starts_with(one)));
             assert_eq!(

@@ -1,5 +1,5 @@
-//! Requests that a suite spells out: their method, path, fields and body, and what their answer must be. What
-//! a system can serve as a file is made one, in the size that the suite states.
+//! Requests that a suite spells out: their method, path, fields and body, and what their answer must be. If a
+//! system can answer a request with a file, one is made in the size that the suite states.
 
 use super::read::SECONDS_MAX;
 use super::{Lengths, Order};
@@ -22,10 +22,10 @@ pub struct OwnRequest {
     pub body: Option<String>,
     /// How often it is asked for, relative to the others of its class.
     pub weight: f64,
-    /// Bytes of the answer's body; absent: nobody knows, and nothing is held against it.
+    /// Bytes of the answer's body; absent: not known, and not checked.
     pub body_bytes: Option<u64>,
-    /// Bytes of the file that is made for it where a system is started for the run; of another server nothing
-    /// is asked by it.
+    /// Bytes of the file that is made for it if a system is started for the run; for other servers this size
+    /// is not checked.
     pub file_bytes: Option<u64>,
     /// The statuses of a valid answer; empty: 200 to 399.
     pub statuses: Vec<u16>,
@@ -49,8 +49,8 @@ impl OwnRequest {
         }
     }
 
-    /// Reads one from its table. Only what is chosen has a weight, and only what is of a session a think
-    /// time.
+    /// Reads one from its table. Only a request that is chosen has a weight, and only one of a session a
+    /// think time.
     pub(super) fn read(table: &Table<'_>, order: Order) -> Result<OwnRequest, DefinitionError> {
         let path = table.required_string("path")?;
         if let Some(problem) = path_problem(&path.value) {
@@ -85,7 +85,7 @@ impl OwnRequest {
         self.body_bytes.or(self.file_bytes)
     }
 
-    /// Whether a file at its path, of the stated size, is what answers it.
+    /// Whether a file at its path, of the stated size, answers it.
     pub fn is_file(&self) -> bool {
         self.method == "GET"
             && self.body.is_none()
@@ -94,7 +94,7 @@ impl OwnRequest {
             && is_file_path(&self.path)
     }
 
-    /// What the load engine sends.
+    /// The request as the load engine sends it.
     pub(super) fn planned(&self, path_prefix: &str, lengths: Lengths) -> PlannedRequest {
         PlannedRequest {
             method: self.method.clone(),
@@ -111,7 +111,7 @@ impl OwnRequest {
     }
 }
 
-/// The header fields of a table, `name: value`. That they can be sent is the load engine's check.
+/// The header fields of a table, `name: value`. The load engine checks that they can be sent.
 pub(super) fn headers(table: &Table<'_>) -> Result<Vec<String>, DefinitionError> {
     let Some(headers) = table.strings("headers")? else { return Ok(Vec::new()) };
     let is_field = |field: &String| {
@@ -127,7 +127,7 @@ pub(super) fn headers(table: &Table<'_>) -> Result<Vec<String>, DefinitionError>
     }
 }
 
-/// The size of its file, unless it says what every answer has.
+/// The size of its file, unless it states the size of every answer.
 fn file_bytes(table: &Table<'_>) -> Result<Option<u64>, DefinitionError> {
     let bytes = table.whole("file_bytes", 1..=ANSWER_BYTES_MAX)?;
     match (&bytes, table.whole("body_bytes", 0..=ANSWER_BYTES_MAX)?) {
@@ -185,7 +185,8 @@ pub fn path_problem(path: &str) -> Option<String> {
     ))
 }
 
-/// Whether a path means the same file to every server: no query, no escapes, nothing hidden or climbing.
+/// Whether a path means the same file to every server: no query, no escapes, no hidden names, no dot
+/// segments.
 fn is_file_path(path: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'-' | b'_');
     let Some(segments) = path.strip_prefix('/') else { return false };

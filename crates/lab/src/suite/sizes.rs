@@ -1,9 +1,9 @@
-//! The sizes of a class's files: all alike, or spread over a range as a distribution has them.
+//! The sizes of a class's files: all equal, or spread over a range by a distribution.
 //!
 //! Nothing is drawn at random. Of *n* files, number *i* has the size at the quantile (i + ½) / n of its
-//! distribution, so that the set has the distribution's shape as well as so many files can, the same on every
-//! machine. The files are then shuffled by the workload's seed, so that which ones are asked for most says
-//! nothing of their size.
+//! distribution, so that the set has the distribution's shape as closely as so many files can, the same on
+//! every machine. The files are then shuffled by the workload's seed, so that popularity does not depend on
+//! size.
 
 use super::content::SplitMix;
 use crate::definition::{DefinitionError, Table};
@@ -51,7 +51,7 @@ pub enum Spread {
         /// The tail's index: the smaller, the heavier.
         shape: f64,
     },
-    /// Through percentiles that somebody has measured, in equal proportions between them.
+    /// Through measured percentiles, in equal proportions between them.
     Quantiles {
         /// Percent of the files, and the bytes that they have at most; both rise, from 0 to 100 percent.
         points: Vec<(f64, f64)>,
@@ -112,7 +112,7 @@ impl Spread {
 
     /// The size of one file out of so many, from the smallest on.
     fn size(&self, number: u64, files: u64) -> u64 {
-        // Of even and geometric spreads both ends are there; of distributions each file stands for its share.
+        // Even and geometric spreads include both ends; in a distribution each file stands for its share.
         let along = if files > 1 { number as f64 / (files - 1) as f64 } else { 0.5 };
         let quantile = (number as f64 + 0.5) / files as f64;
         let bytes = match self {
@@ -162,8 +162,8 @@ fn between(points: &[(f64, f64)], percent: f64) -> f64 {
     low * (high / low).powf(along.clamp(0.0, 1.0))
 }
 
-/// The quantile function of the standard normal distribution, by bisection on its distribution function: a
-/// few files are made so, once, and nothing here needs to be quick.
+/// The quantile function of the standard normal distribution, by bisection on its distribution function: it
+/// is used for a few files, once, so that speed does not matter.
 fn normal_quantile(probability: f64) -> f64 {
     let (mut low, mut high) = (-9.0, 9.0);
     for _ in 0..60 {

@@ -1,5 +1,5 @@
-//! What the clients of a suite ask for: workloads of weighted classes, of files, of what an interface
-//! answers, of requests that are spelt out, or of pages.
+//! What the clients of a suite request: workloads of weighted classes, of files, of an interface's answers,
+//! of requests that are spelt out, or of pages.
 
 use super::endpoint::{Endpoint, Endpoints};
 use super::{Drive, Interface, Lengths, OwnRequest};
@@ -8,7 +8,7 @@ use crate::result::{ClassRecord, SizeRecord};
 use std::time::Duration;
 use touchstone_load::{HttpVersion, PlannedRequest};
 
-/// What is measured in every mix by itself.
+/// A part that is measured by itself in every mix.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
     /// The interface that it measures; absent where the suite has one workload for all.
@@ -33,11 +33,11 @@ pub struct Workload {
 pub struct Class {
     /// For example `CLASS_4K`: the directory of its files, too.
     pub name: String,
-    /// Percent of what is chosen: of the requests, or, where there are pages, of the pages.
+    /// Percent of the choices: of the requests, or, if there are pages, of the pages.
     pub weight_percent: f64,
     /// What is asked for.
     pub content: Content,
-    /// The exponent of Zipf's law for the popularity of its requests, in their order; 0: all alike.
+    /// The exponent of Zipf's law for the popularity of its requests, in order; 0: all equally popular.
     pub zipf: f64,
     /// Header fields of all its requests, `name: value`.
     pub headers: Vec<String>,
@@ -57,20 +57,20 @@ pub enum Content {
         /// How their names end, for example `.html`.
         suffix: String,
     },
-    /// What an interface answers.
+    /// An interface's answers.
     Interface {
         /// Which.
         interface: Box<Interface>,
-        /// The bytes that it is asked for by the query, where it takes one.
+        /// The bytes that the query asks it for, if it accepts that.
         asked_bytes: Option<u64>,
     },
     /// Requests that are spelt out, one at a time.
     Requests {
         /// Which.
         requests: Vec<OwnRequest>,
-        /// What answers them, where that is a program of ours.
+        /// The program of ours that answers them, if there is one.
         interface: Option<Box<Interface>>,
-        /// What follows from one of them.
+        /// The order of the requests.
         order: Order,
     },
 }
@@ -80,9 +80,9 @@ pub enum Content {
 pub enum Order {
     /// Not at all: one of them is chosen at a time.
     Chosen,
-    /// A page: whoever asks for the first asks for all the others after it, without thinking.
+    /// A page: a client that requests the first then requests all others, without think times.
     Page,
-    /// A session: the same with think times between, on a connection of its own.
+    /// A session: the same with think times between, on its own connection.
     Session,
 }
 
@@ -112,13 +112,13 @@ impl Part {
 }
 
 impl Workload {
-    /// The mean of the body length over all requests, bytes. What nobody knows the length of counts with its
-    /// usual one.
+    /// The mean of the body length over all requests, bytes. A body of unknown length counts with its usual
+    /// length.
     pub fn mean_body_bytes(&self) -> f64 {
         self.shares().iter().zip(&self.classes).map(|(share, class)| share * class.mean_body_bytes()).sum()
     }
 
-    /// The share of the requests that each class has, 0 to 1. It is its weight, but where there are pages.
+    /// The share of the requests that each class has, 0 to 1. Without pages it is its weight.
     pub fn shares(&self) -> Vec<f64> {
         let requests = |class: &Class| class.weight_percent * class.page_requests() as f64;
         let all: f64 = self.classes.iter().map(requests).sum();
@@ -135,12 +135,12 @@ impl Workload {
         self.classes.iter().map(Class::tree_bytes).sum()
     }
 
-    /// Where the requests go, each place once.
+    /// The endpoints of the requests, each once.
     pub fn endpoints(&self) -> Endpoints {
         Endpoints::of(self.classes.iter().map(|class| class.endpoint))
     }
 
-    /// Everything that can be asked for as a weighted request.
+    /// Everything that can be requested, as weighted requests.
     pub(super) fn requests(&self, drive: &Drive<'_>) -> Vec<PlannedRequest> {
         let endpoints = self.endpoints();
         let mut all: Vec<PlannedRequest> = Vec::new();
@@ -205,7 +205,7 @@ impl Class {
         }
     }
 
-    /// Bytes of the body of an answer; absent where nobody knows.
+    /// Bytes of the body of an answer; absent if not known.
     pub fn body_bytes(&self, number: u64) -> Option<u64> {
         match &self.content {
             Content::Files { sizes, .. } => sizes.get(number as usize).copied(),
@@ -217,7 +217,7 @@ impl Class {
         }
     }
 
-    /// Whether whoever asks for its first request asks for all others after it.
+    /// Whether a client that requests its first request then requests all others.
     pub fn is_page(&self) -> bool {
         matches!(self.content, Content::Requests { order: Order::Page | Order::Session, .. })
     }
@@ -262,7 +262,7 @@ impl Class {
         (0..self.requests()).map(|number| self.usual_bytes(number)).sum()
     }
 
-    /// What each of its requests is asked for, relative to the others.
+    /// The popularity of each of its requests, relative to the others.
     fn popularity(&self) -> Vec<f64> {
         let stated = |number: u64| match &self.content {
             Content::Requests { requests, order: Order::Chosen, .. } => requests[number as usize].weight,
@@ -279,7 +279,7 @@ impl Class {
         weights.iter().enumerate().map(of).sum()
     }
 
-    /// The bytes of an answer, or what is usual.
+    /// The bytes of an answer, or its usual length.
     fn usual_bytes(&self, number: u64) -> u64 {
         match &self.content {
             Content::Interface { interface, .. } if interface.body_varies => interface.body_bytes,
