@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# How fast is this build? The limit of this machine's kernel, then the short suite on our own server beside
-# it.
+# Measures the speed of this build: the limit of this machine's kernel, then the short suite on this server.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

@@ -22,12 +22,13 @@ nginx nginx
 apache2 apache,touchstone-accelerator
 END
 cargo build --release --locked -p touchstone
-# Its servlets take Java; where that is missing they are left out, and the report says so.
+# Servlets need Java; without it they are left out, and the report states that.
 scripts/java.sh --brief || [ $? = 3 ]
 
 results=results/$(date --utc +%Y%m%dT%H%M%SZ)-demo
 failed=0
-"$target/release/touchstone" bench spice --quick --runs 3 --clients 8,32 --length 1800ms --ramp-up 300ms --ramp-down 100ms \
+"$target/release/touchstone" bench spice --quick --runs 3 --clients 8,32 \
+    --length 1800ms --ramp-up 300ms --ramp-down 100ms \
     --sut "$systems,limit" --output "$results" "$@" || failed=$?
 
 echo

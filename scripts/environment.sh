@@ -1,10 +1,11 @@
-# shellcheck shell=bash disable=SC2034 Sourced by the other scripts: where things are. Sets `top`, `target`,
-# `pinned_rust` and PATH, chooses the Rust toolchain, and goes to the top of the tree.
+# shellcheck shell=bash disable=SC2034
+# Sourced by the other scripts. Sets `top`, `target`, `pinned_rust` and PATH, chooses the Rust toolchain, and
+# changes to the top of the tree.
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$top" || exit 1
 
-# Debian keeps servers in /usr/sbin, which is not in everybody's PATH; rustup puts cargo below the home
+# Debian keeps servers in /usr/sbin, which is not in every user's PATH; rustup puts cargo below the home
 # directory, and so does Go with what it installs.
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin:${CARGO_HOME:-${HOME:-/root}/.cargo}/bin"
 PATH="$PATH:/usr/local/go/bin:${GOBIN:-${GOPATH:-${HOME:-/root}/go}/bin}"

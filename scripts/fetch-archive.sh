@@ -1,19 +1,23 @@
-# shellcheck shell=bash Fetches a Java program as Maven Central has it into the user's cache, once. Sourced by
-# the scripts that set such a program up.
+# shellcheck shell=bash
+# Fetches a Java program from Maven Central into the user's cache, once. Sourced by the scripts that set up
+# such a program.
 #
 #   fetch_archive NAME VERSION URL SHA256 HOME FILE ARGUMENT
 #
-# HOME is where it is to lie, named as the archive's own directory is; FILE is one that is there when all is;
-# ARGUMENT is the first of the calling script's own (--brief says nothing when it is there). Returns 0 when it
-# is there at the end. Otherwise it has said why: SETUP_INSTALL=no looks and never fetches, and a failure is
-# remembered, so that only `make setup` and CI try again.
+# HOME is the directory to install it in, named as the archive's own directory; FILE exists when the archive
+# is unpacked; ARGUMENT is the calling script's first argument (--brief prints nothing when it is installed).
+# Returns 0 when it is installed at the end. Otherwise it prints why. SETUP_INSTALL=no never fetches. A
+# failure is remembered, so that only `make setup` and CI try again.
 fetch_archive() {
     local name=$1 version=$2 url=$3 sha256=$4 home=$5 file=$6 argument=$7
     if [ -e "$home/$file" ]; then
         [ "$argument" = --brief ] || echo "setup: $name $version is there"
         return 0
     fi
-    [ "${SETUP_INSTALL:-yes}" != no ] || { echo "setup: $name $version is missing: scripts/setup-${name,,}.sh"; return 1; }
+    if [ "${SETUP_INSTALL:-yes}" = no ]; then
+        echo "setup: $name $version is missing: scripts/setup-${name,,}.sh"
+        return 1
+    fi
     if ! command -v java >/dev/null; then
         echo "setup: java is missing: $name is left out (install default-jre-headless)"
         return 1
@@ -27,7 +31,8 @@ fetch_archive() {
     local beside
     beside=$(mktemp -d "$(dirname "$home")/fetching.XXXXXX")
     # Unpacked beside and renamed, so that a reader finds all of it or nothing.
-    if curl --silent --show-error --fail --location --max-time 300 --retry 2 --output "$beside/archive.tar.gz" "$url" &&
+    if curl --silent --show-error --fail --location --max-time 300 --retry 2 \
+        --output "$beside/archive.tar.gz" "$url" &&
         echo "$sha256  $beside/archive.tar.gz" | sha256sum --check --quiet &&
         tar -xzf "$beside/archive.tar.gz" -C "$beside"; then
         mv -T "$beside/$(basename "$home")" "$home" 2>/dev/null || true

@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for a while, one after the other; a finding ends the run with what reproduces it.
+# Runs every fuzz target for a while, one after the other. A finding ends the run and prints how to reproduce
+# it.
 #
-#   scripts/fuzz.sh                     every target, 30 seconds each SECONDS_EACH=600 scripts/fuzz.sh
-#   longer scripts/fuzz.sh lab import          one target of one crate; without the second word all of the
-#   crate scripts/fuzz.sh --save              then write the inputs that reach the most code to fuzz/seeds,
-#   for the tests scripts/fuzz.sh --check             only see that all of them compile
+#   scripts/fuzz.sh                     runs every target, 30 seconds each
+#   SECONDS_EACH=600 scripts/fuzz.sh    runs each target longer
+#   scripts/fuzz.sh lab import          runs one target of one crate; without a target, all of the crate
+#   scripts/fuzz.sh --save              also writes the inputs that reach the most code to fuzz/seeds
+#   scripts/fuzz.sh --check             only compiles all targets
 #
-# Each run starts from the saved inputs (crates/CRATE/fuzz/seeds/TARGET, one on a line), which `cargo test -p
-# touchstone-fuzz-replay` replays.
+# Each run starts from the saved inputs (crates/CRATE/fuzz/seeds/TARGET, one on a line), which
+# `cargo test -p touchstone-fuzz-replay` replays.
 #
-# That takes a nightly toolchain and cargo-fuzz. Where either is missing the targets are only compiled, so
-# that none falls behind the code that it calls, and the last line says what to install. Exit codes: 0 nothing
-# was found, 1 a target does not compile or found something.
+# Fuzzing needs a nightly toolchain and cargo-fuzz. If either is missing, the targets are only compiled, so
+# that they keep up with the code that they call, and the last line names what to install.
+#
+# Exit codes: 0 nothing was found, 1 a target does not compile or found something.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -50,19 +53,21 @@ main() {
         echo "fuzz: there is no such target" >&2
         exit 1
     fi
-    [ $only_check = yes ] || can_fuzz || echo "SKIPPED: fuzzing (install cargo-fuzz: cargo install cargo-fuzz; rustup toolchain install nightly)"
+    [ $only_check = yes ] || can_fuzz ||
+        echo "SKIPPED: fuzzing" \
+            "(install cargo-fuzz: cargo install cargo-fuzz; rustup toolchain install nightly)"
 }
 
 can_fuzz() {
     cargo +nightly fuzz --version >/dev/null 2>&1
 }
 
-# The names of a directory's targets.
+# Prints the names of a directory's targets.
 targets() {
     sed -n '/^\[\[bin\]\]/,/^$/s/^name *= *"\(.*\)"/\1/p' "$1/Cargo.toml"
 }
 
-# Puts the saved inputs where the fuzzer looks for its corpus.
+# Copies the saved inputs to the fuzzer's corpus.
 unpack() {
     mkdir -p "$1/corpus/$2"
     python3 - "$1/seeds/$2" "$1/corpus/$2" <<'END'

@@ -2,9 +2,9 @@
 # Builds the Java side of servlets: jars in java/ below the target directory, Tomcat's among them, where the
 # server looks for them. Maven fetches what it needs, once.
 #
-#   scripts/java.sh            builds, and runs its tests
-#   scripts/java.sh --test     runs its tests only
-#   scripts/java.sh --brief    builds only where something has changed, without the tests; says nothing
+#   scripts/java.sh            builds, and runs the tests of the Java side
+#   scripts/java.sh --test     only runs these tests
+#   scripts/java.sh --brief    builds only after a change, without the tests; prints nothing
 #
 # Exit codes: 0 built, 1 failed, 3 there is no JDK of version 17 or no Maven.
 set -euo pipefail
@@ -24,14 +24,16 @@ main() {
         return
     fi
     local jars=$target/java stamp=$target/java/built
-    if [ $brief = yes ] && [ -f "$stamp" ] && [ -z "$(find java/pom.xml java/src/main -newer "$stamp" -type f | head -n 1)" ]; then
+    if [ $brief = yes ] && [ -f "$stamp" ] &&
+        [ -z "$(find java/pom.xml java/src/main -newer "$stamp" -type f | head -n 1)" ]; then
         return 0
     fi
     # One at a time: tests that run beside each other may all find that nothing is built yet.
     mkdir -p "$target/java"
     exec 9>"$target/java/lock"
     flock 9
-    if [ $brief = yes ] && [ -f "$stamp" ] && [ -z "$(find java/pom.xml java/src/main -newer "$stamp" -type f | head -n 1)" ]; then
+    if [ $brief = yes ] && [ -f "$stamp" ] &&
+        [ -z "$(find java/pom.xml java/src/main -newer "$stamp" -type f | head -n 1)" ]; then
         return 0
     fi
     local arguments=(--batch-mode --quiet --file java/pom.xml "-Dtouchstone.build=$target/java-build")

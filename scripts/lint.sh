@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Format, lints, fuzz targets that compile, and what the dependencies bring with them. Fails on the first that
-# is not in order.
+# Checks the format, the lints, that the fuzz targets compile, and the dependencies. Fails at the first fault.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the Debian package of the release build, and looks into it before anybody installs it.
+# Builds the Debian package of the release build, and checks its content.
 #
 #   scripts/package.sh                    builds the program and the package
 #   scripts/package.sh --built PROFILE    packages what that profile (dev, release) has built already
@@ -9,7 +9,7 @@ set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-# One that builds with the pinned Rust.
+# The version of cargo-deb that builds with the pinned Rust.
 cargo_deb_version=3.8.0
 # The largest program that is packaged.
 most_bytes=30000000
@@ -42,13 +42,15 @@ main() {
     # Servlets in the package take Maven where it is built.
     scripts/java.sh --brief || { echo "package: the jars for servlets cannot be built" >&2; return 1; }
     for program in servlet jsp; do
-        make --no-print-directory --silent -C "programs/$program" OUT="$built/programs/$program" JARS="$target/java"
+        make --no-print-directory --silent -C "programs/$program" \
+            OUT="$built/programs/$program" JARS="$target/java"
     done
-    # Where cargo-deb finds them, whatever the target directory.
+    # cargo-deb finds them there, for any target directory.
     rm -rf packaging/java && mkdir packaging/java && cp "$target/java/"*.jar packaging/java/
     mkdir -p "$target/debian"
     local package
-    package=$(cargo deb --package touchstone --no-build --no-dbgsym --no-strip --profile "$profile" --output "$target/debian/" | tail -n 1)
+    package=$(cargo deb --package touchstone --no-build --no-dbgsym --no-strip --profile "$profile" \
+        --output "$target/debian/" | tail -n 1)
     look_into "$package"
     if [ -f "$built/touchstone.debug" ] && [ "$profile" != dev ]; then
         cp "$built/touchstone.debug" "${package%.deb}.debug"
@@ -67,7 +69,7 @@ make_pages() {
     "$1" completions fish >packaging/generated/touchstone.fish
 }
 
-# What is wrong with a package shows when it is unpacked, not when it is built.
+# Unpacks the package and checks it: faults of a package do not show when it is built.
 look_into() {
     local root file missing=0
     root=$(mktemp -d)
@@ -75,25 +77,28 @@ look_into() {
     trap "rm -rf '$root'" EXIT
     dpkg-deb --extract "$1" "$root"
     for file in usr/bin/touchstone etc/touchstone/touchstone.toml usr/lib/systemd/system/touchstone.service \
-        usr/lib/systemd/system/touchstone.socket usr/lib/sysusers.d/touchstone.conf etc/logrotate.d/touchstone \
+        usr/lib/systemd/system/touchstone.socket usr/lib/sysusers.d/touchstone.conf \
+        etc/logrotate.d/touchstone \
         usr/share/man/man1/touchstone.1.gz usr/share/man/man1/touchstone-serve.1.gz \
         usr/share/bash-completion/completions/touchstone usr/share/zsh/vendor-completions/_touchstone \
-        usr/share/fish/vendor_completions.d/touchstone.fish usr/share/touchstone/config.schema.json usr/share/touchstone/www/index.html \
+        usr/share/fish/vendor_completions.d/touchstone.fish \
+        usr/share/touchstone/config.schema.json usr/share/touchstone/www/index.html \
         usr/lib/touchstone/programs/cgi-bin/spice usr/lib/touchstone/programs/fastcgi/spice \
         usr/lib/touchstone/programs/nsapi/nsapi-send.so usr/share/touchstone/java/touchstone-servlet.jar; do
         [ -f "$root/$file" ] || { echo "package: $file is missing" >&2; missing=1; }
     done
     for file in etc/touchstone/touchstone.toml etc/logrotate.d/touchstone; do
-        dpkg-deb --info "$1" conffiles | grep -qx "/$file" || { echo "package: /$file is no conffile" >&2; missing=1; }
+        dpkg-deb --info "$1" conffiles | grep -qx "/$file" ||
+            { echo "package: /$file is no conffile" >&2; missing=1; }
     done
     [ $missing = 0 ] || return 1
     if [ "$profile" != dev ] && [ "$(stat -c %s "$root/usr/bin/touchstone")" -gt "$most_bytes" ]; then
-        echo "package: the program has more than $most_bytes bytes: is something in it that belongs into the .debug file?" >&2
+        echo "package: the program has more than $most_bytes bytes:" \
+            "is something in it that belongs into the .debug file?" >&2
         return 1
     fi
     "$root/usr/bin/touchstone" --version
-    # The units as they will be read: what they start must be there, so the package's root is the machine's
-    # here.
+    # The units are checked with the package as the root, because the programs that they start must exist.
     if command -v systemd-analyze >/dev/null; then
         sed "s|=/usr/bin/touchstone|=$root/usr/bin/touchstone|" \
             "$root/usr/lib/systemd/system/touchstone.service" >"$root/touchstone.service"

@@ -4,10 +4,12 @@
 #   scripts/sanitize.sh                    both
 #   scripts/sanitize.sh address nsapi      one sanitizer; with names, only these crates
 #
-# That takes a nightly toolchain (rustup toolchain install nightly). Without the component rust-src the
+# This needs a nightly toolchain (rustup toolchain install nightly). Without the component rust-src the
 # standard library is not instrumented: ThreadSanitizer then sees fewer accesses, and scripts/tsan.supp names
-# what it cannot judge. Exit codes: 0 nothing was found, 1 a test failed or a sanitizer reported a fault, 2
-# there is no nightly toolchain.
+# what it cannot judge.
+#
+# Exit codes: 0 nothing was found, 1 a test failed or a sanitizer reported a fault, 2 there is no nightly
+# toolchain.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

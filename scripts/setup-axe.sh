@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the accessibility checker of the tests, axe-core, below the target directory.
 #
-#   scripts/setup-axe.sh [--brief]      --brief says nothing when it is there
+#   scripts/setup-axe.sh [--brief]      --brief prints nothing when it is installed
 #
 # It is one script that Chromium runs in a page. Without it (or without Chromium) the test of the report's
 # accessibility says SKIPPED. Environment: SETUP_INSTALL=no looks and never installs.
@@ -17,7 +17,10 @@ if [ -e "$marker" ]; then
     [ "${1:-}" = --brief ] || echo "setup: axe-core $version is there"
     exit 0
 fi
-[ "${SETUP_INSTALL:-yes}" != no ] || { echo "setup: axe-core $version is missing: scripts/setup-axe.sh"; exit 0; }
+if [ "${SETUP_INSTALL:-yes}" = no ]; then
+    echo "setup: axe-core $version is missing: scripts/setup-axe.sh"
+    exit 0
+fi
 if ! command -v npm >/dev/null; then
     echo "setup: npm is missing: the report's accessibility is not tested"
     exit 0
@@ -25,9 +28,11 @@ fi
 echo "setup: installing axe-core $version"
 rm -rf "$home"
 mkdir -p "$home"
-if npm install --prefix "$home" --no-save --no-audit --no-fund --ignore-scripts --loglevel=error "axe-core@$version" </dev/null; then
+if npm install --prefix "$home" --no-save --no-audit --no-fund --ignore-scripts --loglevel=error \
+    "axe-core@$version" </dev/null; then
     touch "$marker"
 else
     rm -rf "$home"
-    echo "setup: axe-core could not be installed (it needs npm and registry.npmjs.org): the report's accessibility is not tested"
+    echo "setup: axe-core could not be installed (it needs npm and registry.npmjs.org):" \
+        "the report's accessibility is not tested"
 fi

@@ -2,7 +2,7 @@
 # Installs the public tests for HTTP caches, http-cache-tests from npm, into a directory of its own below the
 # target directory.
 #
-#   scripts/setup-cache-tests.sh [--brief]      --brief says nothing when they are there
+#   scripts/setup-cache-tests.sh [--brief]      --brief prints nothing when they are installed
 #
 # Tests of our own share our understanding of RFC 9111; these do not. Without them the test of conformance
 # says SKIPPED. Environment: SETUP_INSTALL=no looks and never installs.
@@ -18,7 +18,10 @@ if [ -e "$marker" ]; then
     [ "${1:-}" = --brief ] || echo "setup: http-cache-tests $version is there"
     exit 0
 fi
-[ "${SETUP_INSTALL:-yes}" != no ] || { echo "setup: http-cache-tests $version is missing: scripts/setup-cache-tests.sh"; exit 0; }
+if [ "${SETUP_INSTALL:-yes}" = no ]; then
+    echo "setup: http-cache-tests $version is missing: scripts/setup-cache-tests.sh"
+    exit 0
+fi
 if ! command -v node >/dev/null || ! command -v npm >/dev/null; then
     echo "setup: node and npm are missing: the public tests for HTTP caches are left out"
     exit 0
@@ -26,9 +29,11 @@ fi
 echo "setup: installing http-cache-tests $version"
 rm -rf "$home"
 mkdir -p "$home"
-if npm install --silent --no-save --no-audit --no-fund --ignore-scripts --prefix "$home" "http-cache-tests@$version" </dev/null; then
+if npm install --silent --no-save --no-audit --no-fund --ignore-scripts --prefix "$home" \
+    "http-cache-tests@$version" </dev/null; then
     touch "$marker"
 else
     rm -rf "$home"
-    echo "setup: http-cache-tests could not be installed (it needs npm, and its registry): the test of conformance is left out"
+    echo "setup: http-cache-tests could not be installed (it needs npm, and its registry):" \
+        "the test of conformance is left out"
 fi

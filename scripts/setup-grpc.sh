@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs gRPC as others have it, grpcio, for the tests of what passes through, into a Python environment of
-# its own below the target directory.
+# Installs another implementation of gRPC, grpcio, for the tests of calls that pass through the server, into a
+# Python environment of its own below the target directory.
 #
-#   scripts/setup-grpc.sh [--brief]      --brief says nothing when it is there
+#   scripts/setup-grpc.sh [--brief]      --brief prints nothing when it is installed
 #
 # Without it the test of gRPC says SKIPPED. Environment: SETUP_INSTALL=no looks and never installs.
 set -euo pipefail
@@ -17,7 +17,10 @@ if [ -e "$marker" ]; then
     [ "${1:-}" = --brief ] || echo "setup: grpcio $version is there"
     exit 0
 fi
-[ "${SETUP_INSTALL:-yes}" != no ] || { echo "setup: grpcio $version is missing: scripts/setup-grpc.sh"; exit 0; }
+if [ "${SETUP_INSTALL:-yes}" = no ]; then
+    echo "setup: grpcio $version is missing: scripts/setup-grpc.sh"
+    exit 0
+fi
 if ! command -v python3 >/dev/null; then
     echo "setup: python3 is missing: the test of gRPC is left out"
     exit 0
@@ -26,9 +29,11 @@ echo "setup: installing grpcio $version"
 rm -rf "$home"
 mkdir -p "$target"
 if python3 -m venv "$home" &&
-    "$home/bin/pip" install --quiet --disable-pip-version-check --timeout 30 --only-binary :all: "grpcio==$version"; then
+    "$home/bin/pip" install --quiet --disable-pip-version-check --timeout 30 --only-binary :all: \
+        "grpcio==$version"; then
     touch "$marker"
 else
     rm -rf "$home"
-    echo "setup: grpcio could not be installed (it needs python3 with venv, and pypi.org): the test of gRPC is left out"
+    echo "setup: grpcio could not be installed (it needs python3 with venv, and pypi.org):" \
+        "the test of gRPC is left out"
 fi

@@ -2,7 +2,7 @@
 # Installs the HTTP/3 client of the tests, aioquic, into a Python environment of its own below the target
 # directory.
 #
-#   scripts/setup-http3.sh [--brief]      --brief says nothing when it is there
+#   scripts/setup-http3.sh [--brief]      --brief prints nothing when it is installed
 #
 # curl rarely speaks HTTP/3, and a client of the same library as the server would share its mistakes. Without
 # it the tests of HTTP/3 say SKIPPED. Environment: SETUP_INSTALL=no looks and never installs.
@@ -18,7 +18,10 @@ if [ -e "$marker" ]; then
     [ "${1:-}" = --brief ] || echo "setup: aioquic $version is there"
     exit 0
 fi
-[ "${SETUP_INSTALL:-yes}" != no ] || { echo "setup: aioquic $version is missing: scripts/setup-http3.sh"; exit 0; }
+if [ "${SETUP_INSTALL:-yes}" = no ]; then
+    echo "setup: aioquic $version is missing: scripts/setup-http3.sh"
+    exit 0
+fi
 if ! command -v python3 >/dev/null; then
     echo "setup: python3 is missing: the tests of HTTP/3 are left out"
     exit 0
@@ -31,5 +34,6 @@ if python3 -m venv "$home" &&
     touch "$marker"
 else
     rm -rf "$home"
-    echo "setup: aioquic could not be installed (it needs python3 with venv, and pypi.org): the tests of HTTP/3 are left out"
+    echo "setup: aioquic could not be installed (it needs python3 with venv, and pypi.org):" \
+        "the tests of HTTP/3 are left out"
 fi

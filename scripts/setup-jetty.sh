@@ -2,7 +2,7 @@
 # Fetches Eclipse Jetty, as Maven Central has it, into a cache of the user's: a system under test, for files
 # and servlets.
 #
-#   scripts/setup-jetty.sh [--brief]      --brief says nothing when it is there
+#   scripts/setup-jetty.sh [--brief]      --brief prints nothing when it is installed
 #
 # It lies in ${XDG_CACHE_HOME:-~/.cache}/touchstone, beside no checkout, and is used from there; nothing in it
 # is changed. The bench finds it by the script touchstone-jetty beside it. It runs on any Java from 17 on.

@@ -2,7 +2,7 @@
 # Fetches Apache Tomcat, as Maven Central has it, into a cache of the user's: the servlet container of the
 # tests of AJP, and of the systems under test with servlets.
 #
-#   scripts/setup-tomcat.sh [--brief]      --brief says nothing when it is there
+#   scripts/setup-tomcat.sh [--brief]      --brief prints nothing when it is installed
 #
 # It lies in ${XDG_CACHE_HOME:-~/.cache}/touchstone, beside no checkout, and is used from there; nothing in it
 # is changed. It runs on any Java from 17 on. Without either the tests say SKIPPED. Environment:

@@ -1,22 +1,23 @@
 #!/usr/bin/env bash
 # Installs what the build, the tests and the demo use, or names what is missing and how to get it.
 #
-#   scripts/setup.sh              what building needs, and what the tests and the demo use scripts/setup.sh
-#   --demo       only what building and the demo need; other servers that could be measured are named
-#   scripts/setup.sh --rivals     the other servers to measure against, too scripts/setup.sh --brief      says
-#   nothing when all is there (the other targets of the Makefile call it so)
+#   scripts/setup.sh              installs what the build needs, and what the tests and the demo use
+#   scripts/setup.sh --demo       installs what the build and the demo need; names other servers to measure
+#   scripts/setup.sh --rivals     also installs the other servers to measure against
+#   scripts/setup.sh --brief      prints nothing when all is installed (the Makefile's other targets use it)
 #
-# Where all is there it looks and installs nothing. Only what building needs can make it fail; without the
-# rest, tests say SKIPPED and the demo leaves a server out. Environment: SETUP_INSTALL=no looks and never
-# installs.
+# If all is installed, it changes nothing. It fails only if something is missing that the build needs; without
+# the rest, tests print SKIPPED and the demo leaves a server out.
+#
+# Environment: SETUP_INSTALL=no never installs.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 export LC_ALL=C
 
-# need | what to look for (commands, any of them; or a file) | Debian packages | what it is for need: building
-# (must be there), demo (installed for the demo), offered (named by the demo), testing (installed for the
-# tests, as are the two before), rival (installed with --rivals)
+# need | what to look for (commands, any of them; or a file) | Debian packages | what it is for
+# need: building (must be installed), demo (installed for the demo), offered (named by the demo), testing
+# (installed for the tests, as are the two before), rival (installed with --rivals)
 tools() {
     cat <<'END'
 building|cc|gcc libc6-dev|linking
@@ -62,8 +63,8 @@ rival|h2load|nghttp2-client|a load generator
 END
 }
 
-# program | Go module and version | what it is for. Installed where Go is; its own packages are too old in
-# Debian 12.
+# program | Go module and version | what it is for
+# They are installed if Go is; Go's own packages are too old in Debian 12.
 go_programs() {
     cat <<'END'
 pebble|github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1|certificates by ACME
@@ -101,7 +102,11 @@ main() {
     scripts/java.sh --brief || true
     if [ $brief = no ]; then scripts/setup-http3.sh; else scripts/setup-http3.sh --brief; fi || true
     if [ $brief = no ]; then scripts/setup-grpc.sh; else scripts/setup-grpc.sh --brief; fi || true
-    if [ $brief = no ]; then scripts/setup-cache-tests.sh; else scripts/setup-cache-tests.sh --brief; fi || true
+    if [ $brief = no ]; then
+        scripts/setup-cache-tests.sh
+    else
+        scripts/setup-cache-tests.sh --brief
+    fi || true
     if [ $brief = no ]; then scripts/setup-axe.sh; else scripts/setup-axe.sh --brief; fi || true
     if [ $brief = no ]; then scripts/setup-tomcat.sh; else scripts/setup-tomcat.sh --brief; fi || true
     if [ $rivals = yes ]; then scripts/setup-jetty.sh; fi || true
@@ -120,13 +125,14 @@ main() {
 finish_demo() {
     local offered
     offered=$(missing offered)
-    [ -z "$offered" ] || echo "setup: the demo also measures nginx, Apache httpd and Java servlets where they are installed: apt-get install ${offered% }"
+    [ -z "$offered" ] ||
+        echo "setup: the demo also measures nginx, Apache httpd and Java servlets where they are installed:" \
+            "apt-get install ${offered% }"
     [ -z "$1" ] || print_advice "$1" yes
     rust_works && [ -z "$(missing building)" ]
 }
 
-# --- looking
-# -------------------------------------------------------------------------------------------------------
+# --- looking --------------------------------------------------------------------------------------------
 
 # found "cc" | found "a b c" | found "/a/file": is one of them there?
 found() {
@@ -154,11 +160,13 @@ rust_works() {
     local version
     if command -v rustup >/dev/null; then
         # Asked first, because rustc itself would begin to fetch a toolchain that is not there.
-        [ -n "${RUSTUP_TOOLCHAIN:-}" ] || rustup toolchain list 2>/dev/null | grep -q "^$pinned_rust" || return 1
+        [ -n "${RUSTUP_TOOLCHAIN:-}" ] ||
+            rustup toolchain list 2>/dev/null | grep -q "^$pinned_rust" || return 1
     fi
     version=$(rustc --version 2>/dev/null | cut -d' ' -f2) && [ -n "$version" ] || return 1
     [ "$(printf '%s\n%s\n' "$pinned_rust" "$version" | sort -V | head -n 1)" = "$pinned_rust" ] || return 1
-    command -v cargo >/dev/null && cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1
+    command -v cargo >/dev/null &&
+        cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1
 }
 
 print_table() {
@@ -187,8 +195,10 @@ print_table() {
 print_advice() {
     local absent=$1 rivals=$2
     if ! rust_works; then
-        echo "Rust $pinned_rust with rustfmt and clippy is needed to build: install rustup (https://rustup.rs), then"
-        echo "  rustup toolchain install $pinned_rust --profile minimal --component rustfmt --component clippy"
+        echo "Rust $pinned_rust with rustfmt and clippy is needed to build:" \
+            "install rustup (https://rustup.rs), then"
+        echo "  rustup toolchain install $pinned_rust --profile minimal" \
+            "--component rustfmt --component clippy"
     fi
     if [ -n "$absent" ]; then
         if command -v apt-get >/dev/null; then
@@ -199,15 +209,15 @@ print_advice() {
         fi
     fi
     if [ -n "$(missing_go_programs)" ] && ! command -v go >/dev/null; then
-        echo "With Go (https://go.dev/dl, 1.21 or later) these are installed as well: $(missing_go_programs | cut -d'|' -f1 | xargs)"
+        echo "With Go (https://go.dev/dl, 1.21 or later) these are installed as well:" \
+            "$(missing_go_programs | cut -d'|' -f1 | xargs)"
     fi
     if [ "$rivals" = no ] && [ -n "$(missing rival)" ]; then
         echo "The other servers to measure against are installed with: make rivals"
     fi
 }
 
-# --- installing
-# ----------------------------------------------------------------------------------------------------
+# --- installing -----------------------------------------------------------------------------------------
 
 # An attempt that left the same packages missing is not made again by every `make test`, only by `make setup`.
 tried_in_vain() {
@@ -257,7 +267,8 @@ install_packages() {
     if ! apt_get install --no-install-recommends $1; then
         [ $fresh = yes ] || apt_get update || true
         for package in $1; do
-            apt_get install --no-install-recommends "$package" || echo "setup: $package could not be installed"
+            apt_get install --no-install-recommends "$package" ||
+                echo "setup: $package could not be installed"
         done
     fi
     disable_new_services "$1"
@@ -269,8 +280,8 @@ print_sizes() {
     echo "setup: installing $1"
     # shellcheck disable=SC2086 # words are packages
     apt-get --assume-no --no-install-recommends install $1 2>/dev/null </dev/null |
-        sed -n -e 's/^\([0-9]* upgraded, [0-9]* newly installed\).*/setup: \1/p' -e 's/^Need to get/setup: to fetch:/p' \
-            -e 's/^After this operation, /setup: on disk: /p' || true
+        sed -n -e 's/^\([0-9]* upgraded, [0-9]* newly installed\).*/setup: \1/p' \
+            -e 's/^Need to get/setup: to fetch:/p' -e 's/^After this operation, /setup: on disk: /p' || true
 }
 
 # Debian starts a server as soon as its package is installed, which would take port 80 from its present owner.
@@ -307,17 +318,25 @@ disable_new_services() {
     services=${services/openssh-server/openssh-server ssh}
     services=${services/slurm-wlm/slurmctld slurmd}
     # Its service has a version in its name.
-    case " $1 " in *" php-fpm "*) services+=" $(cd /lib/systemd/system 2>/dev/null && ls php*-fpm.service 2>/dev/null)" ;; esac
+    case " $1 " in
+        *" php-fpm "*)
+            services+=" $(cd /lib/systemd/system 2>/dev/null && ls php*-fpm.service 2>/dev/null)" ;;
+    esac
     for service in $services; do
         service=${service%.service}
-        case $service in nginx | h2o | lighttpd | apache2 | varnish | varnishncsa | haproxy | caddy | caddy-api | ssh | trafficserver | squid | slurmctld | slurmd | munge | php?*-fpm) ;; *) continue ;; esac
+        case $service in
+            nginx | h2o | lighttpd | apache2 | varnish | varnishncsa | haproxy | caddy | caddy-api | ssh) ;;
+            trafficserver | squid | slurmctld | slurmd | munge | php?*-fpm) ;;
+            *) continue ;;
+        esac
         [ -e "/lib/systemd/system/$service.service" ] || [ -e "/etc/init.d/$service" ] || continue
         if command -v systemctl >/dev/null; then
             as_root systemctl disable --quiet "$service" >/dev/null 2>&1 </dev/null || true
         elif command -v update-rc.d >/dev/null; then
             as_root update-rc.d "$service" disable >/dev/null 2>&1 </dev/null || true
         fi
-        echo "setup: $service is installed for tests and measuring; it is not started, now or with the machine"
+        echo "setup: $service is installed for tests and measuring;" \
+            "it is not started, now or with the machine"
     done
 }
 
@@ -353,7 +372,8 @@ install_rust() {
         apt_get install --no-install-recommends rustup || true
     fi
     command -v rustup >/dev/null || return 1
-    rustup toolchain install "$pinned_rust" --profile minimal --component rustfmt --component clippy </dev/null
+    rustup toolchain install "$pinned_rust" --profile minimal --component rustfmt --component clippy \
+        </dev/null
 }
 
 main "$@"

@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# Runs the model of sharing with fresh seeds: random histories of several visitors on the real cache, for
-# SECONDS_TO_RUN
-# seconds (an hour by default). What it finds is printed with its seed and the shortest history that shows it.
+# Runs the model of sharing with fresh seeds: random histories of several visitors on the real cache. A
+# finding is printed with its seed and the shortest history that shows it.
 #
-#   scripts/soak.sh
-#   SECONDS_TO_RUN=60 scripts/soak.sh
+#   scripts/soak.sh                         runs for an hour
+#   SECONDS_TO_RUN=60 scripts/soak.sh       runs for so many seconds
 #
 # Exit codes: 0 nothing was found, 1 something was.
 set -euo pipefail

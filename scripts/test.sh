@@ -10,8 +10,9 @@
 #   scripts/test.sh -p touchstone-http ranges     what `cargo test` would run with these arguments
 #
 # Skipped are tests marked #[ignore], and tests that found a tool missing and said so in a line that begins
-# with "SKIPPED: ". Such a line fails the run where CI=true: there, everything must have been run. Exit codes:
-# 0 all passed, 1 a test failed or did not compile, or none was run.
+# with "SKIPPED: ". Such a line fails the run if CI=true: there, every test must run.
+#
+# Exit codes: 0 all passed, 1 a test failed or did not compile, or none was run.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -55,7 +56,8 @@ main() {
         status=1
     fi
     if [ "$skipped" != 0 ]; then
-        echo "test: $skipped skipped because a tool is missing (see the SKIPPED lines; make setup installs it)" >&2
+        echo "test: $skipped skipped because a tool is missing" \
+            "(see the SKIPPED lines; make setup installs it)" >&2
         [ "${CI:-}" != true ] || status=1
     fi
     echo "$((passed - skipped)) passed, $failed failed, $((ignored + skipped)) skipped"
@@ -102,10 +104,15 @@ keep_block() {
     local name=${test#---- } text count
     name="${name% stdout ----} ($file)"
     if [ $inside = failures ] && [ -n "$test" ]; then
-        text=$(printf '%s\n' "${block[@]}" | sed -e '/^---- /d' -e '/^$/d' -e '/^stack backtrace:$/,/^note: Some details/d')
+        text=$(printf '%s\n' "${block[@]}" |
+            sed -e '/^---- /d' -e '/^$/d' -e '/^stack backtrace:$/,/^note: Some details/d')
         count=$(wc -l <<<"$text")
         if [ "$count" -gt $((most_first + most_last)) ]; then
-            text=$(head -n $most_first <<<"$text"; echo "[... $((count - most_first - most_last)) lines ...]"; tail -n $most_last <<<"$text")
+            text=$(
+                head -n $most_first <<<"$text"
+                echo "[... $((count - most_first - most_last)) lines ...]"
+                tail -n $most_last <<<"$text"
+            )
         fi
         failures+=("$name") said[$name]=$text
     fi
