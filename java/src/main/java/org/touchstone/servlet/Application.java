@@ -49,7 +49,8 @@ final class Application {
 
     /** Its name in logs. */
     String name() {
-        return (path.isEmpty() ? "/" : path) + (version.isEmpty() ? "" : "##" + version) + " (" + source.getName() + ")";
+        return (path.isEmpty() ? "/" : path) + (version.isEmpty() ? "" : "##" + version)
+                + " (" + source.getName() + ")";
     }
 
     /** What its files are called: its path as Tomcat names a WAR for it, and its version. */
@@ -75,7 +76,8 @@ final class Application {
             // A directory's own time changes with whatever is put into it, which Tomcat serves without a
             // reload.
             boolean isDirectory = source.isDirectory();
-            return new Fingerprint(isDirectory ? 0 : source.lastModified(), isDirectory ? 0 : source.length(), descriptors);
+            return new Fingerprint(
+                    isDirectory ? 0 : source.lastModified(), isDirectory ? 0 : source.length(), descriptors);
         }
     }
 }

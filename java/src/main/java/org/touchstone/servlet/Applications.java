@@ -43,9 +43,10 @@ import org.apache.tomcat.util.threads.ThreadPoolExecutor;
  * The applications of one route: a service of Tomcat's with one host, which nothing but this route's requests
  * reach.
  *
- * <p>Sources are looked at once a second. One that has changed is prepared while the old one still answers; then
- * requests for it wait until the new one has started. An old one that still has requests by then is {@link
- * Replaced}, and runs beside the new one until they have ended. Others are not touched: each is started and
+ * <p>Sources are checked once a second. A changed one is prepared while the old application still answers;
+ * then requests for it wait until the new one has started. An old application that still has requests by then
+ * is {@link Replaced}, and runs beside the new one until they have ended. Others are not touched: each is
+ * started and
  * stopped by a thread of its own.
  */
 final class Applications {
@@ -103,7 +104,10 @@ final class Applications {
         return settings.getProperty("name", "servlet");
     }
 
-    /** Starts the service. Its applications start while this returns; requests for them wait in the server. */
+    /**
+     * Starts the service. Its applications start after this has returned; requests for them wait in the
+     * server.
+     */
     void start() throws LifecycleException, IOException {
         StandardEngine engine = new StandardEngine();
         engine.setName("touchstone-" + id);
@@ -226,8 +230,8 @@ final class Applications {
     /** Stops one that another has replaced. */
     private void end(Replaced old) {
         if (!Host.requestsIn(this, old.context()).isEmpty()) {
-            LOG.warn("the application " + old.name() + " was replaced, and requests have gone on in the old one until its "
-                    + "drain_timeout: they are ended");
+            LOG.warn("the application " + old.name() + " was replaced, and requests have gone on in the old "
+                    + "one until its drain_timeout: they are ended");
             protocol.endWaiting(exchange -> exchange.isIn(old.context()));
         }
         discard(old.context());
@@ -295,7 +299,7 @@ final class Applications {
             if (!isHidden && (file.isDirectory() || lower.endsWith(".war"))) {
                 ContextName name = new ContextName(file.getName(), true);
                 Application application = new Application(prefix + name.getPath(), name.getVersion(), file);
-                // A directory beside the WAR of its name is what somebody has unpacked: the WAR counts.
+                // A directory beside a WAR of the same name is an unpacked copy: only the WAR counts.
                 boolean isShadowed = file.isDirectory() && new File(file.getPath() + ".war").exists();
                 if (!isShadowed) {
                     add(found, application);
@@ -316,7 +320,8 @@ final class Applications {
         Place place = null;
         try {
             place = Place.take(places(), application.fileName());
-            Path unpacked = Preparation.prepare(application, place.files(), settings.getProperty("convert", "auto"), kept);
+            Path unpacked = Preparation.prepare(
+                    application, place.files(), settings.getProperty("convert", "auto"), kept);
             if (application.source.isFile()) {
                 place.keepPagesOf(KeptConversions.key(application.source, compiler()));
             }
@@ -452,7 +457,7 @@ final class Applications {
         context.addLifecycleListener(new Tomcat.DefaultWebXmlListener());
         if (application.source.isFile()) {
             context.addLifecycleListener(event -> {
-                // Pages of a WAR change with the WAR: nobody need look at them for each request.
+                // Pages of a WAR change only with the WAR, so requests need not check them.
                 if (Lifecycle.BEFORE_START_EVENT.equals(event.getType())
                         && context.findChild("jsp") instanceof Wrapper pages) {
                     pages.addInitParameter("development", "false");
@@ -485,11 +490,11 @@ final class Applications {
     private static final class KeepsWork extends ContextConfig {
         @Override
         protected synchronized void destroy() {
-            // Tomcat's own removes it, whoever has it by then.
+            // Tomcat's own implementation would remove it, even if another application has it by then.
         }
     }
 
-    /** Tomcat has said already why an application is not started; nobody needs to know from where that was called. */
+    /** Tomcat has already logged why an application is not started; a stack trace would add nothing. */
     private static final class Refused extends RuntimeException {
         private static final long serialVersionUID = 1;
 
@@ -498,7 +503,10 @@ final class Applications {
         }
     }
 
-    /** As Tomcat's own conf/web.xml does: forms are read, and texts written, in UTF-8 where nobody says otherwise. */
+    /**
+     * As in Tomcat's own conf/web.xml: forms and texts are in UTF-8 unless the application sets another
+     * encoding.
+     */
     private static void useUsualEncodings(Context context) {
         if (context.getRequestCharacterEncoding() == null) {
             context.setRequestCharacterEncoding(StandardCharsets.UTF_8.name());
@@ -508,13 +516,17 @@ final class Applications {
         }
     }
 
-    /** What every application gets: sessions that outlast a reload, and System.exit that ends a request only. */
+    /**
+     * What every application gets: sessions that outlast a reload, and a System.exit that ends only the
+     * request.
+     */
     private void configure(StandardContext context, Application application) {
         if (context.getManager() == null) {
             // Not in the context's own directory, which goes with it.
             context.setManager(new Sessions(work.resolve("sessions-" + application.fileName() + ".ser")));
         }
-        if (context.getLoader() != null && context.getLoader().getClassLoader() instanceof WebappClassLoaderBase loader) {
+        if (context.getLoader() != null
+                && context.getLoader().getClassLoader() instanceof WebappClassLoaderBase loader) {
             loader.addTransformer(new ExitGuard.Transformer());
         }
     }
@@ -558,7 +570,8 @@ final class Applications {
 
     /** Waits until no application is being started. */
     synchronized void awaitStart() throws InterruptedException {
-        while (running.values().stream().anyMatch(application -> application.state == Application.State.STARTING)) {
+        while (running.values().stream()
+                .anyMatch(application -> application.state == Application.State.STARTING)) {
             wait(1000);
         }
     }
@@ -573,9 +586,12 @@ final class Applications {
         errors.report(request, response, failure);
     }
 
-    /** What becomes of a request: nothing special, or it {@link Exchange#WAITS}, or its application cannot be used. */
+    /**
+     * The state of a request: nothing special, or {@link Exchange#WAITS}, or its application cannot be used.
+     */
     int standing(RequestReader reader) {
-        String path = new String(reader.bytes(), reader.pathStart, reader.pathLength, StandardCharsets.ISO_8859_1);
+        String path =
+                new String(reader.bytes(), reader.pathStart, reader.pathLength, StandardCharsets.ISO_8859_1);
         Application application = unusualFor(path);
         if (application == null) {
             return Exchange.DONE;
@@ -602,7 +618,9 @@ final class Applications {
         return found;
     }
 
-    /** Whether another application that runs has the path, because its own is longer, or it is a later version. */
+    /**
+     * Whether another running application has the path, because its own is longer or it is a later version.
+     */
     private boolean isTakenByNearer(String path, Application unusualOne) {
         for (Application application : running.values()) {
             boolean isNearer = application.path.length() > unusualOne.path.length()

@@ -36,8 +36,8 @@ import org.apache.tomcat.util.net.SocketWrapperBase;
  * One request and its answer, between the two buffers of a slab and Tomcat. It is used for one request after
  * another.
  *
- * <p>A request that is answered at once costs one call from the server and none back. The server is called only for
- * what does not fit: more of a body, an answer longer than the buffer, or one that goes on by itself.
+ * <p>A request that is answered at once costs one call from the server and none back. The server is called
+ * only for the rest: more of a body, an answer longer than the buffer, or a request that runs asynchronously.
  */
 final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuffer {
 
@@ -132,7 +132,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         request.setRequestThread();
     }
 
-    /** What is to be told the server when Tomcat has returned. The exchange may be used again unless it goes on. */
+    /** What to tell the server when Tomcat has returned. The exchange may be reused unless it continues. */
     private int after(SocketState state) throws IOException {
         if (state == SocketState.UPGRADING) {
             upgraded = new UpgradedConnection(this, applications.protocol());
@@ -144,8 +144,8 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
             return GOES_ON;
         }
         if (isShort() && getErrorState().isIoAllowed()) {
-            LOG.warn("the answer of " + applications.name() + " to " + what() + " has " + written + " bytes, and its "
-                    + "Content-Length says " + declared + ": the connection is closed");
+            LOG.warn("the answer of " + applications.name() + " to " + what() + " has " + written + " bytes, "
+                    + "and its Content-Length says " + declared + ": the connection is closed");
         }
         return finish(responseIsFinished && getErrorState().isIoAllowed() && !isShort());
     }
@@ -250,7 +250,8 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
 
     /** An event from the server itself: 0 may read, 1 may write, 2 the client has left. */
     void serverEvent(int number, int kind) {
-        SocketEvent event = kind == 0 ? SocketEvent.OPEN_READ : kind == 1 ? SocketEvent.OPEN_WRITE : SocketEvent.ERROR;
+        SocketEvent event = kind == 0 ? SocketEvent.OPEN_READ
+                : kind == 1 ? SocketEvent.OPEN_WRITE : SocketEvent.ERROR;
         event(event, number);
     }
 
@@ -315,7 +316,8 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
      */
     private void endFailedAsync() {
         Object thrown = request.getAttribute(ERROR_ATTRIBUTE);
-        if (thrown instanceof Throwable failure && request.getNote(CoyoteAdapter.ADAPTER_NOTES) instanceof Request mapped
+        if (thrown instanceof Throwable failure
+                && request.getNote(CoyoteAdapter.ADAPTER_NOTES) instanceof Request mapped
                 && !mapped.isAsyncCompleting() && !mapped.isAsyncDispatching()) {
             action(ActionCode.ASYNC_COMPLETE, null);
             if (!response.isCommitted()) {
@@ -372,10 +374,14 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         }
     }
 
-    /** The application has closed the answer, or written all that it has promised: that goes out before it returns. */
+    /**
+     * The application has closed the answer, or written all of its stated length: it is sent before the call
+     * returns.
+     */
     private void complete() {
         boolean switches = upgradeToken != null || response.getStatus() == 101;
-        if (!isComplete && !switches && !isShort() && getErrorState().isIoAllowed() && !getErrorState().isError()) {
+        if (!isComplete && !switches && !isShort()
+                && getErrorState().isIoAllowed() && !getErrorState().isError()) {
             isComplete = true;
             Native.complete(slab, out.position());
         }
@@ -398,7 +404,8 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
             }
         } catch (RuntimeException failure) {
             // They do not fit, or the application has thrown: without them the answer is not whole.
-            LOG.error("the trailers of " + applications.name() + " " + what() + " could not be sent", failure);
+            LOG.error(
+                    "the trailers of " + applications.name() + " " + what() + " could not be sent", failure);
             setErrorState(ErrorState.CLOSE_NOW, failure);
         }
         out.position(ResponseHead.PREFIX);
@@ -483,10 +490,12 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
             out.putInt(0, 0);
         }
         if (result == Native.REFUSED) {
-            LOG.error("the answer of " + applications.name() + " to " + what() + " cannot be sent, for the reason above");
+            LOG.error("the answer of " + applications.name() + " to " + what()
+                    + " cannot be sent, for the reason above");
         }
         if (checks && result != 0) {
-            throw new IOException(result == Native.GONE ? "the client has left" : "the answer cannot be sent");
+            throw new IOException(
+                    result == Native.GONE ? "the client has left" : "the answer cannot be sent");
         }
     }
 
@@ -507,7 +516,8 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
 
     @Override
     protected void ack(ContinueResponseTiming timing) {
-        boolean isNow = timing == ContinueResponseTiming.ALWAYS || timing == ContinueResponseTiming.ON_REQUEST_BODY_READ;
+        boolean isNow = timing == ContinueResponseTiming.ALWAYS
+                || timing == ContinueResponseTiming.ON_REQUEST_BODY_READ;
         if (isNow && request.hasExpectation() && !response.isCommitted()) {
             Native.acknowledge(slab);
         }
@@ -520,7 +530,8 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
             ResponseHead.hints(response, out);
             Native.earlyHints(slab, out.position());
         } catch (BufferOverflowException overflow) {
-            LOG.warn("early hints are longer than " + out.capacity() + " bytes: " + applications.name() + " " + what());
+            LOG.warn("early hints are longer than " + out.capacity() + " bytes: "
+                    + applications.name() + " " + what());
         }
         out.position(ResponseHead.PREFIX);
     }
@@ -539,7 +550,8 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         }
         int length = body.remaining();
         // A copy, because Tomcat reads behind what is there when it puts bytes back.
-        ByteBuffer piece = ByteBuffer.wrap(body.array(), body.arrayOffset() + body.position(), length).slice();
+        ByteBuffer piece =
+                ByteBuffer.wrap(body.array(), body.arrayOffset() + body.position(), length).slice();
         body.position(body.limit());
         handler.setByteBuffer(piece);
         return length;
@@ -594,7 +606,8 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
                 return 1;
             }
         }
-        return body.hasRemaining() ? body.remaining() : Math.max(0, bodyHasEnded ? 0 : Native.available(slab));
+        return body.hasRemaining()
+                ? body.remaining() : Math.max(0, bodyHasEnded ? 0 : Native.available(slab));
     }
 
     @Override
@@ -679,7 +692,8 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
                 request.setAttribute(SSLSupport.CERTIFICATE_KEY, certificates);
             }
         } catch (CertificateException exception) {
-            LOG.warn("the client's certificate cannot be read: " + applications.name() + " " + what(), exception);
+            LOG.warn("the client's certificate cannot be read: " + applications.name() + " " + what(),
+                    exception);
         }
     }
 
@@ -690,7 +704,8 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
     }
 
     /** What a servlet is told of the connection; the connection's number is that of its slab. */
-    private record Connection(String getConnectionId, String getProtocol, boolean isSecure) implements ServletConnection {
+    private record Connection(String getConnectionId, String getProtocol, boolean isSecure)
+            implements ServletConnection {
         @Override
         public String getProtocolConnectionId() {
             return "";
@@ -733,7 +748,9 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         return applications == others;
     }
 
-    /** Whether the request is in an application, or may be. Asked by another thread than that which answers it. */
+    /**
+     * Whether the request is in an application, or may be. Called by another thread than the answering one.
+     */
     boolean isIn(Context context) {
         if (!isUnderWay) {
             return false;

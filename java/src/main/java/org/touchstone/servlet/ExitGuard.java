@@ -10,8 +10,9 @@ import org.apache.catalina.loader.WebappClassLoaderBase;
 /**
  * What an application calls instead of System.exit: it ends the request, not the server.
  *
- * <p>Classes of applications are changed as they are loaded, in their table of constants alone: the reference to the
- * method says another class. Whoever ends the machine in other ways (Runtime.halt, native code) still does.
+ * <p>Classes of applications are changed as they are loaded, only in their constant pool: the reference to
+ * the method names another class. Other ways to end the virtual machine (Runtime.halt, native code) still
+ * work.
  */
 public final class ExitGuard {
 
@@ -28,7 +29,8 @@ public final class ExitGuard {
     public static void exit(int status) {
         ClassLoader loader = Thread.currentThread().getContextClassLoader();
         String name = loader instanceof WebappClassLoaderBase webapp ? webapp.getContextName() : "unknown";
-        String message = "the application " + name + " has called System.exit(" + status + "), which is refused";
+        String message =
+                "the application " + name + " has called System.exit(" + status + "), which is refused";
         Native.log(0, message);
         throw new SecurityException(message);
     }
@@ -36,7 +38,8 @@ public final class ExitGuard {
     /** Changes classes. */
     static final class Transformer implements ClassFileTransformer {
         @Override
-        public byte[] transform(ClassLoader loader, String name, Class<?> redefined, ProtectionDomain domain, byte[] bytes) {
+        public byte[] transform(
+                ClassLoader loader, String name, Class<?> redefined, ProtectionDomain domain, byte[] bytes) {
             try {
                 return rewrite(bytes);
             } catch (RuntimeException exception) {

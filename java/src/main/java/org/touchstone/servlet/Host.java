@@ -126,7 +126,8 @@ public final class Host {
     /** The requests that are in an application. */
     static List<Exchange> requestsIn(Applications applications, Context context) {
         return Arrays.stream(exchanges)
-                .filter(exchange -> exchange != null && exchange.belongsTo(applications) && exchange.isIn(context))
+                .filter(exchange -> exchange != null && exchange.belongsTo(applications)
+                        && exchange.isIn(context))
                 .toList();
     }
 

@@ -28,7 +28,8 @@ import org.apache.tomcat.jakartaee.Info;
  * each time. So nothing that an application writes among its own files comes back, and one archive can take
  * the place of another while applications run.
  *
- * <p>What lies here is run: the directory must be one that only this user can write to, which the server sees to.
+ * <p>The files here are executed, so only this user may write to the directory; the server makes sure of
+ * that.
  */
 final class KeptConversions {
 
@@ -71,8 +72,8 @@ final class KeptConversions {
             Preparation.unpack(archive.toFile(), to);
             return true;
         } catch (IOException exception) {
-            LOG.warn("what is kept of the application " + application.name() + " cannot be read, and it is converted again: "
-                    + exception);
+            LOG.warn("what is kept of the application " + application.name() + " cannot be read, "
+                    + "and it is converted again: " + exception);
             return false;
         }
     }
@@ -88,12 +89,15 @@ final class KeptConversions {
                 Files.deleteIfExists(beside);
             }
         } catch (IOException exception) {
-            LOG.warn("what the application " + application.name() + " was converted to cannot be kept: " + exception);
+            LOG.warn("what the application " + application.name() + " was converted to cannot be kept: "
+                    + exception);
         }
         forget(application, key);
     }
 
-    /** Removes what is kept of an application under another key than this one, or under any where that is null. */
+    /**
+     * Removes what is kept of an application under other keys than this one; under all keys if it is null.
+     */
     void forget(Application application, String key) {
         Path current = key == null ? null : archive(application, key);
         File[] files = directory.toFile().listFiles((where, file) -> isOf(application, file));
@@ -114,12 +118,14 @@ final class KeptConversions {
     }
 
     private static void pack(Path from, Path archive) throws IOException {
-        try (OutputStream out = Files.newOutputStream(archive); ZipOutputStream zip = new ZipOutputStream(out)) {
+        try (OutputStream out = Files.newOutputStream(archive);
+                ZipOutputStream zip = new ZipOutputStream(out)) {
             // Most of it is jars, which are compressed already.
             zip.setLevel(Deflater.BEST_SPEED);
             Files.walkFileTree(from, new SimpleFileVisitor<>() {
                 @Override
-                public FileVisitResult preVisitDirectory(Path visited, BasicFileAttributes attributes) throws IOException {
+                public FileVisitResult preVisitDirectory(Path visited, BasicFileAttributes attributes)
+                        throws IOException {
                     if (!visited.equals(from)) {
                         zip.putNextEntry(new ZipEntry(from.relativize(visited) + "/"));
                         zip.closeEntry();
@@ -128,7 +134,8 @@ final class KeptConversions {
                 }
 
                 @Override
-                public FileVisitResult visitFile(Path file, BasicFileAttributes attributes) throws IOException {
+                public FileVisitResult visitFile(Path file, BasicFileAttributes attributes)
+                        throws IOException {
                     ZipEntry entry = new ZipEntry(from.relativize(file).toString());
                     entry.setLastModifiedTime(attributes.lastModifiedTime());
                     zip.putNextEntry(entry);

@@ -3,8 +3,8 @@ package org.touchstone.servlet;
 /**
  * What the server does for Java. The server binds these methods when it starts the virtual machine.
  *
- * <p>A slab is a pair of buffers that one request at a time uses; its number names the request in all calls. Results
- * below zero are {@link #END} and {@link #GONE}.
+ * <p>A slab is a pair of buffers that one request at a time uses; its number names the request in all calls.
+ * Results below zero are {@link #END} and {@link #GONE}.
  */
 final class Native {
 
@@ -23,7 +23,10 @@ final class Native {
     private Native() {
     }
 
-    /** Copies some of the request's body to the slab's first buffer; the result is how many bytes, 0 if none are there. */
+    /**
+     * Copies some of the request's body to the slab's first buffer; returns the number of bytes, 0 if there
+     * are none.
+     */
     static native int fill(int slab, boolean waits);
 
     /** How many bytes of the body are there to be read without waiting. */
@@ -32,16 +35,19 @@ final class Native {
     /** Asks for an event when there is something to be read, or the body has ended. */
     static native void wantRead(int slab);
 
-    /** Takes the second buffer's first {@code length} bytes for the client; 0, {@link #GONE} or {@link #REFUSED}. */
+    /**
+     * Takes the second buffer's first {@code length} bytes for the client; 0, {@link #GONE} or {@link
+     * #REFUSED}.
+     */
     static native int drain(int slab, int length, int flags);
 
     /** Whether more may be written without waiting; if not, an event comes when it may. */
     static native boolean canWrite(int slab);
 
-    /** A request that went on by itself is done, with what is in the second buffer; the slab is given back. */
+    /** An asynchronous request is done, with what is in the second buffer; the slab is given back. */
     static native void finish(int slab, int length, boolean isWhole);
 
-    /** A request's time is over: its answer ends where it is. The slab stays with whoever is in it. */
+    /** A request's time is over: its answer ends where it is. The thread that works on it keeps the slab. */
     static native void cut(int slab);
 
     /**
@@ -56,10 +62,16 @@ final class Native {
     /** The client may send its body. */
     static native void acknowledge(int slab);
 
-    /** Copies the field lines behind the request's body, which has ended, to the slab's first buffer; how many bytes. */
+    /**
+     * Copies the trailers of the request, whose body has ended, to the slab's first buffer; returns the
+     * number of bytes.
+     */
     static native int requestTrailers(int slab);
 
-    /** Takes field lines, which stand in the second buffer where those of a head do, to go behind the answer's body. */
+    /**
+     * Takes trailers to send after the answer's body; they are in the second buffer, where field lines of a
+     * head are.
+     */
     static native void trailers(int slab, int length);
 
     /** Takes field lines from the same place for an interim response 103. */

@@ -28,14 +28,14 @@ final class NativeLog extends Handler {
         "org.apache.catalina.loader.WebappClassLoaderBase", "org.apache.catalina.startup.ContextConfig",
         "org.apache.tomcat.jakartaee.Migration"};
 
-    /** Warnings that nobody can do anything about, by their logger and words of theirs. */
+    /** Warnings that no operator can act on, by their logger and a part of their text. */
     private static final String[][] IDLE_WARNINGS = {
         // The thread is Tomcat's own: it looked at the application while that was refused.
         {"org.apache.catalina.loader.WebappClassLoaderBase", "[Catalina-utility-"},
         // What was converted cannot keep the signature of what it was.
         {"org.apache.tomcat.jakartaee.Migration", "cryptographic signature"}};
 
-    /** Loggers that nobody holds lose their levels. */
+    /** Loggers without a reference lose their levels. */
     private static final java.util.List<Logger> KEPT = new java.util.ArrayList<>();
 
     private final SimpleFormatter formatter = new SimpleFormatter();
@@ -86,7 +86,8 @@ final class NativeLog extends Handler {
 
     private boolean isIdle(LogRecord record) {
         for (String[] warning : IDLE_WARNINGS) {
-            if (warning[0].equals(record.getLoggerName()) && formatter.formatMessage(record).contains(warning[1])) {
+            if (warning[0].equals(record.getLoggerName())
+                    && formatter.formatMessage(record).contains(warning[1])) {
                 return true;
             }
         }

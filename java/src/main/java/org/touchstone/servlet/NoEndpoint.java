@@ -24,7 +24,8 @@ final class NoEndpoint extends AbstractEndpoint<Integer, Integer> {
     }
 
     @Override
-    protected SocketProcessorBase<Integer> createSocketProcessor(SocketWrapperBase<Integer> wrapper, SocketEvent event) {
+    protected SocketProcessorBase<Integer> createSocketProcessor(
+            SocketWrapperBase<Integer> wrapper, SocketEvent event) {
         throw new UnsupportedOperationException();
     }
 

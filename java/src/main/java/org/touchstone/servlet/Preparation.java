@@ -34,7 +34,8 @@ final class Preparation {
     private static final byte[] OLD_WORD = "javax.servlet.".getBytes(StandardCharsets.US_ASCII);
     private static final byte[] NEW_NAME = "jakarta/servlet/".getBytes(StandardCharsets.US_ASCII);
     private static final byte[] NEW_WORD = "jakarta.servlet.".getBytes(StandardCharsets.US_ASCII);
-    private static final byte[] NEW_SCHEMA = "jakarta.ee/xml/ns/jakartaee".getBytes(StandardCharsets.US_ASCII);
+    private static final byte[] NEW_SCHEMA =
+            "jakarta.ee/xml/ns/jakartaee".getBytes(StandardCharsets.US_ASCII);
 
     /** How the names of pages end, and of what is part of them. */
     private static final List<String> PAGES = List.of(".jsp", ".jspx", ".jspf", ".tag", ".tagx");
@@ -48,7 +49,8 @@ final class Preparation {
      * @param converts whether it is to be converted: yes, no, or auto
      * @param kept where what it is converted to outlasts the process; null where nowhere
      */
-    static Path prepare(Application application, Path work, String converts, KeptConversions kept) throws IOException {
+    static Path prepare(Application application, Path work, String converts, KeptConversions kept)
+            throws IOException {
         File source = application.source;
         if (source.isDirectory()) {
             if (!isOld(source.toPath(), converts)) {
@@ -92,7 +94,8 @@ final class Preparation {
     }
 
     private static void convert(Application application, File source, Path to) throws IOException {
-        LOG.info("the application " + application.name() + " is converted from javax.servlet to jakarta.servlet");
+        LOG.info("the application " + application.name()
+                + " is converted from javax.servlet to jakarta.servlet");
         Migration migration = new Migration();
         migration.setEESpecProfile(EESpecProfiles.TOMCAT);
         // Converting archives in memory keeps those right whose entries say nothing of their length.
@@ -117,7 +120,7 @@ final class Preparation {
         });
     }
 
-    /** Whether an application is to be converted: yes, no, or where it uses the names of before Jakarta EE 9. */
+    /** Whether to convert an application: yes, no, or if it uses the names from before Jakarta EE 9. */
     static boolean isOld(Path source, String converts) throws IOException {
         return switch (converts) {
             case "yes" -> true;
@@ -173,7 +176,8 @@ final class Preparation {
         private void seeLibrary(ZipInputStream zip) throws IOException {
             boolean isOld = false;
             boolean isNew = false;
-            for (ZipEntry entry = zip.getNextEntry(); entry != null && !(isOld && isNew); entry = zip.getNextEntry()) {
+            for (ZipEntry entry = zip.getNextEntry(); entry != null && !(isOld && isNew);
+                    entry = zip.getNextEntry()) {
                 if (isLookedAt(entry.getName())) {
                     byte[] bytes = zip.readAllBytes();
                     isOld |= contains(bytes, OLD_NAME);

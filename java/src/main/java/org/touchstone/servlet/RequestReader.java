@@ -55,7 +55,7 @@ final class RequestReader {
     int keyBits;
     String clientSubject;
 
-    /** The copy, for whoever looks at the path. */
+    /** The copy, for callers that read the path. */
     byte[] bytes() {
         return bytes;
     }
@@ -114,7 +114,7 @@ final class RequestReader {
         return flags;
     }
 
-    /** The certificates that the client has shown, its own first; null: none. They stand behind the fields. */
+    /** The certificates that the client has shown, its own first; null: none. They follow the fields. */
     X509Certificate[] certificates() throws CertificateException {
         int next = at + 4;
         X509Certificate[] chain = new X509Certificate[(int) INT.get(bytes, at)];

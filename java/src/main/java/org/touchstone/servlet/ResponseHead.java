@@ -13,7 +13,8 @@ import org.apache.tomcat.util.http.MimeHeaders;
  * body; room, in which the server may put a whole head in front of the body; then the lines as they go to the
  * client.
  *
- * <p>What belongs to the connection (how the body is framed, the date, whether it stays open) is the server's.
+ * <p>The server writes what belongs to the connection: the framing of the body, the date, and whether it
+ * stays open.
  */
 final class ResponseHead {
 

@@ -25,8 +25,8 @@ import org.apache.juli.logging.LogFactory;
  * for a while. Then the new one takes a session over when it is first asked for, and the rest when the old
  * one stops.
  *
- * <p>What is taken over is a copy, made of the new application's classes. A request that is still in the old one keeps the
- * session that it has; what it changes there from then on stays there.
+ * <p>A session that is taken over is a copy, made of the new application's classes. A request that is still
+ * in the old one keeps its session; later changes there are not copied.
  */
 final class Sessions extends StandardManager {
 
@@ -141,7 +141,8 @@ final class Sessions extends StandardManager {
     }
 
     private byte[] giveAway(String id) throws IOException {
-        if (!(findSession(id) instanceof StandardSession session) || !session.isValid() || !takenOver.add(id)) {
+        if (!(findSession(id) instanceof StandardSession session)
+                || !session.isValid() || !takenOver.add(id)) {
             return null;
         }
         Context context = getContext();

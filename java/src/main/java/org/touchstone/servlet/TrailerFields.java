@@ -17,10 +17,11 @@ final class TrailerFields {
      * Those that route, authenticate or change a message, or belong to the connection, mean nothing behind
      * it; Tomcat's own list has those that frame it and say what its content is.
      */
-    private static final Set<String> NEVER = Set.of("authorization", "connection", "cookie", "expect", "host", "if-match",
-            "if-modified-since", "if-none-match", "if-range", "if-unmodified-since", "keep-alive", "max-forwards",
-            "proxy-authenticate", "proxy-authorization", "proxy-connection", "range", "set-cookie", "te", "upgrade",
-            "www-authenticate");
+    private static final Set<String> NEVER = Set.of(
+            "authorization", "connection", "cookie", "expect", "host", "if-match", "if-modified-since",
+            "if-none-match", "if-range", "if-unmodified-since", "keep-alive", "max-forwards",
+            "proxy-authenticate", "proxy-authorization", "proxy-connection", "range", "set-cookie", "te",
+            "upgrade", "www-authenticate");
 
     private TrailerFields() {
     }
@@ -35,13 +36,15 @@ final class TrailerFields {
     static void read(byte[] lines, MimeHeaders into) {
         String text = new String(lines, StandardCharsets.ISO_8859_1);
         int at = 0;
-        for (int end = text.indexOf("\r\n"); end >= 0 && into.size() < MOST_FIELDS; end = text.indexOf("\r\n", at)) {
+        for (int end = text.indexOf("\r\n"); end >= 0 && into.size() < MOST_FIELDS;
+                end = text.indexOf("\r\n", at)) {
             int colon = text.indexOf(':', at);
             String name = colon < at || colon > end ? "" : text.substring(at, colon);
             if (mayBe(name)) {
                 // Applications find them in small letters, as the API says
                 // (HttpServletRequest.getTrailerFields).
-                into.addValue(name.toLowerCase(Locale.ENGLISH)).setString(text.substring(colon + 1, end).trim());
+                into.addValue(name.toLowerCase(Locale.ENGLISH))
+                        .setString(text.substring(colon + 1, end).trim());
             }
             at = end + 2;
         }

@@ -47,7 +47,8 @@ public final class Training {
         Files.createDirectories(application);
         Files.writeString(application.resolve("index.jsp"), "<%@ page contentType=\"text/plain\" %>${1 + 2}");
         Host.startServer(directory.resolve("work").toString());
-        Host.open(1, "name=training\napp=" + application + "\nwork=" + directory.resolve("work") + "\ncontext=\nthreads=2\n");
+        Host.open(1, "name=training\napp=" + application + "\nwork=" + directory.resolve("work")
+                + "\ncontext=\nthreads=2\n");
         Host.awaitStart(1);
         ByteBuffer in = ByteBuffer.allocateDirect(SLAB_BYTES);
         ByteBuffer out = ByteBuffer.allocateDirect(SLAB_BYTES).order(ByteOrder.LITTLE_ENDIAN);
@@ -62,8 +63,8 @@ public final class Training {
     private static int write(ByteBuffer in, String path) {
         in.clear();
         in.putInt(0).putInt(1).putInt(80).putInt(1).putInt(80).putInt(0).putLong(-1).putInt(1);
-        String[] texts = {"GET", path, null, "HTTP/1.1", "localhost", "127.0.0.1", "127.0.0.1", null, null, null, null,
-            "Host", "localhost"};
+        String[] texts = {"GET", path, null, "HTTP/1.1", "localhost", "127.0.0.1", "127.0.0.1", null, null,
+            null, null, "Host", "localhost"};
         for (String text : texts) {
             byte[] bytes = text == null ? new byte[0] : text.getBytes(StandardCharsets.US_ASCII);
             in.putInt(text == null ? -1 : bytes.length).put(bytes);

@@ -292,8 +292,8 @@ final class UpgradedConnection extends SocketWrapperBase<Integer> {
     }
 
     @Override
-    protected <A> OperationState<A> newOperationState(boolean read, ByteBuffer[] buffers, int offset, int length,
-            BlockingMode block, long timeout, TimeUnit unit, A attachment, CompletionCheck check,
+    protected <A> OperationState<A> newOperationState(boolean read, ByteBuffer[] buffers, int offset,
+            int length, BlockingMode block, long timeout, TimeUnit unit, A attachment, CompletionCheck check,
             CompletionHandler<Long, ? super A> handler, java.util.concurrent.Semaphore semaphore,
             VectoredIOCompletionHandler<A> completion) {
         throw new UnsupportedOperationException();

@@ -7,7 +7,9 @@ import java.lang.management.ThreadMXBean;
 import java.util.HashSet;
 import java.util.Set;
 
-/** Looks for requests that take very long and threads that wait for each other, and names them in the log once. */
+/**
+ * Finds requests that take very long and threads that wait for each other, and names them in the log once.
+ */
 final class Watch {
 
     /** A request that has taken so long is named. */
@@ -30,7 +32,8 @@ final class Watch {
             long seconds = exchange == null ? -1 : exchange.secondsAtWork(now);
             isAnyBusy |= seconds >= EVERY - 1;
             Thread thread = exchange == null ? null : exchange.threadAtWork();
-            String key = seconds < STUCK_SECONDS || thread == null ? null : exchange.slab() + "/" + exchange.generation();
+            String key = seconds < STUCK_SECONDS || thread == null
+                    ? null : exchange.slab() + "/" + exchange.generation();
             if (key != null && named.add(key)) {
                 Native.log(1, "a request to " + exchange.applicationsName() + " has taken " + seconds + " s: "
                         + exchange.what() + stack(thread));
@@ -45,8 +48,8 @@ final class Watch {
             ThreadInfo info = known.add(id) ? threads.getThreadInfo(id, 12) : null;
             if (info != null) {
                 LockInfo lock = info.getLockInfo();
-                Native.log(0, "a deadlock: the thread " + info.getThreadName() + " waits for " + lock + " that "
-                        + info.getLockOwnerName() + " holds; " + at(info.getStackTrace()));
+                Native.log(0, "a deadlock: the thread " + info.getThreadName() + " waits for " + lock
+                        + " that " + info.getLockOwnerName() + " holds; " + at(info.getStackTrace()));
             }
         }
     }

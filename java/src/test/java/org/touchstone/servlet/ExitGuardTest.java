@@ -41,8 +41,10 @@ class ExitGuardTest {
         };
         Class<?> caller = loader.loadClass(Caller.class.getName());
         // Without a server there is no log, which is as good a proof that the guard was called.
-        Throwable thrown = assertThrows(InvocationTargetException.class, () -> caller.getMethod("call").invoke(null)).getCause();
-        assertTrue(thrown instanceof UnsatisfiedLinkError || thrown instanceof SecurityException, thrown.toString());
+        Throwable thrown = assertThrows(
+                InvocationTargetException.class, () -> caller.getMethod("call").invoke(null)).getCause();
+        assertTrue(thrown instanceof UnsatisfiedLinkError || thrown instanceof SecurityException,
+                thrown.toString());
     }
 
     @Test

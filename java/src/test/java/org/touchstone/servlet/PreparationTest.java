@@ -39,8 +39,10 @@ class PreparationTest {
         return war.toFile();
     }
 
-    private static final byte[] OLD = "..Ljavax/servlet/http/HttpServlet;".getBytes(StandardCharsets.US_ASCII);
-    private static final byte[] NEW = "..Ljakarta/servlet/http/HttpServlet;".getBytes(StandardCharsets.US_ASCII);
+    private static final byte[] OLD =
+            "..Ljavax/servlet/http/HttpServlet;".getBytes(StandardCharsets.US_ASCII);
+    private static final byte[] NEW =
+            "..Ljakarta/servlet/http/HttpServlet;".getBytes(StandardCharsets.US_ASCII);
 
     private static Application application(File source) {
         return new Application("/a", "", source);
@@ -65,12 +67,16 @@ class PreparationTest {
     void oldNamesAreFoundInClassesAndJarsAndPages() throws IOException {
         assertTrue(isOld(war("WEB-INF/classes/A.class", OLD)));
         assertTrue(isOld(war("WEB-INF/lib/a.jar", archive("A.class", OLD))));
-        assertTrue(isOld(war("a.jsp", "<%@ page import=\"javax.servlet.http.*\" %>".getBytes(StandardCharsets.US_ASCII))));
+        assertTrue(isOld(war(
+                "a.jsp",
+                "<%@ page import=\"javax.servlet.http.*\" %>".getBytes(StandardCharsets.US_ASCII))));
         for (String page : new String[] {"<%@ page import='javax.servlet.http.Cookie' %>",
-            "<%@ page import=\"java.util.*, javax.servlet.http.*\" %>", "<% javax.servlet.http.Cookie c = null; %>"}) {
+            "<%@ page import=\"java.util.*, javax.servlet.http.*\" %>",
+            "<% javax.servlet.http.Cookie c = null; %>"}) {
             for (String name : new String[] {"a.jsp", "WEB-INF/a.jspf", "WEB-INF/tags/a.tagx"}) {
                 assertTrue(isOld(war(name, page.getBytes(StandardCharsets.US_ASCII))), page);
-                assertFalse(isOld(war(name, page.replace("javax", "jakarta").getBytes(StandardCharsets.US_ASCII))), page);
+                byte[] converted = page.replace("javax", "jakarta").getBytes(StandardCharsets.US_ASCII);
+                assertFalse(isOld(war(name, converted)), page);
             }
         }
         assertFalse(isOld(war("a.html", "javax.servlet.http".getBytes(StandardCharsets.US_ASCII))));
@@ -84,9 +90,11 @@ class PreparationTest {
     void librariesWithClassesForBothDoNotMakeAnApplicationOld() throws IOException {
         byte[] old = archive("A.class", OLD);
         byte[] newer = archive("A.class", NEW);
-        byte[] both = archive("A.class", (new String(OLD, StandardCharsets.US_ASCII) + new String(NEW, StandardCharsets.US_ASCII))
-                .getBytes(StandardCharsets.US_ASCII));
-        byte[] schema = "<web-app xmlns=\"https://jakarta.ee/xml/ns/jakartaee\"/>".getBytes(StandardCharsets.US_ASCII);
+        byte[] both = archive("A.class",
+                (new String(OLD, StandardCharsets.US_ASCII) + new String(NEW, StandardCharsets.US_ASCII))
+                        .getBytes(StandardCharsets.US_ASCII));
+        byte[] schema = "<web-app xmlns=\"https://jakarta.ee/xml/ns/jakartaee\"/>"
+                .getBytes(StandardCharsets.US_ASCII);
         assertFalse(isOld(tree("both", "WEB-INF/lib/a.jar", both)));
         assertFalse(isOld(tree("descriptor", "WEB-INF/web.xml", schema, "WEB-INF/lib/a.jar", old)));
         assertFalse(isOld(tree("own", "WEB-INF/classes/A.class", NEW, "WEB-INF/lib/a.jar", old)));
@@ -133,7 +141,8 @@ class PreparationTest {
         }
         KeptConversions kept = new KeptConversions(Files.createDirectory(directory.resolve("kept")));
         for (String converts : new String[] {"no", "yes", "yes"}) {
-            Path unpacked = Preparation.prepare(application(war.toFile()), directory.resolve("work/a"), converts, kept);
+            Path unpacked = Preparation.prepare(
+                    application(war.toFile()), directory.resolve("work/a"), converts, kept);
             assertEquals(time, Files.getLastModifiedTime(unpacked.resolve("a.jsp")), converts);
             assertEquals(time, Files.getLastModifiedTime(unpacked.resolve("b.html")), converts);
         }

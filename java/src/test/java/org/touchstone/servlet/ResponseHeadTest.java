@@ -20,14 +20,16 @@ class ResponseHeadTest {
         out.clear().position(ResponseHead.PREFIX);
         ResponseHead.write(response, out);
         assertEquals(out.position() - ResponseHead.PREFIX + 1, out.getInt(0));
-        return new String(out.array(), ResponseHead.PREFIX, out.position() - ResponseHead.PREFIX, StandardCharsets.ISO_8859_1);
+        return new String(out.array(), ResponseHead.PREFIX, out.position() - ResponseHead.PREFIX,
+                StandardCharsets.ISO_8859_1);
     }
 
     @Test
     void fieldsOfTheConnectionAreLeftOut() {
         Response response = new Response();
         response.setStatus(201);
-        for (String name : new String[] {"Date", "Server", "Connection", "Keep-Alive", "Transfer-Encoding", "Upgrade", "Trailer"}) {
+        for (String name : new String[] {
+            "Date", "Server", "Connection", "Keep-Alive", "Transfer-Encoding", "Upgrade", "Trailer"}) {
             response.getMimeHeaders().addValue(name).setString("x");
         }
         response.getMimeHeaders().addValue("Date-Like").setString("y");
@@ -62,7 +64,8 @@ class ResponseHeadTest {
         }
         fields.put("Empty", null);
         ResponseHead.trailers(fields, out);
-        assertEquals("Sum: 1  2\r\n", new String(out.array(), 0, out.position(), StandardCharsets.ISO_8859_1));
+        assertEquals(
+                "Sum: 1  2\r\n", new String(out.array(), 0, out.position(), StandardCharsets.ISO_8859_1));
     }
 
     @Test
