@@ -69,7 +69,7 @@ extern "C" {
 #include <time.h>
 #include <unistd.h>
 
-/* ---- Constants ------------------------------------------------------------------------------------------------ */
+/* ---- Constants ----------------------------------------------------------------------------------------- */
 
 /* What a function answers. */
 #define REQ_PROCEED 0   /* it did its work */
@@ -248,7 +248,7 @@ typedef int PRBool;
 #endif
 #endif
 
-/* ---- Types ---------------------------------------------------------------------------------------------------- */
+/* ---- Types --------------------------------------------------------------------------------------------- */
 
 /* Files, sockets, locks and threads are known by handles only. */
 #ifndef SYS_FILE_T
@@ -477,7 +477,8 @@ typedef int VSInitFunc(VirtualServer *incoming, const VirtualServer *current);
 typedef void VSDestroyFunc(VirtualServer *outgoing);
 typedef VSInitFunc *VSInitFuncPtr;
 typedef VSDestroyFunc *VSDestroyFuncPtr;
-typedef int VSDirectiveInitFunc(const directive *instance, VirtualServer *incoming, const VirtualServer *current);
+typedef int VSDirectiveInitFunc(const directive *instance, VirtualServer *incoming,
+                                const VirtualServer *current);
 typedef void VSDirectiveDestroyFunc(const directive *instance, VirtualServer *outgoing);
 typedef VSDirectiveInitFunc *VSDirectiveInitFuncPtr;
 typedef VSDirectiveDestroyFunc *VSDirectiveDestroyFuncPtr;
@@ -607,7 +608,7 @@ struct conf_global_vars_s {
 #define server_root conf_getglobals()->Vserver_root
 #define server_id conf_getglobals()->Vserver_id
 
-/* ---- The tables ----------------------------------------------------------------------------------------------- */
+/* ---- The tables ---------------------------------------------------------------------------------------- */
 
 typedef struct nsapi_dispatch_s nsapi_dispatch_t;
 struct nsapi_dispatch_s {
@@ -967,7 +968,7 @@ extern nsapi303_dispatch_t *__nsapi303_table;
 #define NSAPI_RUNTIME_VERSION (__NSAPI_RUNTIME_VERSION > 0 ? __NSAPI_RUNTIME_VERSION : 301)
 #endif
 
-/* ---- The names ------------------------------------------------------------------------------------------------ */
+/* ---- The names ----------------------------------------------------------------------------------------- */
 
 /* The server itself defines functions of these names, and leaves the macros out. */
 #ifndef INTNSAPI

@@ -1,6 +1,6 @@
-/* cgi-send: answers with as many random letters as the query asks for, `?size=N`, as the CGI program of WebStone does; 10,240
- * where it asks for none. The letters are those of the original, from '?' to 'X', drawn one by one, and leave
- * in one write.
+/* cgi-send: answers with as many random letters as the query asks for, `?size=N`, as the CGI program of
+ * WebStone does; 10,240 if it asks for none. The letters are those of the original, from '?' to 'X', drawn
+ * one by one, and written at once.
  */
 #include <stdio.h>
 #include <stdlib.h>

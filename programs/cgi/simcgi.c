@@ -1,5 +1,5 @@
-/* simcgi: prints the variables that it was started with, as simcgi.exe of WebBench 1.0 does. The names, their order and the last one,
- * which nobody sets any more, are those of the sample in Appendix B of report 002.
+/* simcgi: prints the variables that it was started with, as simcgi.exe of WebBench 1.0 does. The names, their
+ * order and the last one, which servers no longer set, are those of the sample in Appendix B of report 002.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-/* A small application over FastCGI, for suites that ask a program for more than one thing. It stays, serves as many connections as
- * come, and keeps nothing between two requests, so that every process of it answers alike.
+/* A small application over FastCGI, for suites that ask a program for more than one thing. It stays, serves
+ * as many connections as come, and keeps nothing between two requests, so that its processes answer alike.
  *
  *     GET  /application/items/N        a thing, as JSON                       (512 bytes)
  *     GET  /application/items?page=N   twenty things, as JSON                 (4,096 bytes)
- *     POST /application/items          201, and the name of what was made     (64 bytes); the body is read to its end
+ *     POST /application/items          201, and the name of the new thing     (64 bytes); reads all the body
  *     GET  /application/send?size=N    N letters, 10,240 where none is asked  (at most 8 MiB)
  *
  * Of the parameters it looks at REQUEST_METHOD and REQUEST_URI alone. Like every FastCGI program it accepts
@@ -20,7 +20,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { VERSION = 1, BEGIN_REQUEST = 1, END_REQUEST = 3, PARAMS = 4, STDIN = 5, STDOUT = 6, KEEP_CONNECTION = 1 };
+enum { VERSION = 1, BEGIN_REQUEST = 1, END_REQUEST = 3, PARAMS = 4, STDIN = 5, STDOUT = 6 };
+enum { KEEP_CONNECTION = 1 };
 enum { HEADER_BYTES = 8, RECORD_BYTES = 65528, CONNECTIONS_MAX = 65536, EVENTS_AT_ONCE = 64 };
 enum { PARAMS_MAX = 64 << 10, INPUT_BYTES = 128 << 10, USUAL_BYTES = 10240, MOST_BYTES = 8 << 20 };
 
@@ -44,7 +45,8 @@ static size_t length_at(const unsigned char *params, size_t bytes, size_t *at) {
   if (*at >= bytes) return SIZE_MAX;
   if (params[*at] < 0x80) return params[(*at)++];
   if (bytes - *at < 4) return SIZE_MAX;
-  size_t length = (size_t)(params[*at] & 0x7f) << 24 | (size_t)params[*at + 1] << 16 | (size_t)params[*at + 2] << 8 | params[*at + 3];
+  size_t length = (size_t)(params[*at] & 0x7f) << 24 | (size_t)params[*at + 1] << 16 |
+                  (size_t)params[*at + 2] << 8 | params[*at + 3];
   *at += 4;
   return length;
 }
@@ -70,14 +72,17 @@ static void parameter(const struct connection *connection, const char *name, cha
 
 /* A thing as JSON, with spaces behind it, which JSON allows, up to so many bytes; gives back how many. */
 static size_t thing(char *out, unsigned long number, size_t bytes) {
-  int length = snprintf(out, bytes, "{\"id\":%lu,\"name\":\"thing %lu\",\"price\":%lu.%02lu,\"stock\":%lu,\"tags\":[\"small\",\"made here\"]}",
+  int length = snprintf(out, bytes,
+                        "{\"id\":%lu,\"name\":\"thing %lu\",\"price\":%lu.%02lu,\"stock\":%lu,"
+                        "\"tags\":[\"small\",\"made here\"]}",
                         number, number, number % 997, number % 100, number * 7 % 50);
   memset(out + length, ' ', bytes - (size_t)length);
   return bytes;
 }
 
 static size_t json(char *out, const char *status, size_t bytes) {
-  return (size_t)sprintf(out, "%sContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n", status, bytes);
+  return (size_t)sprintf(out, "%sContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n", status,
+                         bytes);
 }
 
 /* Twenty things in a list of 4,096 bytes. */
@@ -108,7 +113,8 @@ static size_t respond(const struct connection *connection) {
   parameter(connection, "REQUEST_URI", uri, sizeof uri);
   char *query = strchr(uri, '?');
   if (query != NULL) *query++ = 0;
-  static const char items[] = "/application/items", one[] = "/application/items/", send_path[] = "/application/send";
+  static const char items[] = "/application/items", one[] = "/application/items/";
+  static const char send_path[] = "/application/send";
   if (strcmp(uri, send_path) == 0) return letters(answer, query == NULL ? "" : query);
   if (strcmp(uri, items) == 0 && strcmp(method, "POST") == 0) {
     size_t head = json(answer, "Status: 201 Created\r\n", 64);
@@ -116,7 +122,8 @@ static size_t respond(const struct connection *connection) {
   }
   if (strcmp(uri, items) == 0) {
     size_t head = json(answer, "", 4096);
-    return head + page_of_things(answer + head, query != NULL && strncmp(query, "page=", 5) == 0 ? strtoul(query + 5, NULL, 10) % 1000000 : 0);
+    int has_page = query != NULL && strncmp(query, "page=", 5) == 0;
+    return head + page_of_things(answer + head, has_page ? strtoul(query + 5, NULL, 10) % 1000000 : 0);
   }
   if (strncmp(uri, one, sizeof(one) - 1) == 0) {
     size_t head = json(answer, "", 512);
@@ -125,7 +132,8 @@ static size_t respond(const struct connection *connection) {
   return json(answer, "Status: 404 Not Found\r\n", 0);
 }
 
-static size_t record(unsigned char *out, const struct connection *connection, int type, const void *content, size_t bytes) {
+static size_t record(unsigned char *out, const struct connection *connection, int type, const void *content,
+                     size_t bytes) {
   unsigned char header[HEADER_BYTES] = {VERSION, (unsigned char)type, connection->id_high, connection->id_low,
                                         (unsigned char)(bytes >> 8), (unsigned char)bytes, 0, 0};
   memcpy(out, header, HEADER_BYTES);
@@ -219,7 +227,8 @@ static int begin(int waiting) {
   connection->input = malloc(INPUT_BYTES);
   connection->params = malloc(PARAMS_MAX);
   struct epoll_event event = {.events = EPOLLIN, .data.fd = descriptor};
-  if (connection->input == NULL || connection->params == NULL || epoll_ctl(waiting, EPOLL_CTL_ADD, descriptor, &event) != 0)
+  if (connection->input == NULL || connection->params == NULL ||
+      epoll_ctl(waiting, EPOLL_CTL_ADD, descriptor, &event) != 0)
     end(descriptor);
   return 1;
 }

@@ -54,7 +54,7 @@ static void make_header(unsigned char *at, int type, unsigned length) {
   memcpy(at, header, HEADER_BYTES);
 }
 
-/* A STDOUT record with the answer, and END_REQUEST, whose body is all zeros: done, and the request complete. */
+/* A STDOUT record with the answer, and END_REQUEST, whose body is all zeros: the request is complete. */
 static void make_records(void) {
   make_header(records, STDOUT, ANSWER_BYTES);
   memcpy(records + HEADER_BYTES, answer, ANSWER_BYTES);
@@ -73,7 +73,7 @@ static int write_records(int descriptor, unsigned id_high, unsigned id_low) {
   return 1;
 }
 
-/* Takes what has come on a connection and answers the requests that are whole; 0 when the connection is over. */
+/* Takes the received bytes of a connection and answers complete requests; 0 when the connection is over. */
 static int serve(int descriptor) {
   static unsigned char buffer[1 << 16];
   struct connection *connection = &connections[descriptor];
