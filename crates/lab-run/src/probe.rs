@@ -179,7 +179,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), ended: bool) {
+        fn no_bytes_make_the_parser_panic(
+            bytes in proptest::collection::vec(any::<u8>(), 0..300),
+            ended: bool,
+        ) {
             let _ = parse(&bytes, ended);
         }
 

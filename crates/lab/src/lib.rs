@@ -3,8 +3,8 @@
 //!
 //! A [`suite::Suite`] says what is asked for. A [`result::ResultFile`] is what a run of it leaves behind in
 //! an
-//! [`output::ResultDirectory`]: everything that was measured, with what is needed to check and repeat it; [`raw`] has
-//! the counts that its figures are made of. The [`verdict`] is made from a result alone.
+//! [`output::ResultDirectory`]: everything that was measured, with what is needed to check and repeat it;
+//! [`raw`] has the counts that its figures are made of. The [`verdict`] is made from a result alone.
 //!
 //! Runs are carried out by `touchstone-lab-run`, reports are made by `touchstone-lab-report`.
 

@@ -395,11 +395,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn histograms_come_back_as_they_were(values in proptest::collection::vec(1u64..60_000_000_000, 0..200)) {
+        fn histograms_come_back_as_they_were(
+            values in proptest::collection::vec(1u64..60_000_000_000, 0..200),
+        ) {
             let mut histogram = Histogram::<u64>::new(3).unwrap();
             values.iter().for_each(|value| histogram.record(*value).unwrap());
             let read = RawHistogram::of(&histogram).read().unwrap();
-            prop_assert_eq!((read.len(), read.min(), read.max()), (histogram.len(), histogram.min(), histogram.max()));
+            prop_assert_eq!(
+                (read.len(), read.min(), read.max()),
+                (histogram.len(), histogram.min(), histogram.max())
+            );
             prop_assert_eq!(read.mean(), histogram.mean());
             prop_assert_eq!(read.stdev(), histogram.stdev());
             for quantile in [0.5, 0.9, 0.999] {
@@ -408,7 +413,10 @@ mod tests {
         }
 
         #[test]
-        fn no_histogram_panics(text in "[A-Za-z0-9+/]{0,80}={0,2}", bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+        fn no_histogram_panics(
+            text in "[A-Za-z0-9+/]{0,80}={0,2}",
+            bytes in proptest::collection::vec(any::<u8>(), 0..80),
+        ) {
             let _ = RawHistogram(text).read();
             let _ = RawHistogram(STANDARD.encode(&bytes)).read();
         }

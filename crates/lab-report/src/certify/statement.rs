@@ -28,7 +28,10 @@ pub(super) fn text(manifest_text: &str, result: &ResultFile, class: Class, rules
     }
     let statement = json!({
         "_type": STATEMENT,
-        "subject": [{ "name": super::manifest::FILE_NAME, "digest": digest(&sha256(manifest_text.as_bytes())) }],
+        "subject": [{
+            "name": super::manifest::FILE_NAME,
+            "digest": digest(&sha256(manifest_text.as_bytes())),
+        }],
         "predicateType": TEST_RESULT,
         "predicate": {
             "result": word(class),

@@ -328,7 +328,10 @@ impl Verification {
 pub fn shown(text: &str) -> String {
     let is_unseen = |c: char| {
         c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+            || matches!(
+                c,
+                '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}'
+            )
     };
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {

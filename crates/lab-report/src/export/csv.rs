@@ -5,7 +5,8 @@ use touchstone_lab::output::csv_text;
 use touchstone_lab::result::{MixResult, ResultFile, SystemResult};
 
 /// The names of the columns, with their units.
-const COLUMNS: &str = "system,interface,mix,run,clients,window_s,requests,errors,requests_per_second,bytes_per_second,mean_body_bytes,\
+const COLUMNS: &str = "system,interface,mix,run,clients,window_s,requests,errors,requests_per_second,\
+bytes_per_second,mean_body_bytes,\
 mean_us,p50_us,p95_us,p99_us,max_us,server_cpu_us_per_request,server_cpu_share,load_cpu_us_per_request,complete,\
 generator_saturated";
 

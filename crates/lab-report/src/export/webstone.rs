@@ -367,7 +367,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rate_times_response_time_is_the_load_factor(connections in 1u64..1_000_000, response in 1.0f64..1e6, time in 1.0f64..1e4) {
+        fn rate_times_response_time_is_the_load_factor(
+            connections in 1u64..1_000_000,
+            response in 1.0f64..1e6,
+            time in 1.0f64..1e4,
+        ) {
             let run = WebStone { connections, response_time_s: response, test_time_s: time, ..RUN };
             let by_law = run.connection_rate() * run.average_response_time() / 1000.0;
             // But for the fraction of a second that WebStone drops.

@@ -222,7 +222,10 @@ mod tests {
     proptest! {
         #[test]
         fn the_bounds_hold(
-            demands in proptest::collection::vec(1e-5f64..0.1, 1..5), delay in 0.0f64..0.1, think in 0.0f64..1.0, clients in 1u32..200
+            demands in proptest::collection::vec(1e-5f64..0.1, 1..5),
+            delay in 0.0f64..0.1,
+            think in 0.0f64..1.0,
+            clients in 1u32..200,
         ) {
             let stations: Vec<Station> = demands.iter().map(|demand| station(*demand)).collect();
             let points = curve(&stations, delay, think, clients);

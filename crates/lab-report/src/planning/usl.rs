@@ -253,7 +253,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parameters_are_found_again(gamma in 10.0f64..10_000.0, alpha in 0.001f64..0.3, beta in 0.000_01f64..0.005) {
+        fn parameters_are_found_again(
+            gamma in 10.0f64..10_000.0,
+            alpha in 0.001f64..0.3,
+            beta in 0.000_01f64..0.005,
+        ) {
             let points: Vec<(f64, f64)> = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0]
                 .map(|load| (load, curve(load, &[gamma, alpha, beta])))
                 .to_vec();

@@ -21,7 +21,8 @@ addEventListener("load", async () => {
   for (const part of document.querySelectorAll("details")) part.open = true;
   const found = await axe.run(document, { resultTypes: ["violations"] });
   const told = found.violations.map((rule) => ({
-    rule: rule.id, impact: rule.impact, help: rule.help, places: rule.nodes.slice(0, 3).map((node) => node.html.slice(0, 200)),
+    rule: rule.id, impact: rule.impact, help: rule.help,
+    places: rule.nodes.slice(0, 3).map((node) => node.html.slice(0, 200)),
     why: rule.nodes.slice(0, 2).map((node) => node.failureSummary),
   }));
   document.body.innerHTML = "";

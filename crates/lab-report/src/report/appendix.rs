@@ -92,7 +92,9 @@ fn one_system(view: &SystemView) -> Markup {
         h3 { (view.system_label) }
         dl class="facts-grid small" {
             div { dt { "Name" } dd { (words::visible(&system.name)) } }
-            @if words::visible(&system.title) != view.system_label { div { dt { "Title" } dd { (words::visible(&system.title)) } } }
+            @if words::visible(&system.title) != view.system_label {
+                div { dt { "Title" } dd { (words::visible(&system.title)) } }
+            }
             div { dt { "Processors" } dd { (processors(&system.cpus)) } }
             div { dt { "Mixes measured" } dd { (system.mixes.len()) } }
         }
@@ -106,8 +108,14 @@ fn one_system(view: &SystemView) -> Markup {
         }
         @for file in &system.configuration {
             details {
-                summary { "Configuration: " (words::visible(&file.name)) span class="unseen" { " of " (view.system_label) } }
-                (verbatim(&format!("Configuration file {} of {}", words::line(&file.name, 80), view.system_label), &file.text))
+                summary {
+                    "Configuration: " (words::visible(&file.name))
+                    span class="unseen" { " of " (view.system_label) }
+                }
+                (verbatim(
+                    &format!("Configuration file {} of {}", words::line(&file.name, 80), view.system_label),
+                    &file.text,
+                ))
             }
         }
         @if let Some(last_words) = &system.last_words {
@@ -151,7 +159,15 @@ fn one_machine(source: &Source) -> Markup {
             div { dt { "Kernel" } dd { (known(&machine.kernel)) } }
             div { dt { "Processors" } dd { (machine.cpus) " × " (known(&machine.cpu_model)) } }
             div { dt { "Memory" } dd { (number::bytes(machine.memory_bytes as f64)) } }
-            div { dt { "Virtual" } dd { (machine.virtualised.as_deref().map_or_else(|| "no sign of a hypervisor".to_owned(), known)) } }
+            div {
+                dt { "Virtual" }
+                dd {
+                    (machine
+                        .virtualised
+                        .as_deref()
+                        .map_or_else(|| "no sign of a hypervisor".to_owned(), known))
+                }
+            }
             div { dt { "Open files, at most" } dd { (number::count(machine.open_files_limit)) } }
         }
         @if !machine.sysctls.is_empty() {
@@ -184,13 +200,25 @@ pub(super) fn repeat(view: &View) -> Markup {
             @for source in view.sources {
                 (verbatim(&format!("Command line{}", named(source)), &shell::line(&source.command_line)))
                 p class="faint" {
-                    "Measured by " (words::line(&source.tool.name, 60)) " " (words::line(&source.tool.version, 60))
+                    "Measured by " (words::line(&source.tool.name, 60))
+                    " " (words::line(&source.tool.version, 60))
                     ", SHA-256 of the program: "
-                    code { (source.tool.binary_sha256.as_deref().map_or_else(|| number::NOT_MEASURED.to_owned(), words::visible)) }
+                    code {
+                        (source
+                            .tool
+                            .binary_sha256
+                            .as_deref()
+                            .map_or_else(|| number::NOT_MEASURED.to_owned(), words::visible))
+                    }
                 }
             }
             p {
-                "The raw data lie " @if view.sources.len() > 1 { "in each result\u{2019}s directory: " } @else { "beside this report: " }
+                "The raw data lie "
+                @if view.sources.len() > 1 {
+                    "in each result\u{2019}s directory: "
+                } @else {
+                    "beside this report: "
+                }
                 code { "result.json" } " (every figure), " code { "latency.hlog" } " (the histograms), "
                 code { "timeline.csv" } " (every sample) and " code { "clients.csv" } " (every client). "
                 "This page can be made again from them with " code { "touchstone report" } "."

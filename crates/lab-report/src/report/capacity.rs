@@ -62,7 +62,8 @@ fn lead() -> Markup {
         p class="lead" {
             "The peak is the highest rate, whatever people think of it. The useful peak is the largest load \
              at which, in at least "
-            (criteria.runs_min) " runs, at most one request of " (number::grouped(1.0 / criteria.errors_max, 0))
+            (criteria.runs_min) " runs, at most one request of "
+            (number::grouped(1.0 / criteria.errors_max, 0))
             " failed, all clients were served alike (Jain\u{2019}s index at least " (criteria.jain_min)
             ", the slowest client at most " (criteria.slowest_over_median_max)
             " times the median one) and the load engine had room. "

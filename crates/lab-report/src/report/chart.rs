@@ -141,7 +141,8 @@ impl LineChart {
         let frame = Frame::new(self, canvas);
         let name = format!("{}-{}", self.id, canvas.name);
         html! {
-            svg class={ "chart " (canvas.name) } role="img" viewBox={ "0 0 " (pixel(canvas.width)) " " (pixel(canvas.height)) }
+            svg class={ "chart " (canvas.name) } role="img"
+                viewBox={ "0 0 " (pixel(canvas.width)) " " (pixel(canvas.height)) }
                 width=(pixel(canvas.width)) height=(pixel(canvas.height))
                 aria-labelledby={ (name) "-title " (name) "-words" }
                 data-top=(pixel(frame.top)) data-bottom=(pixel(frame.bottom)) {
@@ -177,7 +178,9 @@ impl LineChart {
                 }
                 @if let Some((unit, _)) = &self.upward.second {
                     text class="unit faint" x=(pixel(frame.second_left)) y="12" text-anchor="end" { (unit) }
-                    text class="unit" x=(pixel(frame.left - 10.0)) y="12" text-anchor="end" { (self.upward.unit) }
+                    text class="unit" x=(pixel(frame.left - 10.0)) y="12" text-anchor="end" {
+                        (self.upward.unit)
+                    }
                 } @else {
                     text class="unit" x="0" y="12" { (self.upward.unit) }
                 }
@@ -216,7 +219,8 @@ impl LineChart {
         html! {
             g class=(style.class) {
                 @for stretch in self.stretches(series, frame) {
-                    path class=(line) stroke-dasharray=[Some(style.dashes).filter(|dashes| !dashes.is_empty())]
+                    path class=(line)
+                        stroke-dasharray=[Some(style.dashes).filter(|dashes| !dashes.is_empty())]
                         d=(stretch) {}
                 }
                 @for point in &series.points { (self.bar(point, frame)) }
@@ -246,7 +250,8 @@ impl LineChart {
         let outline: Vec<String> = above.chain(below).map(|corner| at(&corner)).collect();
         html! {
             @if ends.len() > 1 {
-                path class={ "band " (series.style.class) } aria-hidden="true" d={ "M" (outline.join("L")) "Z" } {}
+                path class={ "band " (series.style.class) } aria-hidden="true"
+                    d={ "M" (outline.join("L")) "Z" } {}
             }
         }
     }
@@ -261,7 +266,8 @@ impl LineChart {
             @if let Some((x, low, high)) = ends.filter(|(_, low, high)| low - high >= BAR_MIN) {
                 @let (left, right) = (pixel(x - BAR_END), pixel(x + BAR_END));
                 path class="interval" aria-hidden="true"
-                    d={ "M" (left) " " (pixel(low)) "H" (right) "M" (pixel(x)) " " (pixel(low)) "V" (pixel(high))
+                    d={ "M" (left) " " (pixel(low)) "H" (right)
+                        "M" (pixel(x)) " " (pixel(low)) "V" (pixel(high))
                         "M" (left) " " (pixel(high)) "H" (right) } {}
             }
         }
@@ -310,7 +316,9 @@ impl LineChart {
                     // A curve that ends before the right edge, or a name that had to move, is joined to its
                     // name.
                     @if x < frame.right - 12.0 || (place - y).abs() > 5.0 {
-                        path class="leader" d={ "M" (pixel(x + 7.0)) " " (pixel(y)) "L" (pixel(margin - 4.0)) " " (pixel(place)) } {}
+                        path class="leader"
+                            d={ "M" (pixel(x + 7.0)) " " (pixel(y))
+                                "L" (pixel(margin - 4.0)) " " (pixel(place)) } {}
                     }
                     text x=(pixel(margin)) y=(pixel(place + 4.5)) {
                         (fitted(&series.label, LABEL_SIZE, frame.label_room))

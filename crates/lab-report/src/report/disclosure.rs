@@ -33,7 +33,10 @@ pub(super) fn banner(view: &View) -> Markup {
                 @for system in view.each_system() {
                     @if let Some(last_words) = &system.system.last_words {
                         p { "The last words of " (system.system_label) ":" }
-                        (super::appendix::verbatim(&format!("Last words of {}", system.system_label), last_words))
+                        (super::appendix::verbatim(
+                            &format!("Last words of {}", system.system_label),
+                            last_words,
+                        ))
                     }
                 }
             }
@@ -48,7 +51,14 @@ pub(super) fn section(view: &View) -> Markup {
         section aria-labelledby="disclosure" {
             h2 id="disclosure" { "What was measured, when and where" }
             dl class="facts-grid" {
-                (fact("Suite", &format!("{}{}", words::line(&suite.name, 120), if suite.quick { " (quick form)" } else { "" })))
+                (fact(
+                    "Suite",
+                    &format!(
+                        "{}{}",
+                        words::line(&suite.name, 120),
+                        if suite.quick { " (quick form)" } else { "" },
+                    ),
+                ))
                 (fact("Status", &status(view)))
                 @for source in view.sources {
                     (fact(&named("When", source, view), &when(source)))
@@ -57,7 +67,10 @@ pub(super) fn section(view: &View) -> Markup {
                 @if view.result.method.warm_up_s > 0.0 {
                     (fact("Warm-up", &warm_up(view.result.method.warm_up_s)))
                 }
-                (fact("Connections", if suite.keep_alive { "kept for many requests" } else { "a new one for every request" }))
+                (fact(
+                    "Connections",
+                    if suite.keep_alive { "kept for many requests" } else { "a new one for every request" },
+                ))
                 (fact("Protocol", &words::line(&suite.http_version, 40)))
                 @if let Some(offered) = &suite.tls {
                     (fact("TLS", &tls(offered)))
@@ -67,7 +80,10 @@ pub(super) fn section(view: &View) -> Markup {
                 }
                 (fact("Machines", machines(view)))
                 @for source in view.sources {
-                    (fact(&named("Validity", source, view), &format!("{}, by the run rules", source.standing.class.name())))
+                    (fact(
+                        &named("Validity", source, view),
+                        &format!("{}, by the run rules", source.standing.class.name()),
+                    ))
                 }
             }
             (warnings(view))

@@ -148,8 +148,10 @@ fn draw(measure: &Measure, peaks: &[(&SystemView, &MixResult)], sheet: Sheet) ->
     let name = format!("fairness-{}-{}", measure.name, sheet.name);
     let place = |value: f64| LEFT + 6.0 + scale.position(value) * (right - LEFT - 6.0);
     html! {
-        svg class={ "chart " (sheet.name) } role="img" viewBox={ "0 0 " (pixel(sheet.width)) " " (pixel(height)) }
-            width=(pixel(sheet.width)) height=(pixel(height)) aria-labelledby={ (name) "-title " (name) "-words" } {
+        svg class={ "chart " (sheet.name) } role="img"
+            viewBox={ "0 0 " (pixel(sheet.width)) " " (pixel(height)) }
+            width=(pixel(sheet.width)) height=(pixel(height))
+            aria-labelledby={ (name) "-title " (name) "-words" } {
             title id={ (name) "-title" } { (measure.title) }
             desc id={ (name) "-words" } { "A strip a system, a dot a client. " (evenness(peaks)) }
             text class="heading" x="0" y="13" { (measure.title) }
@@ -158,9 +160,14 @@ fn draw(measure: &Measure, peaks: &[(&SystemView, &MixResult)], sheet: Sheet) ->
                 @let floor = TOP + index as f64 * ROW + LABEL + STRIP;
                 g class=(system.style.class) {
                     text class="name" x="0" y=(pixel(floor - STRIP - 4.0)) {
-                        (fitted(&format!("{}, {}", system.label, words::clients(peak.clients)), 13.0, sheet.width))
+                        (fitted(
+                            &format!("{}, {}", system.label, words::clients(peak.clients)),
+                            13.0,
+                            sheet.width,
+                        ))
                     }
-                    path class="axis-line" d={ "M" (pixel(place(0.0))) " " (pixel(floor)) "H" (pixel(right)) } {}
+                    path class="axis-line"
+                        d={ "M" (pixel(place(0.0))) " " (pixel(floor)) "H" (pixel(right)) } {}
                     (dots(measure, system, peak, &place, floor))
                 }
             }
@@ -173,8 +180,11 @@ fn axis(measure: &Measure, scale: &ValueScale, place: &dyn Fn(f64) -> f64, heigh
     html! {
         g class="axis" aria-hidden="true" {
             @for tick in scale.ticks() {
-                path class="grid" d={ "M" (pixel(place(tick))) " " (pixel(TOP + LABEL)) "V" (pixel(bottom)) } {}
-                text x=(pixel(place(tick))) y=(pixel(bottom + 16.0)) text-anchor="middle" { (scale.tick_label(tick)) }
+                path class="grid"
+                    d={ "M" (pixel(place(tick))) " " (pixel(TOP + LABEL)) "V" (pixel(bottom)) } {}
+                text x=(pixel(place(tick))) y=(pixel(bottom + 16.0)) text-anchor="middle" {
+                    (scale.tick_label(tick))
+                }
             }
             text class="unit" x=(pixel(place(0.0))) y=(pixel(height - 6.0)) { (measure.unit) }
         }

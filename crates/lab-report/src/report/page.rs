@@ -53,7 +53,10 @@ pub(super) fn page(result: &ResultFile, sources: &[Source], plans: &[Plan]) -> S
                 meta name="color-scheme" content="light dark";
                 meta name="referrer" content="no-referrer";
                 meta http-equiv="Content-Security-Policy" content=(policy());
-                meta name="generator" content={ (words::line(&result.tool.name, 60)) " " (words::line(&result.tool.version, 60)) };
+                meta name="generator"
+                    content={
+                        (words::line(&result.tool.name, 60)) " " (words::line(&result.tool.version, 60))
+                    };
                 title { (title) }
                 style { (PreEscaped(STYLE)) }
             }
@@ -63,7 +66,8 @@ pub(super) fn page(result: &ResultFile, sources: &[Source], plans: &[Plan]) -> S
                 main id="content" tabindex="-1" { (sections(&view)) }
                 footer {
                     p {
-                        "Made by " (words::line(&result.tool.name, 60)) " " (words::line(&result.tool.version, 60))
+                        "Made by " (words::line(&result.tool.name, 60))
+                        " " (words::line(&result.tool.version, 60))
                         " from what was measured alone. This page loads nothing from any network."
                     }
                 }
@@ -104,7 +108,9 @@ fn masthead(view: &View) -> Markup {
             }
             nav aria-label="Contents" {
                 ul {
-                    @for (id, name) in &CONTENTS[..CONTENTS.len() - 1] { li { a href={ "#" (id) } { (name) } } }
+                    @for (id, name) in &CONTENTS[..CONTENTS.len() - 1] {
+                        li { a href={ "#" (id) } { (name) } }
+                    }
                 }
             }
         }

@@ -9,11 +9,14 @@
   document.body.append(tip);
 
   const show = (event, lines) => {
-    tip.replaceChildren(...lines.map((line) => Object.assign(document.createElement("div"), { textContent: line })));
+    tip.replaceChildren(
+      ...lines.map((line) => Object.assign(document.createElement("div"), { textContent: line })),
+    );
     tip.hidden = false;
     const box = tip.getBoundingClientRect();
     const left = Math.min(event.clientX + 16, document.documentElement.clientWidth - box.width - 8);
-    const top = event.clientY + 20 + box.height > innerHeight ? event.clientY - box.height - 14 : event.clientY + 20;
+    const isLow = event.clientY + 20 + box.height > innerHeight;
+    const top = isLow ? event.clientY - box.height - 14 : event.clientY + 20;
     tip.style.left = `${Math.max(8, left)}px`;
     tip.style.top = `${Math.max(8, top)}px`;
   };
@@ -39,7 +42,8 @@
       const nearest = points.reduce((a, b) => (Math.abs(b.x - x) < Math.abs(a.x - x) ? b : a)).x;
       hair.setAttribute("d", `M${nearest} ${svg.dataset.top}V${svg.dataset.bottom}`);
       // The curves lie one over the other in reverse order.
-      show(event, points.filter((point) => Math.abs(point.x - nearest) < 0.5).map((point) => point.words).reverse());
+      const near = points.filter((point) => Math.abs(point.x - nearest) < 0.5);
+      show(event, near.map((point) => point.words).reverse());
     });
     svg.addEventListener("pointerleave", hide);
     svg.addEventListener("pointercancel", hide);

@@ -80,7 +80,9 @@ fn group(view: &View, interface: &InterfaceRecord, rows: &[SpiceRow]) -> Markup 
                                 (words::line(&interface.title, CELL_LIMIT))
                             }
                         }
-                        th scope="row" class="words system" { (words::line(view.system_label(&row.system), CELL_LIMIT)) }
+                        th scope="row" class="words system" {
+                            (words::line(view.system_label(&row.system), CELL_LIMIT))
+                        }
                         @for (index, cell) in cells(view, row).iter().enumerate() {
                             td class=[(index % 2 == 0).then_some("begins")] { (cell) }
                         }
@@ -137,7 +139,10 @@ fn in_the_reports(view: &View, interface: &InterfaceRecord) -> Markup {
                 @match report_efficiencies(figures).0 {
                     Some(of_rate) => { strong { (number::percent(of_rate)) } },
                     None if is_first => {
-                        strong { (number::optional(figures.requests_per_second, |rate| number::grouped(rate, 0))) "/s" }
+                        strong {
+                            (number::optional(figures.requests_per_second, |rate| number::grouped(rate, 0)))
+                            "/s"
+                        }
                     },
                     None => { (NOT_MEASURED) },
                 }
@@ -199,7 +204,9 @@ fn notes(view: &View) -> Markup {
                  from the rates that they print."
             }
             @if !citations.is_empty() {
-                ol class="citations" { @for source in citations { li { (words::line(source, CITATION_LIMIT)) } } }
+                ol class="citations" {
+                    @for source in citations { li { (words::line(source, CITATION_LIMIT)) } }
+                }
             }
         }
     }

@@ -80,7 +80,8 @@ impl Style {
     /// A sample of line and marker, for a legend.
     pub(super) fn sample(self) -> Markup {
         html! {
-            svg class={ "sample " (self.class) } width="34" height="14" viewBox="0 0 34 14" aria-hidden="true" {
+            svg class={ "sample " (self.class) } width="34" height="14" viewBox="0 0 34 14"
+                aria-hidden="true" {
                 path class=(if self.reference { "line reference" } else { "line" })
                     stroke-dasharray=[Some(self.dashes).filter(|dashes| !dashes.is_empty())] d="M1 7H33" {}
                 (self.marker(17.0, 7.0, self.radius(), false))

@@ -99,7 +99,9 @@ impl Table {
         html! {
             tbody {
                 @if let Some(heading) = &part.heading {
-                    tr class="part" { th scope="rowgroup" colspan=(self.columns.len()) { span { (heading) } } }
+                    tr class="part" {
+                        th scope="rowgroup" colspan=(self.columns.len()) { span { (heading) } }
+                    }
                 }
                 @for row in &part.rows {
                     tr class=[row.strong.then_some("strong")] {

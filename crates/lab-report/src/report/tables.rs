@@ -268,10 +268,15 @@ pub(super) fn client_data_report(view: &View) -> Markup {
                 @for mix in &system.mixes {
                     details {
                         summary {
-                            (words::clients(mix.clients)) span class="faint" { " · " (words::line(&mix.name, 60)) }
+                            (words::clients(mix.clients))
+                            span class="faint" { " · " (words::line(&mix.name, 60)) }
                             span class="unseen" { ", " (system.label) }
                         }
-                        @if mix.client_rows.is_empty() { p { (NOT_MEASURED) } } @else { (client_table(system, mix).write()) }
+                        @if mix.client_rows.is_empty() {
+                            p { (NOT_MEASURED) }
+                        } @else {
+                            (client_table(system, mix).write())
+                        }
                     }
                 }
             }

@@ -34,7 +34,9 @@ pub(super) fn section(view: &View) -> Markup {
                  counted. A steady rate means that the mix\u{2019}s figures stand for all of it. All \
                  drawings have the same scales."
             }
-            @for (index, system) in view.systems.iter().enumerate().filter(|(_, system)| !system.mixes.is_empty()) {
+            @for (index, system) in
+                view.systems.iter().enumerate().filter(|(_, system)| !system.mixes.is_empty())
+            {
                 (figure(index, system, &scales).write())
             }
         }
@@ -245,8 +247,10 @@ fn draw(id: &str, system: &SystemView, strips: &[Strip], scales: &Scales, sheet:
     let height = rows.len() as f64 * ROW_HEIGHT;
     let name = format!("{id}-{}", sheet.name);
     html! {
-        svg class={ "chart times " (sheet.name) } role="img" viewBox={ "0 0 " (pixel(sheet.width)) " " (pixel(height)) }
-            width=(pixel(sheet.width)) height=(pixel(height)) aria-labelledby={ (name) "-title " (name) "-words" } {
+        svg class={ "chart times " (sheet.name) } role="img"
+            viewBox={ "0 0 " (pixel(sheet.width)) " " (pixel(height)) }
+            width=(pixel(sheet.width)) height=(pixel(height))
+            aria-labelledby={ (name) "-title " (name) "-words" } {
             title id={ (name) "-title" } { "Rate and processor use of " (system.label) " over time" }
             desc id={ (name) "-words" } {
                 (strips.len()) " mixes, a panel each, with the rate above and the server\u{2019}s \
@@ -294,7 +298,8 @@ impl Axes {
             html! {
                 @for tick in scale.ticks() {
                     path class=(if tick == 0.0 { "base" } else { "grid" })
-                        d={ "M" (pixel(self.left)) " " (pixel(height(tick))) "H" (pixel(right.min(sheet.width))) } {}
+                        d={ "M" (pixel(self.left)) " " (pixel(height(tick)))
+                            "H" (pixel(right.min(sheet.width))) } {}
                     text x=(pixel(self.left - 8.0)) y=(pixel(height(tick) + 4.0)) text-anchor="end" {
                         (scale.tick_label(tick))
                     }
@@ -328,13 +333,17 @@ fn panel(strip: &Strip, axes: &Axes, column: usize, top: f64, with_targets: bool
         path class="line thin" d=(path(rate)) {}
         path class="line thin" stroke-dasharray="3 2" d=(path(cpus)) {}
         @for step in strip.steps.iter().filter(|step| step.errors > 0) {
-            path class="failure" d={ "M" (pixel(across(step.from_s + strip.step_s / 2.0) - 3.5)) " " (pixel(top + TITLE + RATE_HEIGHT - 3.5)) "l7 7m0 -7l-7 7" } {}
+            path class="failure"
+                d={ "M" (pixel(across(step.from_s + strip.step_s / 2.0) - 3.5))
+                    " " (pixel(top + TITLE + RATE_HEIGHT - 3.5)) "l7 7m0 -7l-7 7" } {}
         }
         @if with_targets { (targets(strip, &across, top + TITLE, floor)) }
         g class="axis" aria-hidden="true" {
             text class="panel" x=(pixel(left)) y=(pixel(top + 32.0)) { (words::clients(strip.mix.clients)) }
             text x=(pixel(left)) y=(pixel(floor + 18.0)) { "0" }
-            text x=(pixel(left + axes.panel_width)) y=(pixel(floor + 18.0)) text-anchor="end" { (number::seconds(end)) }
+            text x=(pixel(left + axes.panel_width)) y=(pixel(floor + 18.0)) text-anchor="end" {
+                (number::seconds(end))
+            }
         }
     }
 }
@@ -347,7 +356,8 @@ fn ramps(strip: &Strip, across: &dyn Fn(f64) -> f64, top: f64, floor: f64) -> Ma
     let shade = |from: f64, to: f64| {
         html! {
             @if to > from {
-                rect class="ramp" x=(pixel(across(from))) y=(pixel(top)) width=(pixel(across(to) - across(from)))
+                rect class="ramp" x=(pixel(across(from))) y=(pixel(top))
+                    width=(pixel(across(to) - across(from)))
                     height=(pixel(floor - top)) {}
             }
         }

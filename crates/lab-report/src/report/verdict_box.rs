@@ -76,7 +76,9 @@ fn peaks(view: &View) -> Markup {
                     li class=(system.style.class) {
                         div class="who" {
                             strong { (system.style.sample()) (system.label) }
-                            @if system.system.is_limit { span class="faint" { "the most that this kernel allows" } }
+                            @if system.system.is_limit {
+                                span class="faint" { "the most that this kernel allows" }
+                            }
                         }
                         div class="rate" {
                             span class="figure" { (number::rate(*rate)) }

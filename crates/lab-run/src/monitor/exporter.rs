@@ -325,7 +325,10 @@ other{label="a \"quoted\" } , value\n"} NaN 1700000000000
 
     proptest! {
         #[test]
-        fn no_text_panics(text in "(node_cpu_seconds_total|node_network_speed_bytes|\\{|\\}|cpu=|\"|\\\\|[0-9e.+-]{1,9}| |\\n|\\PC){0,40}") {
+        fn no_text_panics(
+            text in "(node_cpu_seconds_total|node_network_speed_bytes|\\{|\\}|cpu=|\"|\\\\|\
+                     [0-9e.+-]{1,9}| |\\n|\\PC){0,40}",
+        ) {
             let _ = snapshot(&text, Duration::ZERO);
         }
     }

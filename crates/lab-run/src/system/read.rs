@@ -226,7 +226,10 @@ template = "listen {port}; events { }"
 
     proptest! {
         #[test]
-        fn no_damage_to_a_good_definition_makes_the_reader_panic(at in 0..GOOD.len(), put in "[\\x20-\\x7e\\n]{0,8}") {
+        fn no_damage_to_a_good_definition_makes_the_reader_panic(
+            at in 0..GOOD.len(),
+            put in "[\\x20-\\x7e\\n]{0,8}",
+        ) {
             let mut text = GOOD.to_string();
             text.replace_range(at..(at + 1), &put);
             let _ = definition("any.toml", &text);

@@ -308,14 +308,17 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const COMBINED: &str = r#"127.0.0.1 - - [10/Oct/2000:13:55:36 -0700] "GET /a.html HTTP/1.0" 200 2326 "http://x/\"y" "Mozilla/4.08 [en]"
+    const COMBINED: &str = concat!(
+        r#"127.0.0.1 - - [10/Oct/2000:13:55:36 -0700] "GET /a.html HTTP/1.0" 200 2326 "http://x/\"y" "#,
+        r#""Mozilla/4.08 [en]"
 ::1 - frank doe [10/Oct/2000:13:55:36 -0700] "GET /a.html?q=\x22 HTTP/1.1" 304 -
 10.0.0.1 - - [10/Oct/2000:13:55:38 -0700] "POST /form HTTP/1.1" 200 5 "-" "-"
 10.0.0.1 - - [10/Oct/2000:13:55:38 -0700] "HEAD http://www.example/b.png HTTP/1.1" 200 0 "-" "-"
 10.0.0.1 - - [10/Oct/2000:13:55:39 -0700] "\x16\x03\x01" 400 150 "-" "-"
 10.0.0.1 - - [10/Oct/2000:13:55:39 -0700] "GET /c.css HTTP/1.1" 499 0 "-" "-"
 nonsense
-"#;
+"#
+    );
 
     #[test]
     fn common_and_combined_lines_are_read() {
@@ -346,8 +349,11 @@ nonsense
 
     #[test]
     fn json_lines_keep_their_milliseconds() {
-        let text = r#"{"time":"2026-11-22T08:00:00.250Z","method":"GET","target":"/x","status":200,"body_bytes":5}
-{"time":"2026-11-22T08:00:00.125Z","request":"GET /y.js HTTP/1.1","status":"200","bytes":"7"}"#;
+        let text = concat!(
+            r#"{"time":"2026-11-22T08:00:00.250Z","method":"GET","target":"/x","status":200,"#,
+            r#""body_bytes":5}
+{"time":"2026-11-22T08:00:00.125Z","request":"GET /y.js HTTP/1.1","status":"200","bytes":"7"}"#
+        );
         let recording = read("access.json", text, None).unwrap();
         let seen: Vec<_> = recording
             .requests
@@ -480,7 +486,10 @@ nonsense
         }
 
         #[test]
-        fn no_damage_to_a_good_log_makes_the_reader_panic(at in 0..COMBINED.len(), put in "[\\x20-\\x7e\\n\\\\\"]{0,8}") {
+        fn no_damage_to_a_good_log_makes_the_reader_panic(
+            at in 0..COMBINED.len(),
+            put in "[\\x20-\\x7e\\n\\\\\"]{0,8}",
+        ) {
             let mut text = COMBINED.to_string();
             text.replace_range(at..(at + 1), &put);
             if let Ok(recording) = read("any.log", &text, None) {

@@ -87,7 +87,9 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_make_the_reader_panic(
-            begin in prop::sample::select(vec![vec![], GZIP.to_vec(), vec![0xff, 0xfe], vec![0xfe, 0xff], packed("a")]),
+            begin in prop::sample::select(
+                vec![vec![], GZIP.to_vec(), vec![0xff, 0xfe], vec![0xfe, 0xff], packed("a")]
+            ),
             bytes in prop::collection::vec(any::<u8>(), 0..200),
         ) {
             let _ = file_text("any", &[begin, bytes].concat()[..]);

@@ -259,7 +259,10 @@ mod tests {
             text.replace_range(at..(at + 1), &put);
             if let Ok(recording) = read("any", &text) {
                 let places = recording.requests.len();
-                prop_assert!(recording.pages.iter().all(|page| page.requests.iter().all(|place| *place < places)));
+                prop_assert!(recording
+                    .pages
+                    .iter()
+                    .all(|page| page.requests.iter().all(|place| *place < places)));
             }
         }
     }

@@ -320,7 +320,9 @@ mod tests {
 
     #[test]
     fn pages_have_their_titles_and_requests_their_times() {
-        let text = r#"{"log":{"pages":[{"id":"p1","title":"Home"},{"id":"p2","title":" "},{"id":"none","title":"X"},{"title":"no id"}],"entries":[
+        let text = r#"{"log":{"pages":[
+{"id":"p1","title":"Home"},{"id":"p2","title":" "},{"id":"none","title":"X"},
+{"title":"no id"}],"entries":[
 {"pageref":"p2","startedDateTime":"2026-11-22T08:00:05Z","time":20.5,"request":{"method":"GET","url":"http://h/two"},"response":{"status":200}},
 {"pageref":"p1","startedDateTime":"2026-11-22T08:00:00.1Z","time":-1,"request":{"method":"GET","url":"http://h/style"},"response":{"status":200}},
 {"pageref":"p1","startedDateTime":"2026-11-22T08:00:00Z","time":1e300,"request":{"method":"GET","url":"http://h/"},"response":{"status":200}}]}}"#;
@@ -377,7 +379,10 @@ mod tests {
     #[test]
     fn bodies_are_taken_over_in_every_form_or_named() {
         let body = |request: &str| one(request, "").map(|request| request.body);
-        let form = r#","bodySize":9,"postData":{"mimeType":"application/x-www-form-urlencoded","params":[{"name":"a","value":"b c"},{"name":"d"}]}"#;
+        let form = concat!(
+            r#","bodySize":9,"postData":{"mimeType":"application/x-www-form-urlencoded","#,
+            r#""params":[{"name":"a","value":"b c"},{"name":"d"}]}"#
+        );
         assert_eq!(body(form), Ok(Some("a=b%20c&d=".to_string())));
         assert_eq!(body(r#","postData":{"text":"aGk=","encoding":"base64"}"#), Ok(Some("hi".to_string())));
         assert_eq!(body(r#","postData":{"mimeType":"text/plain","text":""}"#), Ok(None));
@@ -407,7 +412,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_damage_to_a_good_recording_makes_the_reader_panic(at in 0..GOOD.len(), put in "[\\x20-\\x7e\\n]{0,8}") {
+        fn no_damage_to_a_good_recording_makes_the_reader_panic(
+            at in 0..GOOD.len(),
+            put in "[\\x20-\\x7e\\n]{0,8}",
+        ) {
             let mut text = GOOD.to_string();
             text.replace_range(at..(at + 1), &put);
             if let Ok(recording) = read("any.har", &text, &Wishes::default()) {

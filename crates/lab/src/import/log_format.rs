@@ -218,11 +218,15 @@ mod tests {
 
     #[test]
     fn values_lie_between_the_texts_of_the_format() {
-        let format = LogFormat::parse(
-            r#"$remote_addr - $remote_user [$time_local] "$request" ${status}$$ $body_bytes_sent "$header{referer}" $upstream_response_time"#,
-        )
+        let format = LogFormat::parse(concat!(
+            r#"$remote_addr - $remote_user [$time_local] "$request" ${status}$$ $body_bytes_sent "#,
+            r#""$header{referer}" $upstream_response_time"#
+        ))
         .unwrap();
-        let line = r#"1.2.3.4 - frank doe [20/Nov/2026:10:00:00 +0000] "GET /a\"b HTTP/1.1" 200$ 12   "-" 0.001, 0.002"#;
+        let line = concat!(
+            r#"1.2.3.4 - frank doe [20/Nov/2026:10:00:00 +0000] "GET /a\"b HTTP/1.1" 200$ 12   "-" "#,
+            "0.001, 0.002"
+        );
         for (field, expected) in [
             (Field::Time, "20/Nov/2026:10:00:00 +0000"),
             (Field::Request, r#"GET /a\"b HTTP/1.1"#),
@@ -275,7 +279,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_format_and_no_line_makes_the_reader_panic(format in "(\\PC|\\$|[ {}\"]){0,40}", line in "\\PC{0,100}") {
+        fn no_format_and_no_line_makes_the_reader_panic(
+            format in "(\\PC|\\$|[ {}\"]){0,40}",
+            line in "\\PC{0,100}",
+        ) {
             for format in [format.clone(), format!("$request {format} $status")] {
                 if let Ok(format) = LogFormat::parse(&format) {
                     let _ = format.values(&line);
@@ -287,7 +294,11 @@ mod tests {
         }
 
         #[test]
-        fn what_a_format_wrote_is_found_again(target in "/[a-z0-9/._?&=%-]{0,30}", status in 100u16..600, client in "[0-9a-f.:]{1,20}") {
+        fn what_a_format_wrote_is_found_again(
+            target in "/[a-z0-9/._?&=%-]{0,30}",
+            status in 100u16..600,
+            client in "[0-9a-f.:]{1,20}",
+        ) {
             let format = LogFormat::parse("$client|$method $target|$status").unwrap();
             let line = format!("{client}|GET {target}|{status}");
             prop_assert_eq!(value(&format, &line, Field::Target), Some(target.as_str()));

@@ -406,7 +406,10 @@ mod tests {
 
     #[test]
     fn a_recording_of_http2_is_one_of_tls_and_http2() {
-        let text = r#"{"log":{"entries":[{"request":{"method":"GET","url":"https://h/x.js","httpVersion":"h2","headers":[]},"response":{"status":200,"bodySize":9,"content":{}}}]}}"#;
+        let text = concat!(
+            r#"{"log":{"entries":[{"request":{"method":"GET","url":"https://h/x.js","httpVersion":"h2","#,
+            r#""headers":[]},"response":{"status":200,"bodySize":9,"content":{}}}]}}"#
+        );
         let (suite, _) = suite(&har::read("x.har", text, &har::Wishes::default()).unwrap(), 100);
         assert_eq!(suite.first_part().needs(), ["files", "http_two", "tls"]);
     }
@@ -493,7 +496,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_was_recorded_makes_a_suite_that_is_read(requests in requests(), has_pages: bool, is_session: bool) {
+        fn whatever_was_recorded_makes_a_suite_that_is_read(
+            requests in requests(),
+            has_pages: bool,
+            is_session: bool,
+        ) {
             let count = requests.len();
             let pages = if has_pages {
                 vec![Page { weight: 1.0, requests: (0..count).collect() }]
@@ -503,7 +510,8 @@ mod tests {
             let recording = Recording { requests, pages, ..Recording::default() };
             let form = if is_session { Form::Session } else { Form::Mix };
             let (text, _) = suite_text(&recording, &SuiteWishes { form, ..wishes(1000) });
-            let suite = Suite::read("mine.toml", &text).map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
+            let suite = Suite::read("mine.toml", &text)
+                .map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
             let asked: u64 = suite.first_part().workload.files();
             prop_assert!(asked >= 1 && asked <= count as u64);
         }

@@ -171,10 +171,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), at in 0usize..60, value: u8) {
+        fn no_bytes_panic(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
+            at in 0usize..60,
+            value: u8,
+        ) {
             let mut reading = QueueReading::default();
             let _ = add_messages(&bytes, &mut reading);
-            let mut damaged = message(NEW_QUEUE, &with_length_16(STATISTICS, &with_length_16(QUEUE_STATISTICS, &[9; 20])));
+            let mut damaged = message(
+                NEW_QUEUE,
+                &with_length_16(STATISTICS, &with_length_16(QUEUE_STATISTICS, &[9; 20])),
+            );
             let at = at % damaged.len();
             damaged[at] = value;
             let _ = add_messages(&damaged, &mut reading);

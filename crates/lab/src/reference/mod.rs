@@ -1,10 +1,10 @@
 //! The five reports of 1996 to 2000 as data: every table with its source, what follows from the tables by
 //! arithmetic, and the places where a paper disagrees with itself.
 //!
-//! The tables lie in `data/*.toml`, every cell as it was printed. [`derived`] computes again each figure that a paper
-//! derived from others, within what the roundings of its inputs allow; [`disagreements`] are the statements
-//! that do not come out. The reports serve as a yardstick (`touchstone report --reference`) and as a test of
-//! our own sums.
+//! The tables are in `data/*.toml`, every cell as it was printed. [`derived`] computes again each figure that
+//! a paper derived from others, within what the roundings of its inputs allow; [`disagreements`] are the
+//! statements that do not agree with their inputs. The reports are a reference for runs
+//! (`touchstone report --reference`) and a test of this crate's own sums.
 
 mod derive;
 mod derived;

@@ -136,9 +136,15 @@ mod tests {
         }
 
         #[test]
-        fn a_ratio_lies_in_the_range_of_the_ratio(a in 1u32..10_000, b in 1u32..10_000, x in -0.5f64..0.5, y in -0.5f64..0.5) {
+        fn a_ratio_lies_in_the_range_of_the_ratio(
+            a in 1u32..10_000,
+            b in 1u32..10_000,
+            x in -0.5f64..0.5,
+            y in -0.5f64..0.5,
+        ) {
             let (true_a, true_b) = (f64::from(a) + x, f64::from(b) + y);
-            let range = Printed::parse(&a.to_string()).unwrap().range() / Printed::parse(&b.to_string()).unwrap().range();
+            let range = Printed::parse(&a.to_string()).unwrap().range()
+                / Printed::parse(&b.to_string()).unwrap().range();
             prop_assert!(range.touches(Range::exactly(true_a / true_b)));
         }
     }

@@ -244,8 +244,9 @@ mod tests {
         // All of one sign: 2 / 2^n.
         assert_eq!(signed_rank_p(&[1.0, 2.0, 3.0, 4.0, 5.0]), 0.0625);
         assert_eq!(signed_rank_p(&[-1.0, -2.0, -3.0, -4.0, -5.0, -6.0]), 0.03125);
-        // wilcox.test(c(1.83,0.50,1.62,2.48,1.68,1.88,1.55,3.06,1.30), c(0.878,0.647,0.598,2.05,1.06,1.29,1.06,3.14,1.29),
-        // paired = TRUE): V = 40, p = 0.03906 (Hollander and Wolfe, depression data).
+        // wilcox.test(c(1.83,0.50,1.62,2.48,1.68,1.88,1.55,3.06,1.30),
+        // c(0.878,0.647,0.598,2.05,1.06,1.29,1.06,3.14,1.29), paired = TRUE):
+        // V = 40, p = 0.03906 (Hollander and Wolfe, depression data).
         let first = [1.83, 0.50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30];
         // In hundredths: clippy takes 3.14 for something else.
         let second = [87.8, 64.7, 59.8, 205.0, 106.0, 129.0, 106.0, 314.0, 129.0].map(|value| value / 100.0);

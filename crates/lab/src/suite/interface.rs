@@ -323,7 +323,10 @@ source = "Table 3"
 
     proptest! {
         #[test]
-        fn no_damage_to_a_good_interface_makes_the_reader_panic(at in 0..GOOD.len(), put in "[\\x20-\\x7e\\n]{0,8}") {
+        fn no_damage_to_a_good_interface_makes_the_reader_panic(
+            at in 0..GOOD.len(),
+            put in "[\\x20-\\x7e\\n]{0,8}",
+        ) {
             let mut text = GOOD.to_string();
             text.replace_range(at..(at + 1), &put);
             let _ = Interface::read("any.toml", &text);

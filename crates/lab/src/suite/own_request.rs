@@ -220,8 +220,14 @@ mod tests {
             let request = OwnRequest { body_bytes: Some(1), ..OwnRequest::get(path.clone()) };
             if request.is_file() {
                 let place = std::path::Path::new("/root").join(path.trim_start_matches('/'));
-                let plain = |part| matches!(part, std::path::Component::RootDir | std::path::Component::Normal(_));
-                prop_assert!(place.starts_with("/root") && place.components().all(plain), "{}", place.display());
+                let plain = |part| {
+                    matches!(part, std::path::Component::RootDir | std::path::Component::Normal(_))
+                };
+                prop_assert!(
+                    place.starts_with("/root") && place.components().all(plain),
+                    "{}",
+                    place.display()
+                );
                 prop_assert_eq!(path_problem(&path), None);
             }
         }

@@ -450,7 +450,10 @@ file_bytes = 1000
         }
 
         #[test]
-        fn no_damage_to_a_good_suite_makes_the_reader_panic(at in 0..GOOD.len(), put in "[\\x20-\\x7e\\n]{0,8}") {
+        fn no_damage_to_a_good_suite_makes_the_reader_panic(
+            at in 0..GOOD.len(),
+            put in "[\\x20-\\x7e\\n]{0,8}",
+        ) {
             let mut text = GOOD.to_string();
             text.replace_range(at..(at + 1), &put);
             if let Err(error) = suite("any.toml", &text) {

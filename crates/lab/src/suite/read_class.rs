@@ -403,7 +403,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_asked_for_is_what_the_suite_states(contents in prop::collection::vec((classes(), 0.1f64..100.0), 1..6)) {
+        fn what_is_asked_for_is_what_the_suite_states(
+            contents in prop::collection::vec((classes(), 0.1f64..100.0), 1..6),
+        ) {
             // Each kind of request has its paths once.
             let own = |keys: &str| keys.starts_with("requests") || keys.starts_with("page");
             let mut seen = Vec::new();
@@ -417,7 +419,14 @@ mod tests {
             let suite = with(&text).map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
             let part = suite.first_part();
             let target = Target::plain(([127, 0, 0, 1], 80).into(), "127.0.0.1");
-            let drive = Drive { target, tls_target: None, path_prefix: "", cores: &[], seed: 1, lengths: Lengths::OfTree };
+            let drive = Drive {
+                target,
+                tls_target: None,
+                path_prefix: "",
+                cores: &[],
+                seed: 1,
+                lengths: Lengths::OfTree,
+            };
             let plan = suite.plan(part, &suite.mixes[0], &drive);
             let (mut bytes, mut requests, mut chosen) = (0.0, 0.0, 0.0);
             for request in &plan.requests {
@@ -429,10 +438,18 @@ mod tests {
             }
             prop_assert!((chosen - 100.0).abs() < 1e-6, "{chosen}");
             let mean = part.workload.mean_body_bytes();
-            prop_assert!((bytes / requests - mean).abs() <= 1e-9 * mean.max(1.0), "{} and not {mean}", bytes / requests);
+            prop_assert!(
+                (bytes / requests - mean).abs() <= 1e-9 * mean.max(1.0),
+                "{} and not {mean}",
+                bytes / requests
+            );
             // The record of the result says the same.
             let record = suite.record(false, 1);
-            let recorded: f64 = record.classes.iter().map(|class| class.weight_percent / 100.0 * class.mean_bytes()).sum();
+            let recorded: f64 = record
+                .classes
+                .iter()
+                .map(|class| class.weight_percent / 100.0 * class.mean_bytes())
+                .sum();
             prop_assert!((recorded - mean).abs() <= 1e-9 * mean.max(1.0));
             let tree: f64 = record.classes.iter().map(crate::result::ClassRecord::tree_bytes).sum();
             prop_assert_eq!(tree as u64, part.workload.tree_bytes());

@@ -249,10 +249,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sizes_are_within_their_range_and_the_same_again((spread, from, to) in spreads(), files in 1u64..300, seed: u64) {
+        fn sizes_are_within_their_range_and_the_same_again(
+            (spread, from, to) in spreads(),
+            files in 1u64..300,
+            seed: u64,
+        ) {
             let sizes = spread.sizes(files, seed);
             prop_assert_eq!(sizes.len() as u64, files);
-            prop_assert!(sizes.iter().all(|size| (from.round() as u64..=to.round() as u64 + 1).contains(size)));
+            prop_assert!(sizes
+                .iter()
+                .all(|size| (from.round() as u64..=to.round() as u64 + 1).contains(size)));
             prop_assert_eq!(&sizes, &spread.sizes(files, seed));
             let (mut sorted, mut other) = (sizes, spread.sizes(files, seed ^ 1));
             sorted.sort_unstable();
