@@ -1,5 +1,5 @@
-//! Where an agent may send load: rules that its own machine's administrator gives. What no rule names is
-//! refused, loopback included; a controller cannot add to them.
+//! Where an agent may send load: rules that the administrator of its machine sets. An address that no rule
+//! names is refused, loopback included; a controller cannot add rules.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -18,7 +18,7 @@ pub struct AllowRule {
 pub struct AllowList(pub Vec<AllowRule>);
 
 impl AllowList {
-    /// Whether load may be sent there.
+    /// Whether load may be sent to this address.
     pub fn allows(&self, target: SocketAddr) -> bool {
         self.0.iter().any(|rule| rule.allows(target))
     }
@@ -45,7 +45,7 @@ impl AllowRule {
     }
 }
 
-/// `10.0.0.5`, `10.0.0.0/24`, either with `:80` or `:8000-8100` behind it; version 6 in brackets:
+/// `10.0.0.5` or `10.0.0.0/24`, each optionally followed by `:80` or `:8000-8100`; version 6 in brackets:
 /// `[fd00::/8]:443`.
 impl FromStr for AllowRule {
     type Err = String;

@@ -1,5 +1,5 @@
 //! The fleet's broker: nats-server, found on this machine, started with the fleet's configuration, and
-//! started again should it die. What it keeps is on its disk, so members find after a restart what they left.
+//! started again if it dies. It keeps its data on disk, so members find their data after a restart.
 
 use crate::setup::BROKER_FILE;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 /// The program.
 const PROGRAM: &str = "nats-server";
-/// How often its life is looked at.
+/// How often the process is checked.
 const LOOK_PERIOD: Duration = Duration::from_millis(50);
-/// A broker that dies sooner after its start than this is not started again: something is wrong with it.
+/// A broker that dies sooner than this after its start is not started again: something is wrong with it.
 const SHORT_LIFE: Duration = Duration::from_secs(2);
 
 /// A broker that was started here; it ends when this is dropped.
@@ -49,7 +49,7 @@ impl Broker {
         Ok(Broker { child })
     }
 
-    /// Runs the broker until `interrupt`; tells what happens, a line each.
+    /// Runs the broker until `interrupt`; reports each event in a line.
     pub fn supervise(
         directory: &Path,
         interrupt: &AtomicBool,
@@ -97,7 +97,7 @@ impl Broker {
 
 impl Drop for Broker {
     fn drop(&mut self) {
-        // It writes everything at once: to be killed costs it nothing.
+        // It writes everything at once, so a kill loses nothing.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

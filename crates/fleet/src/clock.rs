@@ -1,9 +1,9 @@
-//! Two machines' clocks: what the time is here, and by how much another machine's clocks differ.
+//! Two machines' clocks: the time of this machine, and the offsets of another machine's clocks.
 //!
 //! One exchange has four stamps, as in NTP (RFC 5905, section 8): the question is sent and received, the
 //! answer is sent and received. Each stamp is of two clocks. The clock of the day is what people compare; it
-//! can be set at any moment. The monotonic clock cannot, so it is by this one that a start is agreed upon:
-//! neither a wrong date nor one that is put right in mid-mix moves anything. Latencies are always of one
+//! can be set at any moment. The monotonic clock cannot, so the start is agreed upon by this clock: neither a
+//! wrong date nor a correction of the date in the middle of a mix moves anything. Latencies are always of one
 //! machine's monotonic clock.
 
 use rustix::time::{ClockId, clock_gettime};
@@ -25,7 +25,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock of the day that is wrong by this much.
+    /// Clocks with a clock of the day that is wrong by this much.
     pub fn shifted(shift_ns: i64) -> Clock {
         Clock { shift_ns }
     }
@@ -57,24 +57,24 @@ pub struct Exchange {
     pub received: Stamp,
 }
 
-/// What is known of another machine's clocks.
+/// The known offsets of another machine's clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockEstimate {
     /// Its clock of the day is ahead of ours by this much.
     pub real_offset_ns: i64,
     /// Its monotonic clock is ahead of ours by this much.
     pub monotonic_offset_ns: i64,
-    /// Neither is wrong by more than this: half the way there and back.
+    /// The bound of the error of both: half the round trip.
     pub bound_ns: u64,
-    /// The shortest way there and back.
+    /// The shortest round trip.
     pub round_trip_ns: u64,
-    /// By how much the two offsets moved against each other between exchanges: the clock of the day was set,
-    /// or runs wild.
+    /// How much the two offsets moved against each other between exchanges: the clock of the day was set, or
+    /// is unstable.
     pub unsteady_ns: u64,
 }
 
 impl ClockEstimate {
-    /// What one exchange says. `None` when its stamps are in no possible order.
+    /// The estimate of one exchange. `None` when its stamps are in an impossible order.
     pub fn of(exchange: &Exchange) -> Option<ClockEstimate> {
         let Exchange { asked, came, answered, received } = exchange;
         let here = i128::from(received.monotonic_ns) - i128::from(asked.monotonic_ns);
@@ -94,8 +94,8 @@ impl ClockEstimate {
         })
     }
 
-    /// Takes in another exchange: the one with the shortest way counts, since nothing delayed it on one way
-    /// alone.
+    /// Takes in another exchange: the one with the shortest round trip counts, because neither direction of
+    /// it was delayed.
     pub fn take_in(&mut self, other: &ClockEstimate) {
         let apart = |it: &ClockEstimate| i128::from(it.real_offset_ns) - i128::from(it.monotonic_offset_ns);
         let moved = u64::try_from((apart(self) - apart(other)).abs()).unwrap_or(u64::MAX);
@@ -107,7 +107,7 @@ impl ClockEstimate {
         self.unsteady_ns = unsteady_ns;
     }
 
-    /// A moment of our monotonic clock by theirs.
+    /// Converts a moment of our monotonic clock to theirs.
     pub fn theirs(&self, our_monotonic_ns: u64) -> u64 {
         let theirs = i128::from(our_monotonic_ns) + i128::from(self.monotonic_offset_ns);
         theirs.clamp(0, i128::from(u64::MAX)) as u64

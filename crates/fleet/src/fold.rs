@@ -1,5 +1,5 @@
-//! Results as they come: in parts, in any order, any of them more than once. What is put together does not
-//! depend on it.
+//! Assembles results from their parts, which come in any order and may come more than once. The outcome is
+//! the same in every order.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,8 @@ pub(crate) const PART_BYTES: usize = 512 * 1024;
 const MAXIMUM_PARTS: u64 = 512;
 /// The most bytes of a result before it is compressed.
 const MAXIMUM_RESULT_BYTES: u64 = 1024 * 1024 * 1024;
-/// A first level of compression: histograms are deflated already, and base64 of them gives a quarter back.
+/// A low level of compression: histograms are compressed already, and compressing their base64 gains a
+/// quarter.
 const COMPRESSION_LEVEL: i32 = 1;
 
 /// A part of an agent's result of a mix: what it is, and bytes.
@@ -31,8 +32,7 @@ pub struct PartHead {
     pub run: String,
     /// The mix's place in the run.
     pub mix: u64,
-    /// Whose it is. Only what the subject of the message says counts; a part that names another agent is
-    /// refused.
+    /// The agent. Only the subject of the message counts; a part that names another agent is refused.
     pub agent: String,
     /// Its number, from 0.
     pub sequence: u64,
@@ -56,7 +56,7 @@ impl Part {
         message
     }
 
-    /// What was encoded; `None` where it is no part.
+    /// Decodes a part; `None` if the bytes are no part.
     pub fn decode(message: &[u8]) -> Option<Part> {
         let end = message.iter().position(|&byte| byte == b'\n')?;
         let head: PartHead = serde_json::from_slice(&message[..end]).ok()?;
@@ -65,7 +65,7 @@ impl Part {
         (possible && fits).then(|| Part { head, bytes: message[end + 1..].to_vec() })
     }
 
-    /// What an agent has measured, as parts.
+    /// An agent's result, as parts.
     pub fn of_result<T: Serialize>(
         run: &str,
         mix: u64,
@@ -98,7 +98,7 @@ impl Part {
     }
 }
 
-/// The results of one mix, as far as they have come, of the agents that take part in it.
+/// The results of one mix, as far as they have arrived, of the agents that take part in it.
 #[derive(Debug, Default)]
 pub struct Fold {
     run: String,
@@ -113,15 +113,15 @@ struct Parts {
 }
 
 impl Fold {
-    /// Nothing has come of this mix, in which these agents take part.
+    /// A mix without parts yet, in which these agents take part.
     pub fn new<'a>(run: &str, mix: u64, agents: impl IntoIterator<Item = &'a str>) -> Fold {
         let agents = agents.into_iter().map(|agent| (agent.to_string(), Parts::default()));
         Fold { run: run.to_string(), mix, agents: agents.collect() }
     }
 
-    /// Takes a part in that came under this agent's subject, under which the broker lets no other agent
-    /// write. One that was there already, is of another mix or names another agent changes nothing, nor does
-    /// one of an agent that has no part in the mix.
+    /// Takes in a part that came under this agent's subject, under which the broker lets no other agent
+    /// write. A part is ignored if it was there already, belongs to another mix, names another agent, or
+    /// comes from an agent that has no part in the mix.
     pub fn take(&mut self, agent: &str, part: Part) {
         if part.head.run != self.run || part.head.mix != self.mix || part.head.agent != agent {
             return;
@@ -135,12 +135,12 @@ impl Fold {
         }
     }
 
-    /// Whether all parts of an agent's result are there.
+    /// Whether all parts of an agent's result have arrived.
     pub fn is_complete(&self, agent: &str) -> bool {
         self.agents.get(agent).is_some_and(|parts| parts.of > 0 && parts.parts.len() as u64 == parts.of)
     }
 
-    /// What an agent has measured; `None` while a part is missing.
+    /// An agent's result; `None` while a part is missing.
     pub fn result<T: DeserializeOwned>(&self, agent: &str) -> Option<Result<T, String>> {
         let parts = self.agents.get(agent).filter(|_| self.is_complete(agent))?;
         let bytes: Vec<u8> = parts.parts.values().flatten().copied().collect();

@@ -1,9 +1,9 @@
-//! What the controller and the agents say to each other: JSON, under subjects that the broker's permissions
-//! are about.
+//! The messages between the controller and the agents: JSON, under subjects to which the broker's permissions
+//! apply.
 //!
 //! | subject | who writes | what |
 //! |---|---|---|
-//! | `fleet.NAME.all` | controller | [`Order`]s to everybody, the lease among them |
+//! | `fleet.NAME.all` | controller | [`Order`]s to all agents, the lease among them |
 //! | `fleet.NAME.to.AGENT` | controller | [`Order`]s to one |
 //! | `fleet.NAME.from.AGENT` | agent | [`Report`]s |
 //! | `fleet.NAME.result.AGENT` | agent | parts of results, which are kept |
@@ -14,26 +14,27 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use touchstone_load::Portion;
 
-/// The version of this language; a controller and its agents are of one program, which is checked as well.
+/// The version of this protocol; a controller and its agents must also run the same program, which is
+/// checked.
 pub const PROTOCOL: u32 = 1;
 
 /// The longest name of a fleet or of an agent.
 const MAXIMUM_NAME_BYTES: usize = 40;
 
-/// What an agent is there for.
+/// What an agent is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// It makes load.
     Load,
-    /// It watches the machine that it is on, which is the server's.
+    /// It watches its machine, which is the server's.
     Probe,
 }
 
-/// What an agent says of itself and its machine.
+/// An agent's description of itself and its machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentFacts {
-    /// Made anew by each process, so that two of one name are told apart.
+    /// New for each process, so that two processes with one name are told apart.
     pub instance: String,
     /// What it is there for.
     pub role: Role,
@@ -63,7 +64,7 @@ pub struct AgentFacts {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "order")]
 pub enum Order {
-    /// The controller lives, and this run goes on. An agent at work that does not hear this for
+    /// The controller lives, and this run is under way. An agent with a task that does not hear this for
     /// [`crate::agent::LEASE`] stops.
     Lease {
         /// The run; another one than that of a task ends the task.
@@ -149,7 +150,7 @@ pub enum Report {
     },
     /// It is alive; comes every [`crate::agent::BEAT_PERIOD`].
     Beat(Beat),
-    /// What it has noted lately.
+    /// Lines that it noted lately.
     Logs {
         /// Lines, the oldest first.
         lines: Vec<String>,
@@ -173,14 +174,14 @@ pub enum AgentState {
     Ready,
     /// It sends load.
     Running,
-    /// It hands in its result.
+    /// It delivers its result.
     Reporting,
 }
 
-/// How an agent is.
+/// The state of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Beat {
-    /// Which process.
+    /// The process.
     pub instance: String,
     /// What it does.
     pub state: AgentState,
@@ -198,17 +199,17 @@ pub struct Beat {
     pub traffic: Traffic,
     /// Parts of results that are on its disk, and not yet with the broker.
     pub spooled: u64,
-    /// It was told to end when it has finished what it does.
+    /// It was told to end when it has finished its task.
     #[serde(default)]
     pub draining: bool,
 }
 
-/// Writes a message down.
+/// Encodes a message.
 pub(crate) fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FabricError> {
     serde_json::to_vec(message).map_err(|error| FabricError::Failed(error.to_string()))
 }
 
-/// Reads a message; `None` where it is none.
+/// Decodes a message; `None` if the bytes are no message.
 pub(crate) fn decode<T: DeserializeOwned>(body: &[u8]) -> Option<T> {
     serde_json::from_slice(body).ok()
 }
@@ -246,7 +247,7 @@ pub(crate) fn sender(subject: &str) -> Option<&str> {
     subject.rsplit_once('.').map(|(_, agent)| agent)
 }
 
-/// What is wrong with the name of a fleet or an agent: it becomes a word of a subject and of file names.
+/// What is wrong with the name of a fleet or an agent: it is used in subjects and file names.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     if name.is_empty() || name.len() > MAXIMUM_NAME_BYTES || !name.bytes().all(good) {

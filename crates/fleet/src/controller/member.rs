@@ -8,26 +8,26 @@ use std::time::{Duration, Instant};
 use touchstone_lab::result::ToolFacts;
 use touchstone_lab_run::bench::LoadMachine;
 
-/// An agent that says nothing for so long is lost.
+/// An agent that is silent for this long is lost.
 pub(crate) const LOST_AFTER: Duration = Duration::from_millis(1500);
-/// Over what time an agent's rate is taken.
+/// The time over which an agent's rate is computed.
 const RATE_PERIOD: Duration = Duration::from_secs(1);
-/// A clock of the day that is wrong by more than this makes nonsense of every date in a result.
+/// A clock of the day that is wrong by more than this would make every date in a result wrong.
 const MAXIMUM_OFFSET: Duration = Duration::from_secs(3600);
-/// A start cannot be agreed upon by clocks that are not known better.
+/// A start cannot be agreed upon if the clocks are known less exactly.
 pub(crate) const MAXIMUM_BOUND: Duration = Duration::from_millis(25);
-/// A clock of the day that moves by more between exchanges of one moment is being set, or runs wild.
+/// A clock of the day that moves by more between exchanges of one moment is being set, or is unstable.
 const MAXIMUM_UNSTEADY: Duration = Duration::from_millis(5);
 
-/// The state of an agent that cannot be heard.
+/// The state of an agent that is not heard.
 const NO_BROKER: &str = "no broker";
 
-/// What is known of an agent.
+/// What the controller knows of an agent.
 #[derive(Debug, Clone)]
 pub(crate) struct Member {
     pub(crate) entry: AgentEntry,
     pub(crate) facts: Option<AgentFacts>,
-    /// Two processes say that they are this agent.
+    /// Two processes claim to be this agent.
     pub(crate) is_double: bool,
     pub(crate) heard: Option<Instant>,
     pub(crate) beat: Option<Beat>,
@@ -41,20 +41,20 @@ pub(crate) struct Member {
     rate: Vec<(Instant, u64)>,
 }
 
-/// An agent as it is shown.
+/// An agent, as views show it.
 #[derive(Debug, Clone)]
 pub struct MemberView {
     /// Its name.
     pub name: String,
-    /// What it is there for.
+    /// What it is for.
     pub role: Role,
-    /// What it says of itself; `None` as long as it has not come.
+    /// Its own description; `None` until it has come.
     pub facts: Option<AgentFacts>,
     /// Seconds since it was heard; `None`: never.
     pub heard_s: Option<f64>,
     /// What it does.
     pub state: Option<AgentState>,
-    /// Valid answers a second, lately.
+    /// Valid answers a second, recently.
     pub requests_per_second: f64,
     /// Errors in the mix so far.
     pub errors: u64,
@@ -67,9 +67,9 @@ pub struct MemberView {
     pub traffic: Traffic,
     /// Parts of results that the broker does not have yet.
     pub spooled: u64,
-    /// Why it does not take part any more.
+    /// Why it no longer takes part.
     pub gone: Option<String>,
-    /// It ends when it has finished what it does.
+    /// It ends when it has finished its task.
     pub draining: bool,
 }
 
@@ -94,8 +94,8 @@ impl Member {
         &self.entry.name
     }
 
-    /// It says who it is. A process that takes the place of one that has ended is the same agent; one beside
-    /// it is not.
+    /// The agent introduces itself. A process that replaces one that has ended is the same agent; a second
+    /// one beside it is not.
     pub(crate) fn is_here(&mut self, facts: AgentFacts) {
         let other = self.facts.as_ref().is_some_and(|known| known.instance != facts.instance);
         if other && self.gone.is_none() && self.heard.is_some_and(|heard| heard.elapsed() < LOST_AFTER / 2) {
@@ -136,7 +136,7 @@ impl Member {
         }
     }
 
-    /// Why it cannot take part, by what it says of itself.
+    /// Why it cannot take part, by its own description.
     pub(crate) fn unfit(&self, own: &ToolFacts) -> Option<String> {
         let facts = self.facts.as_ref()?;
         let name = self.name();
@@ -168,7 +168,7 @@ impl Member {
             .then(|| format!("agent {name} has no processors for its engine"))
     }
 
-    /// Whether its clocks have been compared, to within so much.
+    /// Whether its clocks are known to within this bound.
     pub(crate) fn knows_clock_within(&self, bound: Duration) -> bool {
         self.clock.is_some_and(|clock| u128::from(clock.bound_ns) <= bound.as_nanos())
     }
@@ -218,12 +218,12 @@ impl Member {
     /// As a bench shows it, several times a second.
     pub(crate) fn machine(&self, broker_is_away: bool) -> LoadMachine {
         let machine = self.shown().machine();
-        // How it is cannot be known then.
+        // Its state is unknown then.
         let is_unheard = broker_is_away && self.gone.is_none();
         LoadMachine { state: if is_unheard { NO_BROKER.to_string() } else { machine.state }, ..machine }
     }
 
-    /// The view without what it says of its machine, which is long and does not change.
+    /// The view without the description of its machine, which is long and does not change.
     fn shown(&self) -> MemberView {
         let beat = self.beat.as_ref();
         let rate = match (self.rate.first(), self.rate.last()) {
