@@ -17,12 +17,12 @@ use touchstone_lab::read_result::{self, ReadError};
 use touchstone_lab::regular_file;
 use touchstone_lab::result::ResultFile;
 
-/// The check that decides over the class, and not over whether the result is what it says it is.
+/// The check that decides the class, and not whether the result is authentic.
 pub const AUDIT: &str = "audit";
-/// The check of the report that lies beside the result.
+/// The check of the report beside the result.
 pub const REPORT: &str = "report.html";
 
-/// Who vouches for a result.
+/// The signer of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Signer {
@@ -34,18 +34,18 @@ pub enum Signer {
     Known,
 }
 
-/// One thing that was checked.
+/// A check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What.
+    /// Its name.
     pub what: &'static str,
     /// Whether it holds; absent: it could not be checked.
     pub holds: Option<bool>,
-    /// What was found.
+    /// The finding.
     pub finding: String,
 }
 
-/// What came of it.
+/// The outcome of a verification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verification {
     /// Each check.
@@ -56,11 +56,11 @@ pub struct Verification {
     pub class: Class,
     /// Whether the result was refused: a check does not hold.
     pub refused: bool,
-    /// Who vouches for it.
+    /// The signer of the result.
     pub signer: Signer,
 }
 
-/// Verifies a result directory, its signature with a key that the reader knows, where one is given.
+/// Verifies a result directory; its signature with the reader's key, if one is given.
 pub fn verify(directory: &Path, known: Option<&PublicKey>) -> Result<(ResultFile, Verification), ReadError> {
     let parent = directory.parent().filter(|_| directory.is_file());
     let directory = parent.unwrap_or(directory);
@@ -91,7 +91,7 @@ pub fn verify(directory: &Path, known: Option<&PublicKey>) -> Result<(ResultFile
         failed == 0,
         format!("{} of {} sums come out right", audit.len() - failed, audit.len()),
     ));
-    // Sums that do not come out make a result invalid; they do not show that anybody changed it.
+    // Sums that do not agree make a result invalid; they do not show that it was changed.
     let refused = checks.iter().any(|check| check.holds == Some(false) && check.what != AUDIT);
     let signer = match &sealed {
         Ok(signature) if signature.key_is_known => Signer::Known,
@@ -128,7 +128,7 @@ fn seal_check(sealed: &Result<Signature, SealError>) -> Check {
     }
 }
 
-/// A statement must not promise more than is found.
+/// A statement must not claim a better class than is found.
 fn class_check(sealed: &Result<Signature, SealError>, found: Class) -> Check {
     const WHAT: &str = "stated class";
     match sealed {
@@ -156,7 +156,7 @@ fn raw_check(raw: &Result<Vec<RawMix>, RawError>, recomputed: Option<&Recomputed
     }
 }
 
-/// What each mix was set to be stands in the raw data as well, from its second version on.
+/// The settings of each mix are in the raw data as well, from its second version on.
 fn label_check(raw: &Result<Vec<RawMix>, RawError>) -> Check {
     const WHAT: &str = "labels";
     let Ok(raw) = raw else {
@@ -179,14 +179,14 @@ fn label_check(raw: &Result<Vec<RawMix>, RawError>) -> Check {
     }
 }
 
-/// The configuration files that the result has are those that lie beside it.
+/// The configuration files in the result are the ones beside it.
 fn configuration_check(directory: &Path, result: &ResultFile, listing: &Listing) -> Check {
     const WHAT: &str = "configuration";
     let mut compared = 0;
     for system in &result.systems {
         for file in &system.configuration {
             let path = format!("systems/{}/{}", output::file_name(&system.name), file.name);
-            // What a program printed, or what ran beside it, has no file of its own.
+            // The output of a program, and companion programs, have no file of their own.
             if !listing.files.iter().any(|(listed, _)| *listed == path) {
                 continue;
             }
@@ -250,7 +250,7 @@ fn log_check(directory: &Path, raw: &Result<Vec<RawMix>, RawError>) -> Check {
             Err(error) => return check(WHAT, false, format!("it is damaged: {error:?}")),
         }
     }
-    // The raw data leaves the text of a histogram without values out, the log does not.
+    // The raw data leaves out the text of a histogram without values; the log does not.
     let is_empty =
         |text: &String| raw::RawHistogram(text.clone()).read().is_ok_and(|histogram| histogram.is_empty());
     let same = |text: &String, raw: &RawMix| match raw.latency.0.as_str() {
@@ -299,13 +299,13 @@ impl Verification {
                 Outcome::Indicative => "indicative",
                 Outcome::Broken => "INVALID",
             };
-            // What was found has a line of its own below the rule.
+            // The class has a line of its own below the rules.
             text.push_str(&format!("  {word:<12} {}\n{:15}{}\n", rule.rule, "", shown(&rule.finding)));
         }
         text
     }
 
-    /// What was found, in one sentence: what was checked, and who vouches for it.
+    /// The outcome in one sentence: what was checked, and who signed it.
     pub fn verdict(&self) -> String {
         let class = self.class.name();
         match (self.refused, self.signer) {
@@ -323,8 +323,8 @@ impl Verification {
     }
 }
 
-/// Text of a result, which another person wrote, for a terminal: what would move the cursor, change colours
-/// or turn the direction of writing is shown by its number.
+/// Text of a result, written by another person, for a terminal: characters that would move the cursor, change
+/// colours or turn the direction of writing are shown by their numbers.
 pub fn shown(text: &str) -> String {
     let is_unseen = |c: char| {
         c.is_control()

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use touchstone_lab::result::{MixResult, ResultFile};
 use touchstone_lab::series::{self, Series};
 
-/// What became of a test.
+/// The outcome of a test.
 enum Fate {
     Passed,
     Skipped(String),
@@ -22,7 +22,7 @@ enum Fate {
 /// The text.
 pub fn junit(result: &ResultFile) -> String {
     let audit = report::audit_outcomes(result);
-    // The raw data is for `touchstone verify`: what is not looked at here is no failure.
+    // Without the raw data: `touchstone verify` checks it, and a check that is left out is no failure.
     let rules = rules::rules(&Evidence { result, recomputed: None, audit: &audit });
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let name = escaped(&format!("touchstone {}", result.suite.name));
@@ -35,7 +35,7 @@ pub fn junit(result: &ResultFile) -> String {
         .collect();
     write_suite(&mut text, "run rules", &result.started_at, &of_rules);
     for series in series::of(result) {
-        // Every run is told: one that failed must not hide behind the run that stands for its mix.
+        // Every run is listed: a failed run must not be hidden by the run that represents its mix.
         let name = |mix: &MixResult| match mix.run {
             1 => mix.name.clone(),
             run => format!("{}, run {run}", mix.name),
@@ -100,8 +100,8 @@ fn write_suite(text: &mut String, name: &str, timestamp: &str, tests: &[(String,
     text.push_str("  </testsuite>\n");
 }
 
-/// Text for an attribute: what XML gives a meaning to is written as a reference, what it does not allow is
-/// replaced.
+/// Text for an attribute: characters with a meaning in XML are written as references, and characters that XML
+/// does not allow are replaced.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

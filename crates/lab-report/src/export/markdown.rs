@@ -1,5 +1,5 @@
-//! A comparison as a page in Markdown, to be put beside a text: the peaks side by side, how each system was
-//! started, the machine, and how to repeat it.
+//! A comparison as a page in Markdown, to add to a text: the peaks side by side, how each system was started,
+//! the machine, and how to repeat it.
 
 use std::fmt::Write as _;
 use touchstone_lab::derived;
@@ -10,7 +10,7 @@ use touchstone_lab::series;
 /// The text.
 pub fn markdown(result: &ResultFile) -> String {
     let mut whole = result.clone();
-    // Of a run that did not come to its end, or of a result from before there were peaks, they are made here.
+    // For an incomplete run, or an old result without peaks, they are computed here.
     if whole.systems.iter().all(|system| system.peaks.is_empty()) {
         derived::make(&mut whole);
     }
@@ -97,7 +97,7 @@ fn facts(text: &mut String, result: &ResultFile) -> std::fmt::Result {
         "{}",
         of("load engine", &format!("{} {}, {same}", result.tool.name, result.tool.version))
     )?;
-    // The words without the paths of the machine on which it was run.
+    // The arguments without the paths of the machine on which it was run.
     let words: Vec<String> =
         result.command_line.iter().enumerate().map(|(index, word)| own_word(index, word)).collect();
     writeln!(text, "{}", of("command", &format!("`{}`", words.join(" "))))?;
@@ -126,7 +126,7 @@ fn configuration(text: &mut String, system: &SystemResult) -> std::fmt::Result {
     writeln!(text, "</details>\n")
 }
 
-/// A file in a fence that nothing in it closes.
+/// A file in a fence that its content cannot close.
 fn fence(text: &mut String, name: &str, file: &str) -> std::fmt::Result {
     let mut ticks = "```".to_owned();
     while file.contains(&ticks) {

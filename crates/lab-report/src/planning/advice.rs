@@ -1,8 +1,7 @@
-//! What to change first, and what it would give: the bottleneck's own remedy, a faster machine, and the
-//! accelerator.
+//! What to change first, and the gain: the bottleneck's own remedy, a faster machine, and the accelerator.
 //!
-//! Every gain is a bound or a model's figure and says which. What cannot be computed from the result is told
-//! as a thing to try, without a number.
+//! Every gain is a bound or a model's figure and states which. A change whose gain cannot be computed from
+//! the result is proposed without a number.
 
 use super::Assumptions;
 use super::mva::{self, Outcome};
@@ -18,16 +17,16 @@ use touchstone_lab::result::{MixResult, ResultFile, SystemResult};
 pub struct Advice {
     /// What to do.
     pub change: String,
-    /// What it would give, and how that is known.
+    /// The gain, and how it is known.
     pub gives: String,
-    /// Requests a second that it would allow at most; absent where it cannot be computed.
+    /// The requests a second that it would allow at most; absent if it cannot be computed.
     pub rate: Option<f64>,
 }
 
 /// The shares of answers that come from the accelerator's cache, as rows of the advice.
 pub const HIT_SHARES: [f64; 3] = [0.5, 0.8, 0.95];
 
-/// What advice is given on.
+/// The input of the advice.
 pub(super) struct Situation<'a> {
     pub(super) result: &'a ResultFile,
     pub(super) system: &'a SystemResult,
@@ -84,7 +83,7 @@ fn remedy(situation: &Situation<'_>) -> Vec<Advice> {
     }
 }
 
-/// Twice the processors, by the model where it is identified, else by the utilisation law.
+/// Twice the processors, by the model if it is identified, otherwise by the utilisation law.
 fn processors(situation: &Situation<'_>) -> Vec<Advice> {
     let what = "twice the processors, or a program that needs half of their time";
     let clients = u32::try_from(situation.peak.clients).unwrap_or(u32::MAX);
@@ -94,7 +93,7 @@ fn processors(situation: &Situation<'_>) -> Vec<Advice> {
             ..station.clone()
         };
         let stations: Vec<mva::Station> = model.stations.iter().map(faster).collect();
-        // With as many clients more a faster server could also be used up.
+        // With more clients, a faster server could be used up as well.
         let twice = mva::curve(&stations, model.delay_s, model.think_s, clients.saturating_mul(2));
         let found = twice.last().map(|point| point.rate);
         let gives = found.map(|found| {
@@ -142,7 +141,7 @@ fn link(situation: &Situation<'_>) -> Advice {
     change("smaller answers (compression, better formats), or a faster link", gives, most)
 }
 
-/// What the accelerator spends on a hit: as told, as measured in this result, or not known.
+/// The accelerator's processor time for a hit: as stated, as measured in this result, or not known.
 fn accelerator_us(situation: &Situation<'_>) -> Option<(f64, String)> {
     if let Some(us) = situation.assumed.accelerator_us {
         return Some((us, "as you said".to_owned()));
@@ -161,12 +160,12 @@ fn accelerator_us(situation: &Situation<'_>) -> Option<(f64, String)> {
         peak.server.as_ref().map(|server| server.cpu_us_per_request).filter(|us| *us > 0.0)
     };
     let ours = situation.result.systems.iter().filter(|system| system.name == "touchstone").find_map(cost);
-    // Of itself it would be no accelerator.
+    // A system is not its own accelerator.
     ours.filter(|_| situation.system.name != "touchstone")
         .map(|us| (us, "as touchstone does here".to_owned()))
 }
 
-/// The accelerators that this result measured before the system: what they gave.
+/// The measured gain of the accelerators in this result that stand before the system.
 fn measured_accelerators(situation: &Situation<'_>) -> Vec<Advice> {
     let before = |it: &acceleration::Acceleration<'_>| {
         it.alone.is_some_and(|alone| std::ptr::eq(alone, situation.system))
@@ -181,9 +180,9 @@ fn measured_accelerators(situation: &Situation<'_>) -> Vec<Advice> {
     acceleration::of(situation.result).into_iter().filter(before).filter_map(row).collect()
 }
 
-/// The accelerator on the same processors: of a hit it spends its own time, of a miss that and the system's.
+/// The accelerator on the same processors: a hit costs its own time, a miss that and the system's.
 fn accelerator(situation: &Situation<'_>) -> Vec<Advice> {
-    // Before an accelerator another one has nothing to do.
+    // In front of an accelerator another one has no effect.
     if situation.system.origin.is_some() {
         return Vec::new();
     }

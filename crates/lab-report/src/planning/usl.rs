@@ -1,16 +1,16 @@
 //! Gunther's Universal Scalability Law: X(N) = gamma N / (1 + alpha (N - 1) + beta N (N - 1)).
 //!
-//! gamma is the rate of one client alone, alpha what is lost by waiting for each other (contention), beta
-//! what is lost by agreeing with each other (crosstalk). Three parameters fit nearly anything, so a fit is
-//! only believed where the data can tell the parameters apart: enough loads, light ones among them, and
-//! errors of the parameters that are small.
+//! gamma is the rate of one client alone, alpha the loss by waiting for each other (contention), beta the
+//! loss by agreeing with each other (crosstalk). Three parameters fit nearly any curve, so a fit is accepted
+//! only if the data can tell the parameters apart: enough loads, light ones among them, and small errors of
+//! the parameters.
 
 use super::least_squares::{Fit, fit};
 use serde::Serialize;
 
 /// The fewest different loads.
 pub const LOADS_MIN: usize = 6;
-/// The lightest load may be so many clients at most: gamma is the rate of one client.
+/// The lightest load may have this many clients at most: gamma is the rate of one client.
 pub const LIGHTEST_MAX: f64 = 2.0;
 /// A parameter's standard error may be this share of it.
 pub const ERROR_MAX: f64 = 0.25;
@@ -48,17 +48,17 @@ pub struct Usl {
     pub explained: f64,
 }
 
-/// What a fit came to.
+/// The outcome of a fit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum Outcome {
     /// The data tells the parameters.
     Identified(Usl),
-    /// It does not; with the reasons, and the fit for those who want to see it anyway.
+    /// It does not; with the reasons, and the fit for readers who want it in any case.
     NotIdentified {
         /// Why not, a sentence each.
         reasons: Vec<String>,
-        /// What least squares gives all the same.
+        /// The least-squares parameters.
         fit: Option<Usl>,
     },
 }
@@ -69,15 +69,15 @@ impl Usl {
         curve(load, &[self.gamma.estimate, self.alpha.estimate, self.beta.estimate])
     }
 
-    /// The load of the highest rate: sqrt((1 - alpha) / beta). Absent where the crosstalk cannot be told from
-    /// none, as then no peak is known.
+    /// The load of the highest rate: sqrt((1 - alpha) / beta). Absent if the crosstalk cannot be told from
+    /// zero, because then no peak is known.
     pub fn peak_load(&self) -> Option<f64> {
         let (alpha, beta) = (self.alpha.estimate, self.beta.estimate);
         (self.beta.differs_from_zero() && alpha < 1.0).then(|| ((1.0 - alpha) / beta).sqrt())
     }
 
-    /// What the rate cannot exceed whatever the load, by contention alone: gamma / alpha. Absent where there
-    /// is none.
+    /// The upper bound of the rate at any load, by contention alone: gamma / alpha. Absent if there is no
+    /// contention.
     pub fn ceiling(&self) -> Option<f64> {
         self.alpha.differs_from_zero().then(|| self.gamma.estimate / self.alpha.estimate)
     }
@@ -136,8 +136,8 @@ fn doubts(usl: &Usl) -> Vec<String> {
     let mut doubts = Vec::new();
     let share = usl.gamma.standard_error / usl.gamma.estimate;
     if !share.is_finite() {
-        // As many loads as parameters: the curve passes through all of them, and nothing is left to judge it
-        // by.
+        // As many loads as parameters: the curve passes through all of them, so that nothing is left to judge
+        // it by.
         doubts.push("gamma is not identified: too few loads for a standard error".to_owned());
     } else if share > ERROR_MAX {
         doubts.push(format!(
@@ -158,7 +158,8 @@ fn doubts(usl: &Usl) -> Vec<String> {
     doubts
 }
 
-/// Where least squares begins: the rate of a client at the lightest load, and what the heaviest loses to it.
+/// The start of the least-squares search: the rate of a client at the lightest load, and the loss of the
+/// heaviest.
 fn start(points: &[(f64, f64)]) -> [f64; 3] {
     let lightest = points.iter().copied().fold((f64::INFINITY, 0.0), |a, b| if b.0 < a.0 { b } else { a });
     let heaviest = points.iter().copied().fold((0.0, 1.0), |a, b| if b.0 > a.0 { b } else { a });

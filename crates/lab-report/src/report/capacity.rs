@@ -1,6 +1,6 @@
-//! Capacity: the peak and the useful peak with the reason why they differ, what held each system back with
-//! the evidence of every rule, the law of its curve where the figures tell one, how many people the rate
-//! serves, and what to change.
+//! Capacity: the peak and the useful peak with the reason why they differ, the bottleneck of each system with
+//! the evidence of every rule, the law of its curve if the figures give one, how many users the rate serves,
+//! and what to change.
 
 use maud::{Markup, html};
 
@@ -171,7 +171,7 @@ fn speedups(view: &View) -> Table {
         .with_words(&[0])
 }
 
-/// What describes the curves, or why nothing does.
+/// The laws that describe the curves, or why none does.
 fn laws(plans: &[(&str, &Plan)]) -> Table {
     let row =
         |(label, plan): &(&str, &Plan)| Row::new(*label, vec![scalability(&plan.usl), queues(&plan.mva)]);

@@ -1,5 +1,5 @@
-//! The line chart: one drawing routine for every "something against something" of the report, as SVG made
-//! here and complete without a script. It is drawn for two widths; the style sheet shows the one that fits.
+//! The line chart: one drawing routine for every "something against something" of the report, as an SVG that
+//! is complete without a script. It is drawn for two widths; the style sheet shows the one that fits.
 
 use maud::{Markup, html};
 
@@ -67,7 +67,7 @@ pub(super) struct Point {
     pub(super) words: Option<String>,
     /// The figure is only a lower bound: the marker is hollow.
     pub(super) lower_bound: bool,
-    /// What it may be in truth: a bar through the marker.
+    /// The interval of the figure: a bar through the marker.
     pub(super) interval: Option<Ends>,
 }
 
@@ -107,7 +107,7 @@ impl Canvas {
 }
 
 const TICK_SIZE: f64 = 12.0;
-/// The names are half bold, and so a tenth wider than their size of 13 says.
+/// The names are semi-bold, and so a tenth wider than their size of 13.
 const LABEL_SIZE: f64 = 14.3;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 48.0;

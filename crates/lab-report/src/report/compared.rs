@@ -12,7 +12,7 @@ use touchstone_lab::compare;
 use touchstone_lab::result::{Compared, Figure};
 use touchstone_lab::statistics::paired::{Conclusion, FEWEST_PAIRS};
 
-/// The most pairs of systems that are told; with more, those of the first ones.
+/// The most pairs of systems that are shown; with more, only those of the first systems.
 const PAIRS_MAX: usize = 40;
 
 /// The section; nothing where there is nothing to compare.

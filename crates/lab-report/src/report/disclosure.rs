@@ -1,4 +1,4 @@
-//! What a reader must know before trusting a figure: whether the run came to its end, what was run, when,
+//! Facts that a reader must know before trusting a figure: whether the run is complete, what was run, when,
 //! where and how, and the warnings.
 
 use maud::{Markup, html};
@@ -91,7 +91,7 @@ pub(super) fn section(view: &View) -> Markup {
     }
 }
 
-/// What was offered in TLS handshakes.
+/// The versions and ciphers that were offered in TLS handshakes.
 pub(super) fn tls(offered: &TlsRecord) -> String {
     let version = match &offered.version {
         Some(version) => format!("{} alone", words::line(version, 20)),
@@ -105,7 +105,7 @@ pub(super) fn tls(offered: &TlsRecord) -> String {
     format!("{version}; {resumed}")
 }
 
-/// What came before the first mix.
+/// The warm-up before the first mix.
 fn warm_up(seconds: f64) -> String {
     format!(
         "each system was loaded for {} s before its first mix, uncounted",

@@ -1,6 +1,6 @@
-//! The figure: a heading, a caption that says in words what is shown, the drawing, and the same numbers as a
-//! table. Here too is the figure that the report has most of: one measure against the number of clients, a
-//! curve a system.
+//! The figure: a heading, a caption that describes the drawing, the drawing, and the same numbers as a table.
+//! The most frequent figure of the report is here too: one measure against the number of clients, a curve for
+//! each system.
 
 use maud::{Markup, html};
 
@@ -13,7 +13,7 @@ use super::view::{SystemView, View, drawable, is_lower_bound};
 use super::words;
 use touchstone_lab::result::MixResult;
 
-/// From more curves than these the caption tells only the ends.
+/// With more curves than these the caption states only the first and the last.
 const TOLD_MAX: usize = 6;
 
 /// A figure, before it is written.

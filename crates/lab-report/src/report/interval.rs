@@ -1,5 +1,5 @@
-//! What a drawn figure may be in truth: of several runs of a mix the interval of their median, of a lone run
-//! what its own seconds tell of its rate, and nothing where neither can be said.
+//! The interval of a drawn figure: for several runs of a mix that of their median, for a single run that of
+//! its rate by its seconds, and otherwise none.
 
 use super::view::{View, drawable};
 use touchstone_lab::result::MixResult;
@@ -10,7 +10,7 @@ const SEED: u64 = 1;
 /// With fewer runs the interval of a median is the range of the runs (`bootstrap::of_median`), which needs no
 /// drawing.
 const RUNS_FOR_BOOTSTRAP: usize = 6;
-/// The fewest samples of a window that tell anything of its mean.
+/// The fewest samples of a window that allow an interval of its mean.
 const SAMPLES_MIN: usize = 4;
 
 /// The two ends.

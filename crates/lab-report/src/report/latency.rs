@@ -13,8 +13,8 @@ use super::view::{SystemView, View, drawable, is_lower_bound};
 use super::words;
 use touchstone_lab::result::{LatencyRecord, MixResult};
 
-/// A largest figure so many times the quickest median takes a scale by powers of ten: on one from zero the
-/// quick would lie flat.
+/// If the largest figure is this many times the fastest median, the scale has powers of ten: on one from zero
+/// the fast curves would be flat.
 const SPREAD_FOR_LOGARITHM: f64 = 25.0;
 
 /// A figure of a latency record.
@@ -129,7 +129,7 @@ fn point(
     }
 }
 
-/// What the curves of a system say, in a sentence.
+/// The message of a system's curves, in a sentence.
 fn growth(system: &SystemView) -> String {
     let told = |mix: &MixResult| {
         format!("{} with {}", number::latency(mix.latency.p50_us), words::clients(mix.clients))
@@ -301,8 +301,8 @@ struct Axis {
 }
 
 impl Axis {
-    /// One that holds all the figures, microseconds, with about as many ticks; the quickest median decides
-    /// with the largest of them how they are spaced.
+    /// An axis that holds all the figures, microseconds, with about this many ticks; the fastest median and
+    /// the largest figure decide the spacing.
     fn of_figures(figures: impl Iterator<Item = f64>, quickest_us: f64, ticks: usize) -> Axis {
         let (mut smallest, mut largest) = (f64::INFINITY, 0.0);
         for figure in figures.filter(|figure| *figure > 0.0) {
@@ -327,7 +327,7 @@ impl Axis {
         Upward { scale: self.scale.clone(), unit: format!("{}{kind}", self.unit.name), second: None }
     }
 
-    /// What has to be known of it to read so many drawings.
+    /// A note on how to read the drawings.
     fn in_words(&self, drawings: usize) -> String {
         let mut words = String::new();
         if self.is_logarithmic() {
@@ -371,11 +371,11 @@ mod tests {
         let height = |microseconds: f64| axis.scale.position(microseconds / axis.unit.microseconds);
         assert!(height(250.0) - height(100.0) > 0.1, "{}", height(250.0) - height(100.0));
         assert!(axis.in_words(2).ends_with("All drawings have the same scale."));
-        // What is of one kind is drawn from zero, so that heights are proportions.
+        // Figures of one order of magnitude are drawn from zero, so that heights are proportions.
         let axis = Axis::of_figures([100.0, 250.0].into_iter(), 100.0, 5);
         assert_eq!((axis.is_logarithmic(), axis.upward().unit.as_str()), (false, "µs"));
         assert_eq!(axis.in_words(1), "");
-        // Nothing at all gives an axis too.
+        // No figures give an axis too.
         assert!(!Axis::of_figures(std::iter::empty(), f64::INFINITY, 5).is_logarithmic());
     }
 }

@@ -143,7 +143,7 @@ fn sections(view: &View) -> Markup {
     }
 }
 
-/// Nothing is loaded, and of scripts only ours runs, even if markup from outside should ever get through.
+/// Nothing is loaded, and only this page's script runs, even if markup from outside should get through.
 fn policy() -> String {
     let digest = Sha256::digest(SCRIPT.as_bytes());
     format!(

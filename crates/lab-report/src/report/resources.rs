@@ -1,5 +1,5 @@
-//! What the work cost: processor time of the server for each request, its share of its processors, the load
-//! engine's own busiest thread, memory, and the state of the machine while each system was at its peak.
+//! The cost of the work: processor time of the server for each request, its share of its processors, the load
+//! engine's busiest thread, memory, and the state of the machine while each system was at its peak.
 
 use maud::{Markup, html};
 

@@ -1,5 +1,5 @@
-//! The run rules: whether the result is certified, indicative or invalid, which rule decides, and what was
-//! found for each.
+//! The run rules: whether the result is certified, indicative or invalid, which rule decides, and the finding
+//! of each.
 
 use maud::{Markup, html};
 
@@ -28,7 +28,7 @@ pub(super) fn line(view: &View) -> Markup {
     }
 }
 
-/// What the rules that decide the class found, a sentence each.
+/// The findings of the rules that decide the class, a sentence each.
 fn reasons(source: &Source) -> Vec<String> {
     let sentence = |found: &str| format!("{}.", capitalised(&words::line(found, FINDING_LIMIT)));
     source.standing.reasons().map(sentence).collect()

@@ -7,14 +7,14 @@ use crate::planning::{self, Assumptions};
 use touchstone_lab::raw::RawMix;
 use touchstone_lab::result::{ResultFile, RunStatus, SuiteRecord};
 
-/// Two results cannot stand side by side, as they are of different suites.
+/// Two results cannot be shown side by side, because they are of different suites.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SuitesDiffer {
     /// The label of the first result.
     pub first: String,
     /// The label of the one that differs from it.
     pub second: String,
-    /// In what, with both values.
+    /// The difference, with both values.
     pub difference: String,
 }
 
@@ -33,11 +33,11 @@ impl std::error::Error for SuitesDiffer {}
 /// One of several results.
 #[derive(Debug, Clone)]
 pub struct Side {
-    /// What tells it from the others.
+    /// The label that distinguishes it from the others.
     pub label: String,
-    /// What was measured.
+    /// The result.
     pub result: ResultFile,
-    /// Its raw data, where it is there.
+    /// Its raw data, if it is there.
     pub raw: Option<Vec<RawMix>>,
 }
 
@@ -108,7 +108,7 @@ fn machines_differ(sides: &[Side]) -> Option<String> {
     })
 }
 
-/// What two suites differ in, the seed apart: it only chooses among the same requests.
+/// The differences of two suites, without the seed, which only chooses among the same requests.
 fn difference(a: &SuiteRecord, b: &SuiteRecord) -> Option<String> {
     let differ = |what: &str, a: &str, b: &str| (a != b).then(|| format!("{what} ({a} against {b})"));
     let form = |suite: &SuiteRecord| if suite.quick { "quick" } else { "whole" };
@@ -122,7 +122,7 @@ fn difference(a: &SuiteRecord, b: &SuiteRecord) -> Option<String> {
         .or_else(|| differ("the interfaces", &interfaces(a), &interfaces(b)))
 }
 
-/// What was offered in TLS handshakes.
+/// The versions and ciphers that were offered in TLS handshakes.
 fn tls(suite: &SuiteRecord) -> String {
     suite.tls.as_ref().map_or_else(|| "none".to_owned(), disclosure::tls)
 }

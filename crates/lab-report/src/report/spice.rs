@@ -1,5 +1,5 @@
-//! SPICE: what each interface of each system costs beyond a static file, in three forms, and beside it what
-//! the reports of 1996 to 2000 measured. It stands on the first screen, in the verdict.
+//! SPICE: the cost of each interface of each system beyond a static file, in three forms, beside the
+//! measurements of the reports of 1996 to 2000. It is on the first screen, in the verdict.
 
 use maud::{Markup, html};
 
@@ -31,7 +31,7 @@ pub(super) fn section(view: &View) -> Markup {
 const CAPTION: &str = "SPICE: each interface at its peak, and what is left of the static file\u{2019}s \
                        figures (100\u{a0}% is as good as a static file)";
 
-/// An interface and what the reports had for it are told once, beside all its systems.
+/// An interface and its figures from the reports are shown once, beside all its systems.
 fn table(view: &View, rows: &[SpiceRow]) -> Markup {
     let load = rows.iter().filter_map(|row| row.at_equal_load.as_ref()).map(|equal| equal.clients).max();
     let equal = load
@@ -168,7 +168,7 @@ fn citations<'a>(view: &View<'a>) -> Vec<&'a str> {
     sources
 }
 
-/// What was left out, with the reason.
+/// The interfaces that were left out, with the reason.
 fn not_measured(view: &View) -> Markup {
     let mut reasons: Vec<String> = Vec::new();
     for skipped in view.result.systems.iter().flat_map(|system| &system.skipped) {

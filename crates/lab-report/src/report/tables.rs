@@ -99,7 +99,7 @@ fn summary_row(system: &SystemView, mix: &MixResult, several: bool, remarked: bo
     Row::new(words::line(&mix.name, 40), cells).strong(system.is_peak(mix))
 }
 
-/// What must be known about a row.
+/// Remarks on a row.
 fn remark(system: &SystemView, mix: &MixResult) -> String {
     let mut remarks = Vec::new();
     if !mix.complete {
@@ -187,7 +187,7 @@ fn decimals_of(seconds: f64) -> usize {
     (0..3).find(|&decimals| (seconds * 10f64.powi(decimals)).fract().abs() < 1e-9).unwrap_or(3) as usize
 }
 
-/// Numbers of processors: `0, 1`, or what their absence means.
+/// Numbers of processors: `0, 1`, or the meaning of their absence.
 pub(super) fn processors(cpus: &[usize]) -> String {
     if cpus.is_empty() {
         return "not pinned".to_owned();

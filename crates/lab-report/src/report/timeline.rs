@@ -2,7 +2,7 @@
 //! panel a mix, side by side on one scale; the ramps, which do not count, are shaded.
 //!
 //! A long mix has more samples than a panel has room for: they are averaged over equal steps of time, and the
-//! figure says so. `timeline.csv` in the result directory keeps every sample.
+//! figure states that. `timeline.csv` in the result directory keeps every sample.
 
 use maud::{Markup, html};
 
@@ -365,7 +365,7 @@ fn ramps(strip: &Strip, across: &dyn Fn(f64) -> f64, top: f64, floor: f64) -> Ma
     html! { (shade(0.0, up)) (shade(end - down, end)) }
 }
 
-/// Unseen columns over the panel that say their figures under the pointer.
+/// Invisible columns over the panel that show their figures under the pointer.
 fn targets(strip: &Strip, across: &dyn Fn(f64) -> f64, top: f64, floor: f64) -> Markup {
     html! {
         @for step in &strip.steps {

@@ -47,7 +47,7 @@ fn first_class(sentence: &str) -> &'static str {
     if sentence.chars().count() > 130 { "first long" } else { "first" }
 }
 
-/// Whether a sentence only says again why the run ended early, which stands above the verdict.
+/// Whether a sentence only repeats why the run ended early, which is stated above the verdict.
 fn is_in_the_banner(result: &ResultFile, sentence: &str) -> bool {
     match &result.status {
         RunStatus::Complete => false,
@@ -109,7 +109,7 @@ fn bar(rate: f64, highest: f64, limit: Option<f64>) -> Markup {
     }
 }
 
-/// What belongs beside a peak, in a line.
+/// Remarks beside a peak, in a line.
 fn facts(system: &SystemView, peak: &MixResult, limit: Option<f64>) -> String {
     let mut facts = vec![
         format!("at {}", words::clients(peak.clients)),
