@@ -1,4 +1,4 @@
-//! Which processors the system under test gets and which the load engine: never the same ones where there are
+//! Which processors the system under test gets and which the load engine: always different ones if there are
 //! two.
 //!
 //! The processors that this process may use are split: the first half for the system under test, the rest for
@@ -7,7 +7,7 @@
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io;
 
-/// Which processors go to whom.
+/// The processors of the load engine and of the systems.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
     /// The processors of the system under test.
@@ -16,7 +16,7 @@ pub struct Placement {
     pub load: Vec<usize>,
 }
 
-/// What the caller wishes; what is absent is decided by [`place`].
+/// The caller's wishes; [`place`] decides what is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wishes {
     /// How many processors the system under test gets.
@@ -28,7 +28,7 @@ pub struct Wishes {
 }
 
 impl Placement {
-    /// A sentence for the reader where the two share a processor.
+    /// A sentence for the reader if the two share a processor.
     pub fn warning(&self) -> Option<String> {
         let shared: Vec<usize> = self.system.iter().copied().filter(|cpu| self.load.contains(cpu)).collect();
         (!shared.is_empty()).then(|| {
@@ -55,7 +55,7 @@ pub fn allowed() -> io::Result<Vec<usize>> {
     Ok((0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
 }
 
-/// Pins the calling thread, and what it starts from now on, to the processors.
+/// Pins the calling thread, and all that it starts from now on, to the processors.
 pub fn pin_this_thread(cpus: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
     for cpu in cpus.iter().filter(|cpu| **cpu < CpuSet::MAX_CPU) {
@@ -117,8 +117,8 @@ fn split(allowed: &[usize], wishes: &Wishes) -> Result<Placement, String> {
     Ok(Placement { system, load })
 }
 
-/// The system's processors: the first of those that the load engine did not ask for, half of all unless
-/// wished.
+/// The system's processors: the first of those that the load engine did not request, half of all unless
+/// stated.
 fn choose_system(allowed: &[usize], load: &[usize], wished: Option<usize>) -> Result<Vec<usize>, String> {
     if wished == Some(0) || wished.is_some_and(|count| count > allowed.len()) {
         return Err(format!("--cores must be from 1 to {}, the processors of this process", allowed.len()));

@@ -1,5 +1,5 @@
-//! One request, one answer, one connection: how the laboratory asks a system under test whether it is ready
-//! and whether it serves what the workload expects, before anything is measured.
+//! One request, one answer, one connection: the laboratory asks a system under test in this way whether it is
+//! ready and whether it serves what the workload expects, before the measurement.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 /// The longest head that is read.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// What came back.
+/// The answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Answer {
     /// The status code.
     pub(crate) status: u16,
-    /// Whether a cache on the way says that it had the answer: by `Cache-Status` (RFC 9211), or by an `Age`
-    /// of a second or more, which every cache must state of what it kept (RFC 9111 section 4), and some state
-    /// of all as 0.
+    /// Whether a cache on the way states that it had the answer: by `Cache-Status` (RFC 9211), or by an `Age`
+    /// of a second or more, which every cache must state for stored answers (RFC 9111 section 4), and some
+    /// state as 0 for all.
     pub(crate) hit: bool,
     /// The body, without any transfer coding.
     pub(crate) body: Vec<u8>,
@@ -56,7 +56,8 @@ pub(crate) fn get(
     }
 }
 
-/// The answer, once it is whole; `ended` says that nothing more will come. Framing by RFC 9112 section 6.3.
+/// The answer, once it is whole; `ended` states that no more bytes will come. Framing by RFC 9112 section
+/// 6.3.
 fn parse(received: &[u8], ended: bool) -> io::Result<Option<Answer>> {
     let Some(head_length) = received.windows(4).position(|four| four == b"\r\n\r\n") else {
         return if received.len() > HEAD_BYTES_MAX { Err(invalid("the head is too long")) } else { Ok(None) };

@@ -1,6 +1,5 @@
-//! Before anything starts: every word of the command line is understood, every system is there, ports,
-//! descriptors and the place for the result are had. Whatever is wrong is refused here, with what to do about
-//! it.
+//! The preparation of a run: it checks every argument of the command line and every system, and acquires
+//! ports, descriptors and the place for the result. Every fault is refused here, with what to do about it.
 
 use super::Options;
 use super::entrant::{self, Entered, Entrant, EntrantKind};
@@ -23,7 +22,7 @@ use touchstone_lab::suite::{Drive, Lengths, Mix, Suite, tree};
 /// Descriptors that a bench needs beside those of the load engine: the output files of the systems, the
 /// monitor.
 const OTHER_OPEN_FILES: u64 = 64;
-/// Runs of each mix in the suite's whole form: the fewest of which a result can be certified.
+/// Runs of each mix in the suite's whole form: the fewest with which a result can be certified.
 const RUNS: u64 = 3;
 /// The most runs of each mix.
 const RUNS_MAX: u64 = 1000;
@@ -33,11 +32,11 @@ const RUNS_MAX: u64 = 1000;
 pub struct Prepared {
     /// What is run.
     pub suite: Suite,
-    /// The mixes with the wishes of the command line.
+    /// The mixes with the changes of the command line.
     pub mixes: Vec<Mix>,
     /// Whether it is the short form.
     pub quick: bool,
-    /// How often each mix is run, what comes before, and what makes a load useful.
+    /// How often each mix is run, the warm-up, and what makes a load useful.
     pub method: MethodRecord,
     /// Whether the loads are searched for before they are measured.
     pub search: bool,
@@ -45,13 +44,13 @@ pub struct Prepared {
     pub entrants: Vec<Entrant>,
     /// Their ports, each held until its system is started.
     pub(super) held_ports: Vec<HeldPort>,
-    /// Which processors go to whom.
+    /// Which processors the load engine and the systems get.
     pub placement: Placement,
     /// The workload's files.
     pub tree: PathBuf,
     /// The programs that the suite's interfaces call.
     pub programs: Programs,
-    /// Whom servers become that are started by root.
+    /// The user that servers switch to when root starts them.
     pub user: Option<User>,
     /// Where the result goes.
     pub directory: ResultDirectory,
@@ -67,12 +66,12 @@ pub struct Prepared {
     pub tool: ToolFacts,
     /// The facts of the machine.
     pub machine: MachineFacts,
-    /// What is known already that a reader of the figures must know.
+    /// Facts known already that a reader of the figures must know.
     pub warnings: Vec<String>,
 }
 
 impl Prepared {
-    /// Lets the system have its port.
+    /// Releases a system's port for the system.
     pub(super) fn let_go_of_port(&mut self, entrant: &Entrant) {
         if let EntrantKind::Started { port, tls_port, .. } = entrant.kind {
             self.held_ports.retain(|held| ![port, tls_port].contains(&held.number()));
@@ -80,7 +79,7 @@ impl Prepared {
     }
 }
 
-/// Understands the options and takes what the run needs; the text of a refusal says what is wrong and what to
+/// Checks the options and acquires what the run needs; the text of an error states what is wrong and what to
 /// do.
 pub fn prepare(options: Options) -> Result<Prepared, String> {
     let suite = Suite::find(&options.suite).map_err(|error| error.to_string())?;
@@ -143,7 +142,8 @@ fn mixes(suite: &Suite, options: &Options) -> Result<Vec<Mix>, String> {
         set(&mut mix.ramp_up_s, options.ramp_up);
         set(&mut mix.ramp_down_s, options.ramp_down);
         if options.ramp_up.is_some() {
-            // Who has not begun when the counting begins is not in the load that the mix is named after.
+            // A client that has not begun when the counting begins is missing in the load that the mix is
+            // named after.
             mix.delay_s = mix.delay_s.min(mix.ramp_up_s);
         }
         if let Some(problem) = mix.problem() {
@@ -153,8 +153,8 @@ fn mixes(suite: &Suite, options: &Options) -> Result<Vec<Mix>, String> {
     Ok(mixes)
 }
 
-/// How often each mix is run, and what makes a load useful: where a mix is run less than three times, as many
-/// runs as there are.
+/// How often each mix is run, and what makes a load useful: the criterion needs at most as many runs as there
+/// are.
 fn method(options: &Options, suite: &Suite) -> Result<MethodRecord, String> {
     let runs = options.runs.unwrap_or(if options.quick { 1 } else { RUNS });
     if !(1..=RUNS_MAX).contains(&runs) {
@@ -196,7 +196,7 @@ fn exporter(url: Option<&str>, entrants: &[Entrant]) -> Result<Option<Exporter>,
     Ok(Some(exporter))
 }
 
-/// Raises the limit of open files as far as it may be, for this process and the servers that it starts; a
+/// Raises the limit of open files as far as allowed, for this process and the servers that it starts; a
 /// server needs as many as there are clients, too.
 fn provide_open_files(clients: usize) -> Result<(), String> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -204,7 +204,7 @@ fn provide_open_files(clients: usize) -> Result<(), String> {
     let needed = most + OTHER_OPEN_FILES;
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
-        // Where it cannot be raised, the check below speaks.
+        // If it cannot be raised, the check below reports it.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     }
     let current = machine::open_files_limit();
@@ -217,8 +217,7 @@ fn provide_open_files(clients: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Lets the load engine check its largest plan against this system, and adds what is odd about the system
-/// itself.
+/// Has the load engine check its largest plan against this system, and adds warnings about the system itself.
 fn entrant_warnings(
     entrant: &Entrant,
     suite: &Suite,
@@ -381,7 +380,7 @@ mod tests {
         assert_eq!(pages.parts[2], lacks("pages does not run CGI programs"));
         assert_eq!(pages.needs(&prepared.suite), ["files", "includes"]);
         assert_eq!(pages.skipped(&prepared.suite).len(), 9);
-        // Static files alone would be compared with nothing.
+        // With static files alone there would be nothing to compare.
         assert!(!plain.runs() && plain.parts[0] == PartState::NotAsked);
         assert!(!nothing.runs() && nothing.parts[3] == lacks("nothing does not serve files"));
         assert!(

@@ -1,10 +1,10 @@
-//! The limit: what this machine's kernel can do at best, so that every report can say how far from it a
-//! server is.
+//! The limit: the best that this machine's kernel can do, so that every report can state a server's distance
+//! from it.
 //!
-//! [`requests`] holds a server that does the least that a server can, and [`spawn`] the least that a CGI
-//! handler can. [`measure`] runs both and says what they cost. The requests come from the load engine on a
-//! processor of its own; the server is this program again, in a process of its own, so that its processor
-//! time is its own.
+//! [`requests`] holds a server that does the minimum of a server's work, and [`spawn`] the minimum of a CGI
+//! handler's. [`measure`] runs both and reports their cost. The requests come from the load engine on a
+//! processor of its own; the server is this program again, in another process, so that its processor time is
+//! counted separately.
 
 mod process;
 pub mod requests;
@@ -57,7 +57,7 @@ impl LimitOptions {
     }
 }
 
-/// What this machine can do at best.
+/// The best that this machine can do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LimitReport {
     /// The body of every answer.
@@ -76,7 +76,7 @@ pub struct LimitReport {
     pub new: RequestLimit,
     /// A program started for every request.
     pub spawn: SpawnLimit,
-    /// What a reader must know before trusting the figures, a sentence each.
+    /// Facts that a reader must know before trusting the figures, a sentence each.
     pub warnings: Vec<String>,
 }
 
@@ -109,7 +109,7 @@ pub struct SpawnLimit {
 pub enum LimitError {
     /// It could not start.
     Refused(String),
-    /// It failed on the way.
+    /// It failed during the measurement.
     Failed(String),
     /// The caller ended it.
     Interrupted,
@@ -126,7 +126,7 @@ impl fmt::Display for LimitError {
 
 impl std::error::Error for LimitError {}
 
-/// Measures. `started` is told what begins (a line for the user); `interrupt` ends the measuring.
+/// Measures. Calls `started` with what begins (a line for the user); `interrupt` ends the measurement.
 pub fn measure(
     options: &LimitOptions,
     interrupt: &AtomicBool,
@@ -184,7 +184,7 @@ fn check(options: &LimitOptions) -> Result<(), LimitError> {
     Ok(())
 }
 
-/// The server's processor and the load engine's: the same one only where there is no other.
+/// The server's processor and the load engine's: the same one only if there is no other.
 fn cores() -> Result<(usize, usize), LimitError> {
     let Placement { system, load } = placement::place(&Wishes::default()).map_err(LimitError::Refused)?;
     match (system.first(), load.last()) {
@@ -193,7 +193,7 @@ fn cores() -> Result<(usize, usize), LimitError> {
     }
 }
 
-/// Does the work on a thread that is pinned to the processor, as is every process that it starts.
+/// Runs the work on a thread that is pinned to the processor, as every process that it starts.
 fn on_core<T: Send>(core: usize, work: impl FnOnce() -> std::io::Result<T> + Send) -> std::io::Result<T> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -253,7 +253,7 @@ fn measure_requests(
     })
 }
 
-/// Runs the plan, and ends it when the caller wishes.
+/// Runs the plan, and ends it when the caller interrupts.
 fn run_until(plan: &Plan, interrupt: &AtomicBool) -> Result<touchstone_load::Outcome, LimitError> {
     let progress = Progress::default();
     let finished = AtomicBool::new(false);

@@ -1,8 +1,9 @@
-//! The limit of requests: the least that a server can do for each on this kernel.
+//! The limit of requests: the least work that a server can do for each on this kernel.
 //!
-//! One thread, epoll, and one fixed answer for whatever arrives: no parsing, no files, no log. A request on a
-//! kept connection costs one receive and one send; a new connection costs an accept and a close more, and is
-//! registered for events only if it is kept. What any real server spends beyond this is its own.
+//! One thread, epoll, and one fixed answer to all input: no parsing, no files, no log. A request on a kept
+//! connection costs one receive and one send; a new connection costs an accept and a close more, and is
+//! registered for events only if it is kept. Everything that a real server spends beyond this is its own
+//! cost.
 
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -22,12 +23,11 @@ const RECEIVE_BUFFER_BYTES: usize = 64 * 1024;
 const EVENTS_AT_ONCE: usize = 256;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
-/// What marks the events of the listener and of the sign to end; connections are marked with their
-/// descriptor.
+/// The data of events of the listener and of the end signal; connections have their descriptor.
 const LISTENER: u64 = u64::MAX;
 const END: u64 = u64::MAX - 1;
 
-/// A server that is as fast as one can be, and of no other use.
+/// A server that is as fast as possible, and useful only for this measurement.
 #[derive(Debug)]
 pub struct LimitServer {
     listener: OwnedFd,
@@ -106,11 +106,11 @@ struct Unsent {
     sent: usize,
 }
 
-/// What becomes of a connection.
+/// The next state of a connection.
 enum Next {
     /// It waits for the next request.
     Wait,
-    /// It waits until it takes more of this.
+    /// It waits until the socket accepts more of this.
     Send(Unsent),
     /// It is over.
     Close,
@@ -123,14 +123,14 @@ impl Serving<'_> {
                 Ok(socket) => self.begin(socket),
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
-                // Nothing can be accepted until a connection ends, so the ones that wait go on waiting.
+                // Nothing can be accepted until a connection ends, so the waiting ones keep waiting.
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Reads at once: the listener gives connections out when their first bytes have come.
+    /// Reads at once: the listener returns connections when their first bytes have come.
     fn begin(&mut self, socket: OwnedFd) {
         let next = self.exchange(&socket);
         let unsent = match next {
@@ -173,7 +173,7 @@ impl Serving<'_> {
         self.connections[descriptor] = Some(Connection { unsent, ..connection });
     }
 
-    /// One receive, one send. Whatever a receive brings is taken for one request.
+    /// One receive, one send. Each receive counts as one request.
     fn exchange(&mut self, socket: &OwnedFd) -> Next {
         match recv(socket, &mut self.buffer[..], RecvFlags::empty()) {
             Ok((0, _)) => Next::Close,
@@ -217,7 +217,7 @@ fn new_listener(address: SocketAddr) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let listener = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
     sockopt::set_socket_reuseaddr(&listener, true)?;
-    // Connections take this over from the listener, so that it costs nothing for each.
+    // Connections inherit this from the listener, so that it costs nothing for each.
     sockopt::set_tcp_nodelay(&listener, true)?;
     set_defer_accept(listener.as_fd())?;
     bind(&listener, &address)?;
@@ -225,7 +225,7 @@ fn new_listener(address: SocketAddr) -> io::Result<OwnedFd> {
     Ok(listener)
 }
 
-/// Has the listener give out a connection only when its first bytes have come, for up to a second (tcp(7)).
+/// Has the listener return a connection only when its first bytes have come, for up to a second (tcp(7)).
 fn set_defer_accept(listener: BorrowedFd<'_>) -> io::Result<()> {
     let seconds: libc::c_int = 1;
     // SAFETY: the descriptor is open, as it is borrowed, and the kernel reads as many bytes from `seconds` as

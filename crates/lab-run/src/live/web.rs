@@ -1,8 +1,9 @@
-//! The live page: a small listener of this machine alone that gives a page and, as server-sent events (WHATWG
+//! The live page: a small listener on this machine only. It serves a page and, as server-sent events (WHATWG
 //! HTML, section 9.2), the state of the run at each change.
 //!
 //! It listens on loopback only and answers only to names of this machine, so that no page from elsewhere can
-//! read it (DNS rebinding). One thread a connection, a few at most; the page loads nothing else.
+//! read it (DNS rebinding). It has one thread for each connection, a few at most; the page loads nothing
+//! else.
 
 use super::Hub;
 use std::io::{self, Read, Write};
@@ -26,11 +27,11 @@ const CLIENT_TIME_LIMIT: Duration = Duration::from_secs(5);
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// How long the end waits for clients to read it.
 const END_TIME_LIMIT: Duration = Duration::from_secs(1);
-/// Nothing is loaded from anywhere; what the page needs stands in it.
+/// Nothing is loaded from elsewhere; the page contains all that it needs.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src \
                       'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// An address that is taken, and not served yet.
+/// An address that is bound, and not served yet.
 #[derive(Debug)]
 pub struct Bound {
     listener: TcpListener,
@@ -38,7 +39,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Takes an address of loopback.
+    /// Binds an address of loopback.
     pub fn to(address: SocketAddr) -> Result<Bound, String> {
         if !address.ip().is_loopback() {
             return Err(format!(
@@ -53,7 +54,7 @@ impl Bound {
         Ok(Bound { listener, address })
     }
 
-    /// Where the page is.
+    /// The page's address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -120,7 +121,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         }
         let own = Arc::clone(shared);
         let started = std::thread::Builder::new().name("live-client".to_owned()).spawn(move || {
-            // A client that leaves is no error of ours.
+            // A client that leaves is not an error of the server.
             let _ = answer(stream, &own);
             own.connections.fetch_sub(1, Ordering::AcqRel);
         });
@@ -167,7 +168,7 @@ pub enum Wanted {
     Events,
     /// The state, once.
     State,
-    /// Nothing that is here: the status.
+    /// Something else: the status.
     Refused(&'static str),
 }
 

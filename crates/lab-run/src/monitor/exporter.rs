@@ -1,9 +1,8 @@
 //! Snapshots of another machine: read from the metrics that an exporter on it gives over HTTP (node_exporter,
 //! or anything that speaks Prometheus' text format).
 //!
-//! What node_exporter names is put in the places of our own readings, so that every figure of
-//! [`super::Usage`] is made in the same way as for this machine. Families that are not there leave their
-//! figures absent.
+//! The metrics of node_exporter replace this machine's readings, so that every figure of [`super::Usage`] is
+//! computed in the same way. Families that are missing leave their figures absent.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,7 +27,7 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// An exporter by its URL, `http://host:9100/metrics`. The text says what is wrong with it.
+    /// An exporter by its URL, `http://host:9100/metrics`. The text of an error states what is wrong with it.
     pub fn new(url: &str) -> Result<Exporter, String> {
         let parsed = HttpUrl::parse(url).map_err(|error| error.to_string())?;
         let target = parsed.resolve().map_err(|error| error.to_string())?;
@@ -72,14 +71,14 @@ impl Sample<'_> {
         self.labels.iter().find(|(label, _)| *label == name).map(|(_, value)| value.as_str())
     }
 
-    /// As a counter; what is no number, negative or beyond all counters is 0.
+    /// As a counter; 0 if it is not a number or negative; the largest counter if it is larger.
     fn count(&self) -> u64 {
-        // The cast saturates, and makes 0 of what is no number.
+        // The cast saturates, and turns NaN into 0.
         self.value as u64
     }
 }
 
-/// Reads a line of the text format; comments and what is malformed give nothing.
+/// Reads a line of the text format; comments and malformed lines give nothing.
 fn sample(line: &str) -> Option<Sample<'_>> {
     let line = line.trim();
     let name_end = line.find(|c: char| c == '{' || c.is_whitespace())?;
@@ -192,7 +191,7 @@ fn add_to_link(link: &mut LinkReading, name: &str, sample: &Sample<'_>) {
         "transmit_packets_total" => link.sent_packets = count,
         "receive_errs_total" | "transmit_errs_total" => link.errors = link.errors.saturating_add(count),
         "receive_drop_total" | "transmit_drop_total" => link.drops = link.drops.saturating_add(count),
-        // Bytes a second; not there or negative where the link has no speed.
+        // Bytes a second; missing or negative if the link has no speed.
         "speed_bytes" => link.megabits_per_second = Some(count / 125_000).filter(|speed| *speed > 0),
         _ => {}
     }

@@ -1,4 +1,4 @@
-//! The way to a probe: ssh with this program at its other end.
+//! The connection to a probe: ssh with this program at its other end.
 
 use super::host::Host;
 use super::messages::{self, Answer, Found, Question};
@@ -13,13 +13,12 @@ use touchstone_lab::machine;
 use touchstone_lab::recording::Snapshot;
 use touchstone_lab::result::ConfigurationFile;
 
-/// How long a probe may take to end when it was told so.
+/// How long a probe may take to end after it was told to.
 const STOP_TIME_LIMIT: Duration = Duration::from_secs(15);
-/// Where the copies of this program lie on the other machine, below its user's home.
+/// The directory of this program's copies on the other machine, below its user's home.
 const PROBES: &str = ".cache/touchstone/probe";
 
-/// A probe that is asked. Its clones ask the same one; the last that is dropped ends it, and with it the
-/// system.
+/// A connected probe. Its clones share it; the last that is dropped ends it, and the system with it.
 #[derive(Debug, Clone)]
 pub struct Session {
     way: Arc<Way>,
@@ -35,16 +34,16 @@ struct Way {
 #[derive(Debug)]
 struct Open {
     child: Child,
-    /// Closed when nothing more is asked.
+    /// Closed when no more questions follow.
     ask: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
-    /// How the system ended, as far as it was seen.
+    /// How the system ended, as far as it is known.
     ended: Option<String>,
     last_words: Option<String>,
 }
 
 impl Session {
-    /// Brings this program to the other machine, if it is not there yet, and starts it as a probe. `ssh` is
+    /// Copies this program to the other machine, if it is not there yet, and starts it as a probe. `ssh` is
     /// the command with its options.
     pub fn open(ssh: &[String], host: &Host) -> Result<Session, String> {
         let binary = std::env::current_exe().map_err(|error| error.to_string())?;
@@ -53,9 +52,9 @@ impl Session {
         let run = |script: &str, input: Stdio| run(ssh, host, script, input);
         let is_there = run(&format!("test -x {probe} || echo missing"), Stdio::null())?;
         if is_there.trim() == "missing" {
-            // Written beside and renamed, so that a copy that was cut off is never run.
+            // Written beside and renamed, so that a partial copy is never run.
             let input = File::open(&binary).map_err(|error| error.to_string())?;
-            // Those of older versions are taken away with time.
+            // Copies of older versions are removed after some time.
             let script = format!(
                 "umask 077 && mkdir -p {PROBES} && find {PROBES} -type f -mtime +30 -delete && cat \
                  >{probe}.$$ && chmod 700 {probe}.$$ && mv {probe}.$$ {probe}"
@@ -85,7 +84,7 @@ impl Session {
         }
     }
 
-    /// Brings the workload's files and the programs there, and starts what was found.
+    /// Copies the workload's files and the programs there, and starts the system that was found.
     pub fn start(
         &self,
         found: &Found,
@@ -106,7 +105,7 @@ impl Session {
         }
     }
 
-    /// The figures of the other machine now, dated from `start`: half of the way there and back is taken off.
+    /// The figures of the other machine now, dated from `start`: half of the round trip is subtracted.
     pub(crate) fn look(&self, start: Instant) -> Result<Snapshot, String> {
         let asked = start.elapsed();
         let Answer::Seen { snapshot, ended, last_words } = self.ask(&Question::Look)? else {
@@ -118,7 +117,7 @@ impl Session {
         Ok(Snapshot { at: asked + (start.elapsed() - asked) / 2, ..*snapshot })
     }
 
-    /// How the system, or the way to it, ended, as far as it was seen.
+    /// How the system, or the connection to it, ended, as far as it is known.
     pub fn has_ended(&self) -> Option<String> {
         let mut open = self.lock();
         if open.ended.is_none()
@@ -129,14 +128,14 @@ impl Session {
         open.ended.clone()
     }
 
-    /// The end of what the system printed, where it has ended.
+    /// The end of the system's output, if it has ended.
     pub fn last_words(&self) -> Option<String> {
         self.lock().last_words.clone()
     }
 
     /// Ends the system and the probe.
     pub fn stop(&self) {
-        // One that does not answer any more has ended, or ends when its standard input does.
+        // A probe that no longer answers has ended, or ends when its standard input does.
         let _ = self.ask(&Question::Stop);
         self.lock().close();
     }
@@ -173,13 +172,13 @@ impl Session {
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
-        // A thread that panicked left no message half written: they are written whole.
+        // A thread that panicked left no partial message: they are written whole.
         self.way.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Open {
-    /// Nothing more is asked: the probe ends by itself, or is ended.
+    /// No more questions: the probe ends by itself, or is killed.
     fn close(&mut self) {
         self.ask = None;
         let deadline = Instant::now() + STOP_TIME_LIMIT;
@@ -204,7 +203,7 @@ fn unexpected(answer: Answer) -> String {
     format!("the probe answered something else: {answer:?}")
 }
 
-/// Runs a script of the shell there; what it prints.
+/// Runs a shell script there; returns its output.
 fn run(ssh: &[String], host: &Host, script: &str, input: Stdio) -> Result<String, String> {
     let failed = |error: io::Error| format!("{}: {error}", ssh[0]);
     let output = ssh_command(ssh, host, script).stdin(input).output().map_err(failed)?;

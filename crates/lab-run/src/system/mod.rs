@@ -46,10 +46,10 @@ const BUILT_IN: [(&str, &str); 19] = [
     ("touchstone-ajp", include_str!("../../../../systems/touchstone-ajp.toml")),
 ];
 
-/// Where servers are installed that are not on an ordinary user's PATH.
+/// Directories of servers that are not on an ordinary user's PATH.
 const SYSTEM_DIRECTORIES: [&str; 4] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin"];
 
-/// How long a server may take to print its version; one in Java starts Java for it.
+/// How long a server may take to print its version; a server in Java starts Java for that.
 const VERSION_TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// How a system under test is found, configured and started.
@@ -63,7 +63,7 @@ pub struct Definition {
     pub description: String,
     /// The Debian package that installs it.
     pub package: Option<String>,
-    /// The names of its executable, the first that is found is taken; `{self}` is this program.
+    /// The names of its executable; the first that is found is used; `{self}` is this program.
     pub executables: Vec<String>,
     /// The arguments that make it print its version.
     pub version_arguments: Vec<String>,
@@ -77,18 +77,18 @@ pub struct Definition {
     pub files: Vec<ConfigurationFile>,
     /// What it can do, for example `files`.
     pub capabilities: Vec<String>,
-    /// Programs that run beside it because it only asks them.
+    /// Programs that run beside it because it does not start them itself.
     pub companions: Vec<Companion>,
-    /// The capabilities whose programs' processor time the kernel adds to none of its processes.
+    /// The capabilities with programs whose processor time the kernel adds to none of its processes.
     pub uncounted: Vec<String>,
-    /// The system that it stands in front of, by name or path: it is started before this one, on a port of
-    /// its own.
+    /// The system that it stands in front of, by name or path: it is started before this one, on its own
+    /// port.
     pub origin: Option<String>,
-    /// True for the kernel's limit: it answers one length to everything.
+    /// True for the kernel's limit: it answers every request with one length.
     pub is_limit: bool,
 }
 
-/// A system that is there to be started.
+/// An installed system.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Installed {
     /// Its executable.
@@ -97,7 +97,7 @@ pub struct Installed {
     pub version: Option<String>,
 }
 
-/// A system with its templates filled: ready to be written down and started.
+/// A system with its templates filled: ready to be written to disk and started.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prepared {
     /// The command with its arguments.
@@ -146,7 +146,7 @@ impl Definition {
         Some(Installed { executable, version })
     }
 
-    /// What to do about a system that is not installed.
+    /// What to do if a system is not installed.
     pub fn how_to_install(&self) -> String {
         match &self.package {
             Some(package) => format!("install the package {package} (apt-get install {package})"),
@@ -228,7 +228,8 @@ fn is_executable(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-/// What a short command prints, standard output and error together; one that does not end in time is killed.
+/// The output of a short command, standard output and error together; a command that does not end in time is
+/// killed.
 fn printed_by(executable: &Path, arguments: &[String]) -> io::Result<String> {
     let mut child = Command::new(executable)
         .args(arguments)

@@ -1,10 +1,10 @@
-//! Templates of commands and configuration files: text with `{placeholders}` and with parts that stand only
-//! where they are asked for, between `{?name}` and `{/name}`.
+//! Templates of commands and configuration files: text with `{placeholders}` and with optional parts between
+//! `{?name}` and `{/name}`.
 //!
 //! Only braces around lower-case letters and underscores are placeholders, so that the braces of
-//! configuration languages stand as they are. The name of a part is a capability that the run needs of the
-//! system, `as_root` where this program runs as root, or `jars` where those of the server's own servlets were
-//! copied; of several with `_and_` between them all must be.
+//! configuration languages stay unchanged. The name of a part is a capability that the run needs of the
+//! system, `as_root` if this program runs as root, or `jars` if those of the server's own servlets were
+//! copied; a name with `_and_` requires all of its names.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -31,14 +31,14 @@ pub(super) const PLACEHOLDERS: [&str; 16] = [
     "group",
 ];
 
-/// The part that stands where this program runs as root.
+/// The part for runs of this program as root.
 const AS_ROOT: &str = "as_root";
-/// The part that stands where the jars of servlets were copied, and the placeholder of the copy.
+/// The part for runs with copied jars of servlets, and the placeholder of the copy.
 const JARS: &str = "jars";
-/// Between the names of a part that stands only where all of them are asked for.
+/// Joins the names of a part that needs all of them.
 const AND: &str = "_and_";
 
-/// What stands for the placeholders.
+/// The values of the placeholders.
 #[derive(Debug, Clone, Copy)]
 pub struct Values<'a> {
     /// The executable that was found.
@@ -51,9 +51,9 @@ pub struct Values<'a> {
     pub address: IpAddr,
     /// The port to listen on.
     pub port: u16,
-    /// The port that its origin listens on; 0 where it has none.
+    /// The port that its origin listens on; 0 if it has none.
     pub origin_port: u16,
-    /// The port to listen on with TLS; 0 where it is not asked for.
+    /// The port to listen on with TLS; 0 if it is not needed.
     pub tls_port: u16,
     /// The certificate for that port, PEM.
     pub certificate: &'a Path,
@@ -69,8 +69,8 @@ pub struct Values<'a> {
     pub jars: Option<&'a Path>,
     /// A directory with a short path, for unix sockets.
     pub sockets: &'a Path,
-    /// The user without rights of its own whom servers become that are started by root; otherwise this
-    /// program's.
+    /// The unprivileged user that servers switch to when root starts them; otherwise the user of this
+    /// program.
     pub user: &'a str,
     /// That user's group.
     pub group: &'a str,
@@ -81,9 +81,9 @@ pub struct Values<'a> {
 }
 
 impl Values<'_> {
-    /// The text with every placeholder replaced, and without the parts that are not asked for.
+    /// The text with every placeholder replaced, and without the parts that are not needed.
     pub(super) fn fill(&self, template: &str) -> String {
-        // A template that cannot be taken apart is refused when it is read.
+        // A malformed template is refused when it is read.
         let pieces = pieces(template).unwrap_or_default();
         let has = |name: &str| match name {
             AS_ROOT => self.as_root,
@@ -158,12 +158,12 @@ pub(super) fn problem(template: &str) -> Option<String> {
 /// A stretch of a template.
 #[derive(Debug, PartialEq)]
 struct Piece<'t> {
-    /// The part that it is of; absent: it stands always.
+    /// Its part; absent: it is always included.
     only_with: Option<&'t str>,
     text: &'t str,
 }
 
-/// Takes a template apart at its marks. Parts do not stand in each other.
+/// Splits a template at its marks. Parts are not nested.
 fn pieces(template: &str) -> Result<Vec<Piece<'_>>, String> {
     let mut pieces = Vec::new();
     let mut open: Option<&str> = None;
@@ -213,7 +213,7 @@ fn next_mark(text: &str) -> Option<Mark<'_>> {
     None
 }
 
-/// A mark that stands alone on its line takes the line with it.
+/// A mark that is alone on its line takes the line with it.
 fn without_its_line<'t>(before: &'t str, after: &'t str) -> (&'t str, &'t str) {
     let line = before.trim_end_matches([' ', '\t']);
     match after.strip_prefix('\n') {
@@ -222,7 +222,7 @@ fn without_its_line<'t>(before: &'t str, after: &'t str) -> (&'t str, &'t str) {
     }
 }
 
-/// The first placeholder that is not known, if any.
+/// The first unknown placeholder, if any.
 fn unknown_placeholder(template: &str) -> Option<&str> {
     let mut rest = template;
     while let Some((_, name, after)) = next_placeholder(rest) {
