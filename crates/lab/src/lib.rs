@@ -1,8 +1,7 @@
 //! The model of the laboratory: suites and mixes, results and raw data, statistics, and what follows from
 //! them in words.
 //!
-//! A [`suite::Suite`] says what is asked for. A [`result::ResultFile`] is what a run of it leaves behind in
-//! an
+//! A [`suite::Suite`] describes the requests. A [`result::ResultFile`] is the result of a run in an
 //! [`output::ResultDirectory`]: everything that was measured, with what is needed to check and repeat it;
 //! [`raw`] has the counts that its figures are made of. The [`verdict`] is made from a result alone.
 //!

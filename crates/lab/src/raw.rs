@@ -1,9 +1,9 @@
-//! The raw data of a run: what the load engine counted and the monitor read, before any figure was made of
-//! it.
+//! The raw data of a run: the counts of the load engine and the readings of the monitor, before any figure is
+//! computed.
 //!
-//! `raw.jsonl` in the result directory has a line a mix: counts, histograms in HdrHistogram's V2 form
-//! (deflated, base64), every client, every second, and every snapshot of the monitor. From it each figure of
-//! `result.json` can be computed again by anybody, and `touchstone verify` does.
+//! `raw.jsonl` in the result directory has a line for each mix: counts, histograms in HdrHistogram's V2 form
+//! (deflated, base64), every client, every second, and every snapshot of the monitor. Each figure of
+//! `result.json` can be computed again from it, and `touchstone verify` does that.
 
 use crate::recording::Recording;
 use crate::regular_file;
@@ -43,7 +43,7 @@ pub struct RawMix {
     pub row: usize,
     /// The mix's name.
     pub mix: String,
-    /// What the mix was set to be; absent in version 1.
+    /// The settings of the mix; absent in version 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<RawLabels>,
     /// Processors of the load engine.
@@ -80,16 +80,16 @@ pub struct RawMix {
     pub intervals: Vec<RawInterval>,
     /// The load engine's processor time.
     pub engine: RawEngine,
-    /// By what sign the load engine was at its limit.
+    /// The sign that the load engine was at its limit.
     pub generator_saturated: Option<String>,
-    /// The load machines, where there were several: what each told of itself.
+    /// The load machines, if there were several, with each one's own report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fleet: Option<FleetUse>,
-    /// What the monitor saw.
+    /// The monitor's recording.
     pub recording: Recording,
 }
 
-/// What a mix was set to be, under the names that `result.json` has for it.
+/// The settings of a mix, under the names that `result.json` has for them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RawLabels {
     /// The interface that it measured; empty where the suite has one workload for all.
@@ -212,7 +212,8 @@ pub struct RawEngine {
     pub system_s: f64,
     /// The busiest thread's share of one processor.
     pub busiest_thread: f64,
-    /// The longest share of the time for which a thread could have run and something else had its processor.
+    /// The longest share of the time for which a thread could have run while another program had its
+    /// processor.
     pub longest_waiting_thread: f64,
 }
 
@@ -226,7 +227,7 @@ pub struct RawHistogram(pub String);
 pub struct RawPlace<'a> {
     /// The system's name.
     pub system: &'a str,
-    /// What the mix was set to be.
+    /// The settings of the mix.
     pub labels: RawLabels,
     /// The mix's place among the system's mixes.
     pub row: usize,
@@ -241,7 +242,7 @@ pub struct RawPlace<'a> {
 }
 
 impl RawMix {
-    /// What the engine and the monitor left.
+    /// The data of the engine and the monitor.
     pub fn of(place: &RawPlace<'_>, outcome: &Outcome, recording: &Recording) -> RawMix {
         let client = |client: &touchstone_load::ClientOutcome| RawClient {
             requests: client.requests,
@@ -312,7 +313,7 @@ impl RawHistogram {
         RawHistogram(written.map(|_| STANDARD.encode(&bytes)).unwrap_or_default())
     }
 
-    /// Reads it again; the text says what is wrong with it.
+    /// Reads it again; the text of an error states what is wrong with it.
     pub fn read(&self) -> Result<Histogram<u64>, String> {
         if self.0.is_empty() {
             return Histogram::new(3).map_err(|error| error.to_string());
@@ -327,7 +328,7 @@ impl RawHistogram {
 /// Why the raw data could not be read.
 #[derive(Debug)]
 pub enum RawError {
-    /// There is none: the result is older than the file, or was taken away from it.
+    /// There is none: the result is older than the file, or the file was removed.
     Missing(PathBuf),
     /// It could not be opened or read.
     Io(PathBuf, io::Error),
@@ -373,7 +374,7 @@ pub fn read(directory: &Path) -> Result<Vec<RawMix>, RawError> {
     Ok(mixes)
 }
 
-/// Reads one line; the text says what is wrong with it.
+/// Reads one line; the text of an error states what is wrong with it.
 pub fn parse(line: &[u8]) -> Result<RawMix, String> {
     if line.last() != Some(&b'\n') {
         return Err("the line does not end: it was cut, or is too long".to_owned());

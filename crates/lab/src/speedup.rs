@@ -1,5 +1,5 @@
-//! Speedup over processors: the same system on one and on several, as the reports' tables of one and two
-//! processors have it.
+//! Speedup over processors: the same system on one and on several, as in the reports' tables of one and two
+//! processors.
 //!
 //! A system that is measured on several numbers of processors takes part once for each, named `nginx@1p` and
 //! `nginx@2p`.
@@ -52,7 +52,7 @@ pub fn rows(result: &ResultFile) -> Vec<SpeedupRow> {
     rows
 }
 
-/// What they say, a sentence each.
+/// The speedups in words, a sentence each.
 pub fn sentences(result: &ResultFile) -> Vec<String> {
     let sentence = |row: &SpeedupRow| {
         let title =
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!((row.base.as_str(), row.system.as_str(), row.processors), ("nginx@1p", "nginx@2p", 2));
         assert!((row.speedup - 1.8).abs() < 1e-9 && (row.efficiency - 0.9).abs() < 1e-9);
         assert!(sentences(&result)[0].contains("nginx, 1 p: on 2 processors 1.80 times as many"));
-        // What was measured on one number only has no speedup, nor has another system.
+        // A system that was measured on one number only has no speedup, nor has another system.
         result.systems[1].name = name_on("h2o", 2);
         crate::derived::make(&mut result);
         assert!(result.speedups.is_empty());

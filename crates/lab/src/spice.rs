@@ -1,4 +1,4 @@
-//! SPICE (Server-side Programming Interface Call Efficiency): what an interface costs beyond a static file.
+//! SPICE (Server-side Programming Interface Call Efficiency): the cost of an interface beyond a static file.
 //!
 //! The measures are those of Mindcraft's report of 2000 on iPlanet Web Server 4.0: the SPICE request rate and
 //! the SPICE latency are those at an interface's peak; the efficiencies are their ratios to a static file's,
@@ -29,7 +29,7 @@ pub fn rows(result: &ResultFile) -> Vec<SpiceRow> {
     result.suite.interfaces.iter().flat_map(of_interface).collect()
 }
 
-/// What a system's interfaces are held against: its mixes of the suite's first interface.
+/// The mixes that a system's interfaces are compared with: those of the suite's first interface.
 fn base_of<'s, 'a>(
     result: &ResultFile,
     all: &'s [Series<'a>],
@@ -103,7 +103,7 @@ pub fn report_efficiencies(figures: &ReportFigures) -> (Option<f64>, Option<f64>
     )
 }
 
-/// What the measures say, a sentence each: which server, which interface, what each costs.
+/// The measures in words, a sentence each: which server, which interface, the cost of each.
 pub fn sentences(result: &ResultFile) -> Vec<String> {
     let all = series::of(result);
     let mut sentences: Vec<String> = who_is_ahead(result).into_iter().collect();
@@ -114,7 +114,7 @@ pub fn sentences(result: &ResultFile) -> Vec<String> {
     sentences
 }
 
-/// Which server is ahead with each interface that more than one has; absent where there is none.
+/// Which server is ahead with each interface that more than one has; absent if none has.
 pub fn who_is_ahead(result: &ResultFile) -> Option<String> {
     which_server(result, &series::of(result))
 }
@@ -152,7 +152,7 @@ struct Part<'a> {
     winner: Option<&'a SystemResult>,
     /// The interface, as a sentence names it.
     with: String,
-    /// By how much, and whom.
+    /// By how much, and the system that it is ahead of.
     by: String,
     /// From how many runs, where they are too few to show it.
     indicative_runs: Option<usize>,
@@ -186,7 +186,7 @@ fn best_with<'a>(
     Some(Part { winner, with: with_article(interface), by, indicative_runs })
 }
 
-/// What the cheapest and the dearest interface of a system cost.
+/// The costs of the cheapest and the most expensive interface of a system.
 fn what_it_costs(result: &ResultFile, system: &SystemResult, rows: &[SpiceRow]) -> Option<String> {
     let mut own: Vec<&SpiceRow> = rows
         .iter()
@@ -236,7 +236,7 @@ fn cost_in_words(row: &SpiceRow) -> String {
     }
 }
 
-/// Says where rates were not the servers' own.
+/// States where rates were not the servers' own.
 fn lower_bounds(all: &[Series<'_>]) -> Option<String> {
     let bound =
         |series: &&Series<'_>| series.peak().is_some_and(|peak| !rate_is_the_servers(series.system, peak));

@@ -13,21 +13,20 @@ use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 use time::{OffsetDateTime, PrimitiveDateTime};
 
-/// The longest line, in bytes; what is longer is left out.
+/// The longest line, in bytes; longer lines are left out.
 const LINE_BYTES_MAX: usize = 64 * 1024;
-/// Of a file that is no log, it is no use to look at every line.
+/// If a file is no log, checking every line is useless.
 const BAD_LINES_FIRST: usize = 100;
 /// `10/Oct/2000:13:55:36 -0700`.
 const COMMON_TIME: &[BorrowedFormatItem<'_>] = format_description!(
     "[day]/[month repr:short]/[year]:[hour]:[minute]:[second] [offset_hour sign:mandatory][offset_minute]"
 );
 
-/// `2026-11-20 10:00:00`, and less than a second after that.
+/// `2026-11-20 10:00:00`, optionally with a fraction of a second.
 const COLUMN_TIME: &[BorrowedFormatItem<'_>] =
     format_description!("[year]-[month]-[day] [hour]:[minute]:[second][optional [.[subsecond]]]");
 
-/// Reads a log; `file` names it in messages. Without a format it is one of those that can be told by their
-/// lines.
+/// Reads a log; `file` names it in messages. Without a format, the lines tell which of the known ones it is.
 pub fn read(file: &str, text: &str, format: Option<&LogFormat>) -> Result<Recording, ImportError> {
     let mut format = format.cloned();
     let (mut recording, mut left_out) = (Recording::default(), LeftOut::default());
@@ -98,7 +97,7 @@ fn entry(line: &str, format: Option<&LogFormat>) -> Option<Entry> {
     }
 }
 
-/// A line of a format that is told.
+/// A line of the stated format.
 fn formatted_entry(format: &LogFormat, line: &str) -> Option<Entry> {
     let values = format.values(line)?;
     let value = |field| {
@@ -127,7 +126,7 @@ fn formatted_entry(format: &LogFormat, line: &str) -> Option<Entry> {
     Some(Entry { request: request(&method, &target, status, bytes), time })
 }
 
-/// The path with the query that a log keeps apart from it.
+/// The path with the query, if a log has them in separate columns.
 fn with_query(path: String, query: Option<String>) -> String {
     match query.filter(|query| !["", "-"].contains(&query.as_str()) && !path.contains('?')) {
         Some(query) => format!("{path}?{}", query.trim_start_matches('?')),
@@ -145,7 +144,7 @@ fn moment(text: &str) -> Option<OffsetDateTime> {
 }
 
 fn since_1970(seconds: f64) -> Option<OffsetDateTime> {
-    // Some write milliseconds: the year 5138 is far.
+    // Some logs have milliseconds: the year 5138 is far.
     let seconds = if seconds.abs() > 1e11 { seconds / 1000.0 } else { seconds };
     seconds.is_finite().then_some(())?;
     OffsetDateTime::from_unix_timestamp_nanos((seconds * 1e6).round() as i128 * 1000).ok()
@@ -208,12 +207,11 @@ fn unescaped(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// An object with the names of our own server's log, or those of others: nginx's variables, Caddy, Traefik,
-/// Envoy.
+/// An object with the names of our own server's log, or of others: nginx's variables, Caddy, Traefik, Envoy.
 fn json_entry(line: &str) -> Option<Entry> {
     let value: Value = serde_json::from_str(line).ok()?;
     let object = value.as_object()?;
-    // Caddy has what was asked in an object of its own.
+    // Caddy has the request in an object of its own.
     let request_object = object.get("request").and_then(Value::as_object);
     let get = |name: &&str| object.get(*name).or_else(|| request_object?.get(*name));
     let first = |names: &[&str]| names.iter().find_map(get).filter(|value| !value.is_null());
@@ -266,16 +264,17 @@ fn request(method: &str, target: &str, status: u16, bytes: Option<u64>) -> Resul
     Ok(RecordedRequest {
         method: method.to_string(),
         kind: Kind::of_path(&path),
-        // A part, or nothing because it was known already, says nothing of the whole.
+        // A partial answer, or one without a body because the client knew it already, does not tell the whole
+        // length.
         bytes: bytes.filter(|_| status == 200 && method == "GET"),
         status: Some(status),
         ..RecordedRequest::get(path)
     })
 }
 
-/// Gives every request its moment, from the first on. Servers write a line when a request ends, so that lines
-/// may be out of order; and most write whole seconds: what is of one second is spread over it evenly, since a
-/// burst at its beginning was never there.
+/// Gives every request its time, from the first on. Servers write a line when a request ends, so lines may be
+/// out of order; most write whole seconds. Requests of one second are spread over it evenly, because there
+/// was no burst at its beginning.
 fn set_moments(recording: &mut Recording, times: &[Option<OffsetDateTime>]) {
     let Some(first) = times.iter().flatten().min().copied() else { return };
     if times.iter().any(Option::is_none) {

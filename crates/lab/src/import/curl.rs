@@ -1,5 +1,5 @@
-//! A curl command line, as browsers give it out ("Copy as cURL") and as people keep it: one request, with its
-//! method, fields and body. The options mean what they mean to curl 8; nothing is run, filled in or read from
+//! A curl command line, as browsers copy it ("Copy as cURL") and as people keep it: one request, with its
+//! method, fields and body. The options mean what they mean to curl 8; nothing is run, expanded or read from
 //! files.
 
 use super::form::form_encoded;
@@ -13,20 +13,20 @@ use base64::engine::general_purpose::STANDARD;
 /// The longest command, in bytes.
 const COMMAND_BYTES_MAX: usize = 1 << 20;
 
-/// What an option says.
+/// The meaning of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meaning {
-    /// Nothing of the request.
+    /// It does not change the request.
     Nothing,
     /// `HEAD` instead of `GET`.
     Head,
     /// The data are the URL's query.
     Get,
-    /// Answers may be packed.
+    /// Answers may be compressed.
     Compressed,
     /// The version.
     Http2,
-    /// Nothing of the request, in a value.
+    /// It has a value and does not change the request.
     Value,
     /// The URL.
     Url,
@@ -46,13 +46,13 @@ enum Meaning {
     Cookie,
     /// JSON.
     Json,
-    /// Data, of a file where `@` begins it.
+    /// Data, from a file if `@` begins it.
     Data,
     /// Data as they are.
     DataRaw,
     /// Data to be encoded.
     DataUrlencode,
-    /// Files, which are not there.
+    /// Files, which are not available.
     Files,
 }
 
@@ -224,7 +224,7 @@ pub fn read(file: &str, text: &str, with_secrets: bool) -> Result<Recording, Imp
     command.recording(with_secrets).map_err(wrong)
 }
 
-/// What the options say.
+/// The request that the options describe.
 #[derive(Debug, Default)]
 struct Command {
     url: Option<String>,
@@ -260,7 +260,8 @@ impl Command {
         Ok(())
     }
 
-    /// Several letters in one word: the first that takes a value has the rest of the word for it (`-sXPOST`).
+    /// Several letters in one word: the first that takes a value has the rest of the word as its value
+    /// (`-sXPOST`).
     fn take_letters(&mut self, word: &str, words: &mut impl Iterator<Item = String>) -> Result<(), String> {
         for (at, letter) in word.char_indices().skip(1) {
             let option = format!("-{letter}");
@@ -331,7 +332,7 @@ impl Command {
         Ok(())
     }
 
-    /// Pieces of data follow each other, those of JSON at once.
+    /// Pieces of data are joined with `&`, those of JSON directly.
     fn add_data(&mut self, between: &str, data: &str) {
         match &mut self.data {
             Some(known) => {
@@ -359,7 +360,7 @@ impl Command {
             ));
         }
         match header.split_once(':') {
-            // `-H 'Name:'` takes out what curl would send itself, `-H 'Name;'` sends the field empty.
+            // `-H 'Name:'` removes a field that curl would send itself, `-H 'Name;'` sends the field empty.
             Some((name, value)) if value.trim().is_empty() => {
                 self.removed.push(name.trim().to_ascii_lowercase());
             }
@@ -396,7 +397,7 @@ impl Command {
         })
     }
 
-    /// The URL with its query and without a user, who stands in a field then.
+    /// The URL with its query and without a user, which becomes a field.
     fn whole_url(&mut self) -> Result<String, String> {
         let url = self.url.take().ok_or("there is no URL in the command")?;
         let (scheme, rest) = url.split_once("://").unwrap_or(("http", &url));
@@ -417,7 +418,7 @@ impl Command {
         Ok(url)
     }
 
-    /// The fields that are taken over, and what is said of the others.
+    /// The fields that are imported, and the notes on the others.
     fn fields(&self, with_secrets: bool) -> (Vec<String>, Vec<String>) {
         let (mut fields, mut left_out, mut secrets) = (Vec::new(), Vec::new(), self.secrets);
         for (name, value) in &self.headers {
@@ -442,7 +443,7 @@ impl Command {
         (fields, notes)
     }
 
-    /// What curl adds itself.
+    /// The fields that curl adds itself.
     fn add_content_type(&mut self, has_body: bool) {
         let states = |name: &str| {
             self.headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name))
@@ -464,7 +465,7 @@ impl Command {
     }
 }
 
-/// A value that stands in the command itself, and in no file.
+/// A value that is in the command itself, not in a file.
 fn inline(option: &str, value: String) -> Result<String, String> {
     match value.strip_prefix('@') {
         Some(file) => Err(of_a_file(option, file)),
@@ -476,7 +477,7 @@ fn of_a_file(option: &str, file: &str) -> String {
     format!("{option} takes its data from the file {file}, which is not read: put the data into the command")
 }
 
-/// `name=value` with the value encoded, or all of it; after `@` stands a file.
+/// `name=value` with the value encoded, or all of it; after `@` comes a file.
 fn url_encoded(option: &str, data: &str) -> Result<String, String> {
     match data.find(['=', '@']).map(|at| (&data[..at], &data[at..at + 1], &data[at + 1..])) {
         Some((_, "@", file)) => Err(of_a_file(option, file)),
@@ -532,7 +533,7 @@ mod tests {
         assert_eq!((request.method.as_str(), request.path.as_str()), ("PUT", "/a"));
         assert_eq!(one("curl -sGd q=1 http://h/s").path, "/s?q=1");
         assert_eq!(one("curl -Id q=1 -G http://h/s#part").path, "/s?q=1");
-        // Pieces of JSON follow each other at once.
+        // Pieces of JSON are joined directly.
         let request = one("curl http://h/ --json '{\"a\":' --json 1} -H 'Accept:' -H 'X-Empty;'");
         assert_eq!(request.body.as_deref(), Some("{\"a\":1}"));
         assert_eq!(request.headers, ["X-Empty: ", "Content-Type: application/json"]);
@@ -543,7 +544,7 @@ mod tests {
         assert_eq!(recording.requests[0].headers, ["Authorization: Basic bWU6c2VjcmV0"]);
     }
 
-    /// What Chromium 13x gives out for a form, shortened.
+    /// A form as Chromium 13x copies it, shortened.
     #[test]
     fn what_a_browser_copies_is_read() {
         let command = "curl 'http://127.0.0.1:8080/login?next=%2F' \\\n  -H 'Accept: text/html,*/*;q=0.8' \

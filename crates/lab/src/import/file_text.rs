@@ -1,5 +1,5 @@
-//! The text of a file to be imported: of one that gzip packed (as log rotation does) what is in it, of one in
-//! UTF-16 (as Windows writes it) the same text in UTF-8.
+//! The text of a file to import: the content of a gzip file (from log rotation), the UTF-8 form of a file in
+//! UTF-16 (from Windows).
 
 use super::{FILE_BYTES_MAX, ImportError};
 use flate2::read::MultiGzDecoder;
@@ -9,7 +9,7 @@ use std::io::Read;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// Reads all of a file; `name` stands for it in messages. Bytes that are no text become U+FFFD: logs hold
-/// what clients sent, and such a byte is one of a request that was none.
+/// what clients sent, and such bytes come from invalid requests.
 pub fn file_text(name: &str, file: impl Read) -> Result<String, ImportError> {
     let mut bytes = read_limited(name, file)?;
     if bytes.starts_with(&GZIP) {

@@ -9,11 +9,11 @@
 use super::url_list::place_of;
 use super::{ImportError, LeftOut, Page, RecordedRequest, Recording};
 
-/// The most pages that WebStone takes (MAXNUMOFPAGES), and files of a page (the white paper's limit).
+/// The most pages that WebStone accepts (MAXNUMOFPAGES), and files of a page (the white paper's limit).
 const PAGES_MAX: usize = 100;
 const FILES_OF_PAGE_MAX: usize = 50;
 
-/// A line that says something, with its number.
+/// A line with content, with its number.
 type Line<'t> = (usize, &'t str);
 
 /// Reads a list; `file` names it in messages.
@@ -45,7 +45,7 @@ fn without_comment(line: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The bytes of the file, where a comment begins with them.
+/// The bytes of the file, if a comment begins with them.
 fn bytes_of_comment(comment: &str) -> Option<u64> {
     comment.split(|c: char| c == '#' || c.is_ascii_whitespace()).find(|word| !word.is_empty())?.parse().ok()
 }
@@ -144,7 +144,7 @@ fn version_1(file: &str, pages: (usize, usize), mut lines: &[Line<'_>]) -> Resul
     Ok(recording)
 }
 
-/// One file; `None` where it is another server's than the first one's.
+/// One file; `None` if it is on another server than the first one.
 fn request(
     recording: &mut Recording,
     left_out: &mut LeftOut,

@@ -1,6 +1,6 @@
-//! The format of an access log that is none of the usual ones: a string with variables, as servers are told
-//! how to write their log (`$client [$time] "$request" $status`), or the columns that a log of the W3C's
-//! Extended Log File Format names itself (`#Fields: date time cs-method ...`).
+//! The format of an unusual access log: a string with variables, as in the configuration of a server
+//! (`$client [$time] "$request" $status`), or the columns that a log of the W3C's Extended Log File Format
+//! names itself (`#Fields: date time cs-method ...`).
 
 use regex::{Regex, RegexBuilder};
 use std::fmt::Write;
@@ -10,7 +10,7 @@ const FORMAT_BYTES_MAX: usize = 4096;
 /// The most bytes that the pattern made of it may take in memory.
 const PATTERN_BYTES_MAX: usize = 4 << 20;
 
-/// What an importer looks for in a line.
+/// A field that an importer looks for in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field {
     /// A moment: `20/Nov/2026:10:00:00 +0000`, RFC 3339, or seconds since 1970.
@@ -37,7 +37,7 @@ pub enum Field {
     Other,
 }
 
-/// Variables by their names here and in nginx; any other name stands for what is not looked at.
+/// Variables by their names here and in nginx; any other name stands for a field that is ignored.
 const VARIABLES: [(&str, Field); 19] = [
     ("time", Field::Time),
     ("time_rfc3339", Field::Time),
@@ -73,10 +73,10 @@ const COLUMNS: [(&str, Field); 8] = [
     ("sc-bytes", Field::Bytes),
 ];
 
-/// How the values of a line are found.
+/// How to find the values of a line.
 #[derive(Debug, Clone)]
 pub enum LogFormat {
-    /// By what stands between them: a group a field.
+    /// By the text between them: a group for each field.
     Pattern {
         /// The whole line.
         line: Regex,
@@ -88,7 +88,7 @@ pub enum LogFormat {
 }
 
 impl LogFormat {
-    /// Takes a format string apart; the error says what is wrong with it.
+    /// Parses a format string; the error states what is wrong with it.
     pub fn parse(format: &str) -> Result<LogFormat, String> {
         if format.len() > FORMAT_BYTES_MAX {
             return Err(format!("the format is longer than {FORMAT_BYTES_MAX} bytes"));
@@ -112,7 +112,7 @@ impl LogFormat {
                 ));
             }
             let (field, after) = variable(rest)?;
-            // The shortest text that lets the rest of the line fit; of a status three digits.
+            // The shortest text that lets the rest of the line match; a status has three digits.
             pattern.push_str(if field == Field::Status { "([0-9]{3})" } else { "(.*?)" });
             fields.push(field);
             (is_after_value, rest) = (true, after);
@@ -125,7 +125,7 @@ impl LogFormat {
         Ok(LogFormat::Pattern { line, fields })
     }
 
-    /// The columns of a line `#Fields: ...`; nothing where a request cannot be made of them.
+    /// The columns of a line `#Fields: ...`; `None` if they do not describe a request.
     pub fn of_columns(names: &str) -> Option<LogFormat> {
         let field = |name: &str| {
             let name = name.to_ascii_lowercase();
@@ -135,7 +135,7 @@ impl LogFormat {
         check(&fields).is_ok().then_some(LogFormat::Columns(fields))
     }
 
-    /// What a line says of every field that is looked at; nothing where the line is not of this format.
+    /// The values of all fields in a line; `None` if the line does not have this format.
     pub fn values<'l>(&self, text: &'l str) -> Option<Vec<(Field, &'l str)>> {
         match self {
             LogFormat::Pattern { line, fields } => {
@@ -155,7 +155,7 @@ impl LogFormat {
     }
 }
 
-/// Text as it stands in every line; of spaces there may be more.
+/// Text that is in every line; several spaces count as one.
 fn push_text(pattern: &mut String, text: &str) {
     let mut in_spaces = false;
     for character in text.chars() {
@@ -171,7 +171,7 @@ fn push_text(pattern: &mut String, text: &str) {
     }
 }
 
-/// What stands after a dollar sign (`name`, `{name}`, `header{field}`), and the rest.
+/// The name after a dollar sign (`name`, `{name}`, `header{field}`), and the rest.
 fn variable(text: &str) -> Result<(Field, &str), String> {
     let (name, rest) = match text.strip_prefix('{') {
         Some(inside) => inside.split_once('}').ok_or("\"${\" has no \"}\"")?,
@@ -191,7 +191,7 @@ fn variable(text: &str) -> Result<(Field, &str), String> {
     Ok((field, rest))
 }
 
-/// Whether a request can be made of the fields.
+/// Whether the fields describe a request.
 fn check(fields: &[Field]) -> Result<(), String> {
     let has = |field| fields.contains(&field);
     if !(has(Field::Request) || has(Field::Method) && (has(Field::Target) || has(Field::Path))) {

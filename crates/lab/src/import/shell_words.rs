@@ -1,6 +1,6 @@
-//! The words of a command line, as a POSIX shell takes them apart, without anything that a shell would run or
-//! fill in; and as the command line of Windows does, in the form in which browsers give out commands for it
-//! (`curl ^"https://..."`).
+//! The words of a command line, as a POSIX shell splits them, without anything that a shell would run or
+//! expand; and as the command line of Windows splits them, in the form that browsers copy for it (`curl
+//! ^"https://..."`).
 
 /// The words of a command; an error has its line.
 pub(super) fn words(text: &str) -> Result<Vec<String>, (usize, String)> {
@@ -9,8 +9,8 @@ pub(super) fn words(text: &str) -> Result<Vec<String>, (usize, String)> {
     if is_of_windows { posix_words(&without_carets(text)) } else { posix_words(text) }
 }
 
-/// A command as it is once the command line of Windows has taken its own escapes out: a caret makes the next
-/// character a plain one, and joins lines.
+/// A command after the command line of Windows has removed its own escapes: a caret makes the next character
+/// a plain one, and joins lines.
 fn without_carets(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut characters = text.chars().filter(|character| *character != '\r').peekable();
@@ -69,7 +69,7 @@ fn posix_words(text: &str) -> Result<Vec<String>, (usize, String)> {
     Ok(words)
 }
 
-/// What stands in quotes; false where they are not closed. `escapes`: those of C are read.
+/// The text in quotes; false if they are not closed. `escapes`: those of C are read.
 fn quoted(
     quote: char,
     escapes: bool,
@@ -125,8 +125,8 @@ mod tests {
 
     #[test]
     fn the_form_for_windows_is_read() {
-        // As Chromium copies it: a caret before what the command line would take for its own, the quotes of
-        // the C library within.
+        // As Chromium copies it: a caret before each special character of the command line, with the quotes
+        // of the C library inside.
         let command = "curl.exe ^\"http://h/a?b=1^&c=^%^20d^\" ^\r\n  -H ^\"accept: text/html^\" ^\r\n  \
                        --data-raw ^\"^{^\\^\"a^\\^\":^\n\n1^}^\"";
         assert_eq!(

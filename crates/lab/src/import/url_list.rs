@@ -1,6 +1,6 @@
-//! Lists of URLs: one URL or path a line, before it a weight and a method if it has them, `#` begins a
-//! comment. The form is that of `touchstone load --urls`; the target lists of vegeta (`GET http://...`, with
-//! header fields below it) and h2load's URI lists are of it, too.
+//! Lists of URLs: one URL or path a line, preceded by an optional weight and method; `#` begins a comment.
+//! The form is that of `touchstone load --urls`; the target lists of vegeta (`GET http://...`, with header
+//! fields below it) and h2load's URI lists have it, too.
 
 use super::har::taken_over;
 use super::{ImportError, LeftOut, REQUESTS_MAX, RecordedRequest, Recording, is_method, origin_form};
@@ -9,7 +9,7 @@ use touchstone_load::HttpUrl;
 /// Reads a list; `file` names it in messages.
 pub fn read(file: &str, text: &str, with_secrets: bool) -> Result<Recording, ImportError> {
     let (mut recording, mut left_out) = (Recording::default(), LeftOut::default());
-    // Whether the request that the lines below it belong to is taken over.
+    // Whether the request that the lines below it belong to is imported.
     let mut is_taken = false;
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -96,7 +96,7 @@ pub(super) fn place_of(place: &str) -> Result<(String, Option<String>), String> 
         let path = origin_form(place).ok_or_else(|| format!("{place:?} is no path that can be sent"))?;
         return Ok((path, None));
     }
-    // What comes after `#` is a browser's affair.
+    // The part after `#` concerns only the browser.
     let url = HttpUrl::parse(place.split('#').next().unwrap_or_default()).map_err(|error| error.0)?;
     Ok((url.path.clone(), Some(url.origin())))
 }

@@ -1,6 +1,6 @@
 //! The machine's counters: processors, memory, network and pressure, read from /proc.
 //!
-//! What a kernel does not offer (pressure stall information, for one) is absent.
+//! Counters that a kernel does not have (pressure stall information, for one) are absent.
 
 use procfs::Current;
 use serde::{Deserialize, Serialize};

@@ -1,14 +1,14 @@
-//! Queues of packets that wait to be sent, and what limits them (queueing disciplines, `tc qdisc`): by them a
-//! link that is limited shows, also one that has no speed of its own.
+//! Queues of packets that wait to be sent, and their limits (queueing disciplines, `tc qdisc`): they show
+//! that a link is limited, even a link without a speed of its own.
 //!
-//! The kernel tells over netlink (rtnetlink(7)): one request, and an answer of messages with attributes. The
-//! answer is bytes from outside like any other: a length that does not fit ends the reading.
+//! The kernel answers over netlink (rtnetlink(7)): one request, and an answer of messages with attributes.
+//! The answer is input from outside like any other: a length that does not fit ends the reading.
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use serde::{Deserialize, Serialize};
 use std::io;
 
-/// All queues together; but for the waiting, counters since they were made.
+/// All queues together; all but the waiting bytes are counters since the queues were made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueReading {
     /// Packets dropped.
@@ -35,7 +35,7 @@ const QUEUE_STATISTICS: u16 = 3;
 const DATAGRAMS_MAX: usize = 64;
 const DATAGRAM_BYTES: usize = 32 * 1024;
 
-/// Asks the kernel; `None` where it does not answer.
+/// Asks the kernel; `None` if it does not answer.
 pub fn read() -> Option<QueueReading> {
     ask().ok()
 }
@@ -68,7 +68,7 @@ fn request() -> Vec<u8> {
     bytes
 }
 
-/// Whether the answer goes on.
+/// Whether the answer continues.
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
     More,
@@ -111,7 +111,7 @@ fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     None
 }
 
-/// The first `length` bytes, and what follows them on a border of four. `None` where the length cannot be.
+/// The first `length` bytes, and the rest from the next multiple of four. `None` if the length is impossible.
 fn piece(bytes: &[u8], length: Option<usize>, least: usize) -> Option<(&[u8], &[u8])> {
     let length = length.filter(|length| *length >= least)?;
     let next = length.next_multiple_of(4).min(bytes.len());

@@ -1,8 +1,8 @@
 //! The places where a paper disagrees with itself: two statements that cannot both be right, with the sum
 //! that shows it.
 //!
-//! They are not there to embarrass anybody; they show what an audit of a report finds, and keep ours honest:
-//! each is computed from the tables, so a wrong sum here fails as loudly as a wrong table.
+//! They show what an audit of a report finds, and they check our own sums: each is computed from the tables,
+//! so a wrong sum here fails as a wrong table does.
 
 use super::derive::{Cell, stated};
 use super::{Derived, LittleRow, derived, little, reports, static_classes};
@@ -14,13 +14,13 @@ use std::collections::BTreeMap;
 pub struct Disagreement {
     /// The report (or two, where one quotes the other).
     pub report: String,
-    /// What is said, and where.
+    /// The statement, and its place.
     pub statement: String,
-    /// What speaks against it, with the sum.
+    /// The contradiction, with the sum.
     pub against: String,
 }
 
-/// How far Little's law may be off before a row of 2000 is named: the roundings of small latencies explain
+/// The tolerance of Little's law before a row of 2000 is named: the rounding of small latencies explains
 /// less.
 const LITTLE_TOLERANCE: f64 = 0.08;
 
@@ -82,7 +82,7 @@ fn numbers_used_twice() -> Vec<Disagreement> {
     all
 }
 
-/// What the text says against what follows from the text.
+/// Statements of the text that contradict its figures.
 fn statements() -> Vec<Disagreement> {
     [sysctl(), wait(), requests_of_a_client(), most_frequent_file(), fewest_threads(), peak_threads()]
         .into_iter()

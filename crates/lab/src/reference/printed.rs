@@ -1,4 +1,4 @@
-//! A figure as it was printed, with what its rounding leaves open, and sums with such figures.
+//! A figure as it was printed, with the range that its rounding leaves open, and sums of such figures.
 //!
 //! `8.3` may stand for anything from 8.25 to 8.35. Two printed figures agree when their ranges touch: so a
 //! ratio that a paper took before it rounded is not called wrong for a last digit.
@@ -26,8 +26,8 @@ pub struct Range {
 }
 
 impl Printed {
-    /// Reads the number at the beginning of a cell: thousands may be apart, a unit or a per cent sign may
-    /// follow.
+    /// Reads the number at the beginning of a cell: thousands may be separated, and a unit or a per cent sign
+    /// may follow.
     pub fn parse(text: &str) -> Option<Printed> {
         let digits_end = text.find(|c: char| !matches!(c, '0'..='9' | ',' | '.')).unwrap_or(text.len());
         let (digits, unit) = text.split_at(digits_end);
@@ -41,12 +41,12 @@ impl Printed {
         Some(Printed { text: text.to_owned(), value, half_unit })
     }
 
-    /// The same figure where the words say that it is no exact one ("about", "near").
+    /// The same figure if the words state that it is not exact ("about", "near").
     pub fn about(self, half_unit: f64) -> Printed {
         Printed { half_unit, ..self }
     }
 
-    /// What it may stand for.
+    /// Its range.
     pub fn range(&self) -> Range {
         Range { low: self.value - self.half_unit, high: self.value + self.half_unit }
     }

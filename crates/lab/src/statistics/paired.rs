@@ -1,17 +1,16 @@
-//! Whether two systems differ: pairs of runs that took turns, against the noise that a system shows against
-//! itself.
+//! Whether two systems differ: pairs of alternating runs, compared with the noise of a system against itself.
 //!
-//! Each pair gives a ratio; its logarithm is what is looked at, so that "twice" and "half" weigh alike.
-//! "Different" is said only when the whole interval of the median ratio lies outside the band in which a
-//! difference is of no use, or in which the same system differed from itself (an A/A comparison), whichever
-//! is wider. All else is "no difference shown", which is not the same as "equal".
+//! Each pair gives a ratio; its logarithm is used, so that "twice" and "half" weigh alike. The verdict is
+//! "different" only if the whole interval of the median ratio lies outside the band of differences that do
+//! not matter, and outside the band in which the same system differed from itself (an A/A comparison).
+//! Otherwise it is "no difference shown", which is not the same as "equal".
 
 use super::Interval;
 use super::bootstrap;
 use super::quantile::normal_quantile;
 use serde::{Deserialize, Serialize};
 
-/// A difference below this is of no use to anybody.
+/// A smaller difference does not matter.
 pub const PRACTICAL_BAND: f64 = 0.01;
 /// The fewest pairs from which anything is concluded: with five, all of one sign, chance has 1 in 16.
 pub const FEWEST_PAIRS: usize = 5;
