@@ -1,8 +1,8 @@
-//! The verdict: what a result says, in words. Pure functions of a [`ResultFile`]; every sentence follows from
-//! figures that stand in it.
+//! The verdict: what a result shows, in words. Pure functions of a [`ResultFile`]; every sentence follows
+//! from figures in it.
 //!
-//! The order is that in which a reader asks: did the run end well, which system is ahead, how far did each
-//! one come, how far is it from the kernel's limit, what held it back, and can the figures be trusted.
+//! The order is that of a reader's questions: did the run end well, which system is ahead, how far did each
+//! one get, how far is it from the kernel's limit, what limited it, and can the figures be trusted.
 
 use crate::acceleration;
 use crate::bottleneck::{self, Bottleneck};
@@ -16,16 +16,16 @@ use crate::speedup;
 use crate::spice;
 use crate::standing::{Server, Standing};
 
-/// What held a system back at its peak.
+/// The bottleneck of a system at its peak.
 #[derive(Debug, Clone)]
 pub struct HeldBack {
     /// The system's title, and the interface's where there are several.
     pub title: String,
-    /// What it was.
+    /// The bottleneck.
     pub bottleneck: Bottleneck,
 }
 
-/// What held each system that is no limit back. `raw` may be empty.
+/// The bottleneck of each system that is not the limit. `raw` may be empty.
 pub fn held_back(result: &ResultFile, raw: &[RawMix]) -> Vec<HeldBack> {
     let of = |series: &Series<'_>| {
         let (bottleneck, _) = bottleneck::of_series(series, raw)?;
@@ -34,13 +34,13 @@ pub fn held_back(result: &ResultFile, raw: &[RawMix]) -> Vec<HeldBack> {
     series::of(result).iter().filter(|series| !series.system.is_limit).filter_map(of).collect()
 }
 
-/// What the result says, a sentence each, most important first. `raw` is its raw data; without it (empty),
-/// less is known of what held a system back.
+/// The verdict, a sentence each, most important first. `raw` is its raw data; without it (empty), less is
+/// known of the bottlenecks.
 pub fn sentences(result: &ResultFile, raw: &[RawMix]) -> Vec<String> {
     sentences_with(result, &held_back(result, raw))
 }
 
-/// The same where it is already known what held each system back.
+/// The same if the bottleneck of each system is already known.
 pub fn sentences_with(result: &ResultFile, held_back: &[HeldBack]) -> Vec<String> {
     let mut sentences = Vec::new();
     if let RunStatus::Incomplete(reason) = &result.status {
@@ -85,11 +85,11 @@ fn peak_sentence(system: &SystemResult) -> String {
     }
 }
 
-/// The useful peak, where it is not the peak, with the reason.
+/// The useful peak, if it is not the peak, with the reason.
 fn useful_peak_sentence(system: &SystemResult) -> Option<String> {
     let found = system.peaks.first()?;
     let why = found.difference.as_ref()?;
-    // Where the engine was at its limit in every load, that is told of the peak.
+    // If the engine was at its limit in every load, the sentence on the peak states that.
     if found.useful.is_none() && system.loads.iter().all(|load| load.tainted_runs > 0) {
         return None;
     }
@@ -104,7 +104,7 @@ fn useful_peak_sentence(system: &SystemResult) -> Option<String> {
     })
 }
 
-/// The processor time of a request, at equal numbers of clients where both were measured with them.
+/// The processor time of a request, at equal numbers of clients if both were measured with them.
 fn processor_time(servers: &[Server<'_>]) -> Option<String> {
     let (Server { system: fastest, peak: best }, others) = servers.split_first()?;
     let own = cpu_us(best)?;
@@ -131,9 +131,9 @@ fn processor_time(servers: &[Server<'_>]) -> Option<String> {
     })
 }
 
-/// How far a system is from the kernel's limit with as many clients. Rates are compared only where both are
-/// the servers' own, and on one processor: the limit is a single thread. A limit whose processor was not full
-/// was held up by something else, and bounds nothing.
+/// How far a system is from the kernel's limit with as many clients. Rates are compared only if both are the
+/// servers' own, and on one processor, because the limit is a single thread. A limit whose processor was not
+/// full was held up by something else, and bounds nothing.
 fn distance_from_limit(system: &SystemResult, limit: &SystemResult) -> Option<String> {
     let own = peak(system)?;
     let bound = at_clients(limit, own.clients)?;
@@ -260,7 +260,7 @@ mod tests {
             "{first}"
         );
         assert!(first.ends_with(" 9 pairs of 3 runs)."), "{first}");
-        // The second is as much faster with few clients as the first is at its peak.
+        // The second is faster with few clients by the factor by which the first is faster at its peak.
         for mix in result.systems[1].mixes.iter_mut().filter(|mix| mix.clients < 16) {
             mix.requests_per_second *= 3.0;
         }

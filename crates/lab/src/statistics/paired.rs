@@ -27,7 +27,7 @@ pub enum Conclusion {
     SecondHigher,
     /// The interval touches the band: no difference is shown.
     NoDifferenceShown,
-    /// Too few pairs to say anything.
+    /// Too few pairs for a verdict.
     TooFewPairs,
 }
 
@@ -38,13 +38,14 @@ pub struct Comparison {
     pub pairs: usize,
     /// The median of first / second, with its interval.
     pub ratio: Interval,
-    /// Ratios within 1 +- this are not told apart: the practical band, or the noise floor where it is wider.
+    /// Ratios within 1 +- this are not distinguished: the practical band, or the noise floor if it is wider.
     pub band: f64,
-    /// The noise floor of an A/A comparison, where one was made.
+    /// The noise floor of an A/A comparison, if one was made.
     pub noise_floor: Option<f64>,
-    /// What came out.
+    /// The verdict.
     pub conclusion: Conclusion,
-    /// The chance of so lopsided pairs if there were no difference (Wilcoxon's signed ranks, two-sided).
+    /// The probability of pairs this lopsided if there were no difference (Wilcoxon's signed ranks,
+    /// two-sided).
     pub signed_rank_p: f64,
     /// Cohen's d of the logarithms of the ratios: their mean over their standard deviation; absent when they
     /// do not vary.
@@ -53,7 +54,7 @@ pub struct Comparison {
     pub drift: f64,
 }
 
-/// Compares pairs (first, second) in the order in which they were run. `None` where a figure is not positive.
+/// Compares pairs (first, second) in the order in which they were run. `None` if a figure is not positive.
 pub fn compare(pairs: &[(f64, f64)], noise_floor: Option<f64>, seed: u64) -> Option<Comparison> {
     let good = |pair: &(f64, f64)| pair.0 > 0.0 && pair.1 > 0.0 && (pair.0 / pair.1).is_finite();
     if pairs.is_empty() || !pairs.iter().all(good) {
@@ -79,7 +80,7 @@ pub fn compare(pairs: &[(f64, f64)], noise_floor: Option<f64>, seed: u64) -> Opt
     })
 }
 
-/// The noise floor of an A/A comparison: how far the interval of a system's ratio to itself reaches from 1.
+/// The noise floor of an A/A comparison: how far the interval of a system's ratio to itself extends from 1.
 pub fn noise_floor(pairs: &[(f64, f64)], seed: u64) -> Option<f64> {
     let ratio = compare(pairs, None, seed)?.ratio;
     Some((1.0 / ratio.low - 1.0).max(ratio.high - 1.0).max(0.0))
@@ -102,7 +103,7 @@ fn cohens_d(differences: &[f64]) -> Option<f64> {
     let mean = differences.iter().sum::<f64>() / count;
     let square = differences.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
     let deviation = (square / (count - 1.0)).sqrt();
-    // Differences that are all alike have no effect size, only rounding.
+    // Equal differences have no effect size, only rounding.
     (deviation > 1e-12 * mean.abs().max(1e-300)).then(|| mean / deviation)
 }
 
@@ -125,7 +126,7 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     ranks
 }
 
-/// Spearman's rank correlation; 0 where one of the two does not vary.
+/// Spearman's rank correlation; 0 if one of the two does not vary.
 pub fn spearman(left: &[f64], right: &[f64]) -> f64 {
     let (left, right) = (ranks(left), ranks(right));
     let mean = (left.len() as f64 + 1.0) / 2.0;
@@ -134,7 +135,8 @@ pub fn spearman(left: &[f64], right: &[f64]) -> f64 {
     if scale > 0.0 { (product(&left, &right) / scale).clamp(-1.0, 1.0) } else { 0.0 }
 }
 
-/// Wilcoxon's signed-rank test, two-sided: exact for few pairs without ties, normal with corrections else.
+/// Wilcoxon's signed-rank test, two-sided: exact for few pairs without ties, otherwise normal with
+/// corrections.
 pub fn signed_rank_p(differences: &[f64]) -> f64 {
     let moved: Vec<f64> = differences.iter().copied().filter(|value| *value != 0.0).collect();
     if moved.is_empty() {
@@ -157,8 +159,8 @@ fn has_repeats(ranks: &[f64]) -> bool {
     sorted.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-/// How many of the 2^n ways to sign the ranks give each sum, and from it the chance of the sum seen or one
-/// farther out.
+/// How many of the 2^n ways to sign the ranks give each sum, and from it the probability of the observed sum
+/// or a more extreme one.
 fn exact_p(count: usize, sum: usize) -> f64 {
     let most = count * (count + 1) / 2;
     let mut ways = vec![0.0f64; most + 1];
@@ -181,7 +183,7 @@ fn normal_p(ranks: &[f64], positive: f64) -> f64 {
     (2.0 * upper_tail(distance)).min(1.0)
 }
 
-/// The chance that a standard normal value is above `z`, by bisection of its quantile.
+/// The probability that a standard normal value is above `z`, by bisection of its quantile.
 fn upper_tail(z: f64) -> f64 {
     let (mut low, mut high) = (1e-15, 0.5);
     for _ in 0..60 {
@@ -247,7 +249,7 @@ mod tests {
         // c(0.878,0.647,0.598,2.05,1.06,1.29,1.06,3.14,1.29), paired = TRUE):
         // V = 40, p = 0.03906 (Hollander and Wolfe, depression data).
         let first = [1.83, 0.50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30];
-        // In hundredths: clippy takes 3.14 for something else.
+        // In hundredths: clippy takes 3.14 for an approximation of pi.
         let second = [87.8, 64.7, 59.8, 205.0, 106.0, 129.0, 106.0, 314.0, 129.0].map(|value| value / 100.0);
         let differences: Vec<f64> = first.iter().zip(second).map(|(a, b)| a - b).collect();
         assert!((signed_rank_p(&differences) - 0.039_062_5).abs() < 1e-12);

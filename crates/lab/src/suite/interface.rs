@@ -1,9 +1,9 @@
-//! Interfaces: the ways in which a server makes an answer, each with the least program that uses it. Their
+//! Interfaces: the ways in which a server makes an answer, each with the smallest program that uses it. Their
 //! definitions are the TOML files of `suites/interfaces/`; a suite names those that it measures.
 //!
-//! An interface says what the system under test must be able to do for it (a capability), which program must
-//! be there, which path is asked for and how many bytes come back; and what the reports of 1996 to 2000
-//! measured for it.
+//! An interface states what the system under test must be able to do for it (a capability), which program it
+//! needs, which path is requested and how many bytes come back; and what the reports of 1996 to 2000 measured
+//! for it.
 
 use crate::capability;
 use crate::definition::{DefinitionError, Document, Table, nearest};
@@ -28,7 +28,7 @@ const BUILT_IN: [(&str, &str); 15] = [
     ("application", include_str!("../../../../suites/interfaces/application.toml")),
 ];
 
-/// The pages that interfaces can ask for: name and text, whose directives the server carries out.
+/// The pages that interfaces can request: name and text, whose directives the server carries out.
 const PAGES: [(&str, &str); 1] = [("shtml", include_str!("../../../../programs/shtml/spice.shtml"))];
 
 /// The longest answer of an interface.
@@ -49,33 +49,31 @@ pub struct Interface {
     pub description: String,
     /// The capability that a system must have.
     pub needs: String,
-    /// The program that must be there, for example `cgi`.
+    /// The program that it needs, for example `cgi`.
     pub program: Option<String>,
-    /// The page that must lie at the path, for example `shtml`.
+    /// The page that must be at the path, for example `shtml`.
     pub page: Option<String>,
-    /// The path that is asked for; `*` in it stands for a number from 1 to `paths`.
+    /// The path that is requested; `*` in it stands for a number from 1 to `paths`.
     pub path: String,
-    /// How many paths there are, which are asked for equally often.
+    /// How many paths there are, which are requested equally often.
     pub paths: u64,
     /// Bytes of the answer's body.
     pub body_bytes: u64,
-    /// Whether the length is the server's to decide: `body_bytes` is then what is usual, and nothing is held
-    /// against it.
+    /// Whether the server decides the length: `body_bytes` is then the usual length, and is not checked.
     pub body_varies: bool,
-    /// The name in the query by which it is asked for another number of bytes (`?size=500`), where it takes
-    /// one.
+    /// The name in the query that requests another number of bytes (`?size=500`), if it accepts one.
     pub size_query: Option<String>,
     /// What the reports of 1996 to 2000 measured for it.
     pub reports: Vec<ReportFigures>,
 }
 
-/// What lies at an interface's path in the tree of files.
+/// The content of an interface's path in the tree of files.
 pub(super) enum AtPath {
     /// Nothing: a program answers.
     Nothing,
-    /// This page; what comes back is not what lies there.
+    /// This page; the answer differs from its text.
     Page(&'static str),
-    /// A file of `body_bytes`, made as the workload's files are.
+    /// A file of `body_bytes`, made like the workload's files.
     File,
 }
 
@@ -130,12 +128,12 @@ impl Interface {
         self.path.replace('*', &(number + 1).to_string())
     }
 
-    /// The directory of its paths, with its slash: a program answers for all of it.
+    /// The directory of its paths, with its slash: a program answers all paths in it.
     pub(super) fn directory(&self) -> &str {
         &self.path[..=self.path.rfind('/').unwrap_or(0)]
     }
 
-    /// The same, asking for so many bytes.
+    /// The same, with a query for so many bytes.
     pub(super) fn path_for(&self, number: u64, asked_bytes: Option<u64>) -> String {
         match (&self.size_query, asked_bytes) {
             (Some(name), Some(bytes)) => format!("{}?{name}={bytes}", self.path(number)),
@@ -143,7 +141,7 @@ impl Interface {
         }
     }
 
-    /// What must lie at its path.
+    /// What must be at its path.
     pub(super) fn at_path(&self) -> AtPath {
         let page = self.page.as_ref().and_then(|page| PAGES.iter().find(|(name, _)| name == page));
         match (page, &self.program) {
@@ -177,7 +175,7 @@ fn needs(root: &Table<'_>) -> Result<String, DefinitionError> {
     Err(root.error_at(&needs, message))
 }
 
-/// The name in the query that a program takes its size by.
+/// The name in the query from which a program takes its size.
 fn size_query(root: &Table<'_>) -> Result<Option<String>, DefinitionError> {
     let Some(name) = root.string("size_query")? else { return Ok(None) };
     let is_word =

@@ -1,5 +1,5 @@
-//! Reads a suite from TOML, strictly: every key known, every value within its limits, weights that sum to 100
-//! and ramps that leave something to count, interfaces that return as many bytes as each other.
+//! Reads a suite from TOML, strictly: every key must be known, every value within its limits, weights must
+//! sum to 100, ramps must leave some time to count, and all interfaces must return the same number of bytes.
 
 use super::own_request::headers;
 use super::{Endpoint, Mix, Suite, TlsOffer, read_class, read_workload};
@@ -66,7 +66,7 @@ pub(super) fn suite(file: &str, text: &str) -> Result<Suite, DefinitionError> {
     })
 }
 
-/// The times of a mix as far as they are stated.
+/// The stated times of a mix.
 #[derive(Debug, Clone, Copy, Default)]
 struct MixTimes {
     ramp_up_s: Option<f64>,
@@ -91,14 +91,14 @@ impl MixTimes {
         })
     }
 
-    /// Reads the times of a table that holds nothing else.
+    /// Reads the times of a table without other keys.
     fn read_all(table: &Table<'_>) -> Result<MixTimes, DefinitionError> {
         let times = MixTimes::read(table)?;
         table.finish()?;
         Ok(times)
     }
 
-    /// These times, with `shared` where they are silent.
+    /// These times, completed by `shared`.
     fn over(self, shared: MixTimes) -> MixTimes {
         MixTimes {
             ramp_up_s: self.ramp_up_s.or(shared.ramp_up_s),
@@ -111,7 +111,7 @@ impl MixTimes {
     }
 }
 
-/// Whether all think times are the same, or of chance with their mean.
+/// Whether all think times are the same, or random with their mean.
 fn think_spread(table: &Table<'_>) -> Result<Option<TimeSpread>, DefinitionError> {
     let Some(spread) = table.string("think_spread")? else { return Ok(None) };
     match spread.value.as_str() {
@@ -124,7 +124,7 @@ fn think_spread(table: &Table<'_>) -> Result<Option<TimeSpread>, DefinitionError
     }
 }
 
-/// For how long each system is loaded before its first mix.
+/// How long each system is loaded before its first mix.
 fn warm_up_s(table: &Table<'_>) -> Result<f64, DefinitionError> {
     Ok(table.number("warm_up_s", 0.0..=SECONDS_MAX)?.map_or(0.0, |seconds| seconds.value))
 }
@@ -228,7 +228,7 @@ fn client(root: &Table<'_>) -> Result<Client, DefinitionError> {
     Ok(client)
 }
 
-/// What is offered where a connection is made with TLS: both versions, and sessions taken up, unless stated.
+/// What is offered if a connection is made with TLS: both versions, and resumed sessions, unless stated.
 fn tls_offer(table: &Table<'_>) -> Result<TlsOffer, DefinitionError> {
     let resumption_share = table.number("tls_resumption_share", 0.0..=1.0)?;
     let versions = match table.string("tls_version")? {
@@ -282,7 +282,7 @@ pub(super) fn http_version(
     }
 }
 
-/// A name that can stand in a path, a CSV file and a histogram's tag.
+/// A name that may be used in a path, a CSV file and a histogram's tag.
 pub(super) fn name(table: &Table<'_>, name: Located<String>, whose: &str) -> Result<String, DefinitionError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     if name.value.len() <= 100 && name.value.chars().all(allowed) && !name.value.starts_with('.') {

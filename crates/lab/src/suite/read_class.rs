@@ -1,5 +1,5 @@
-//! Reads one class of a workload: files of one size or of a spread of sizes, what an interface answers,
-//! requests that are spelt out, or a page or a session.
+//! Reads one class of a workload: files of one size or of a spread of sizes, an interface's answers, requests
+//! that are spelt out, or a page or a session.
 
 use super::endpoint::Endpoint;
 use super::own_request::{OwnRequest, headers};
@@ -16,7 +16,7 @@ const ASKED_BYTES_MAX: u64 = 8 << 20;
 /// The largest exponent of popularity.
 const ZIPF_MAX: f64 = 10.0;
 
-/// How much a class is asked for, as it is stated.
+/// The stated weight of a class.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Weight {
     /// Percent: those of all classes sum to 100.
@@ -25,7 +25,7 @@ pub(super) enum Weight {
     Relative(f64),
 }
 
-/// What the classes of a workload share, and a class can state for itself.
+/// The defaults that the classes of a workload share.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shared {
     pub(super) endpoint: Endpoint,
@@ -72,7 +72,7 @@ fn weight(table: &Table<'_>) -> Result<Weight, DefinitionError> {
     }
 }
 
-/// Where the class's requests go: as the suite's `[client]` says, unless the class says otherwise.
+/// The endpoint of the class's requests: that of the suite's `[client]`, unless the class states another.
 pub(super) fn endpoint(table: &Table<'_>, usual: Endpoint) -> Result<Endpoint, DefinitionError> {
     let is_secure = table.boolean("tls")?.map_or(usual.is_secure, |tls| tls.value);
     let stated = table.string("http_version")?;
@@ -153,7 +153,7 @@ fn spelt_out(
     Ok(Content::Requests { requests, interface: interface.map(Box::new), order })
 }
 
-/// What an interface answers, in the size that it is asked for where it takes one.
+/// An interface's answers, in the requested size if it accepts one.
 fn asked(table: &Table<'_>, interface: Interface) -> Result<Content, DefinitionError> {
     let asked = table.whole("body_bytes", 1..=ASKED_BYTES_MAX)?;
     if let Some(asked) = &asked
@@ -169,7 +169,7 @@ fn asked(table: &Table<'_>, interface: Interface) -> Result<Content, DefinitionE
 }
 
 fn files(table: &Table<'_>, class: &str, seed: u64) -> Result<Content, DefinitionError> {
-    // Classes that ask for the same files in several ways name one directory.
+    // Classes that request the same files in several ways name one directory.
     let directory = match table.string("directory")? {
         Some(stated) => name(table, stated, "a directory's")?,
         None => class.to_string(),
@@ -200,7 +200,7 @@ fn files(table: &Table<'_>, class: &str, seed: u64) -> Result<Content, Definitio
     Ok(Content::Files { directory, sizes, suffix })
 }
 
-/// A number that a name stands for.
+/// The seed that is derived from a name.
 pub(super) fn seed_of(name: &str) -> u64 {
     u64::from_str_radix(&crate::machine::sha256(name.as_bytes())[..16], 16).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! Reads what a suite's clients ask for: a workload of classes whose weights add up, or the interfaces that
-//! it compares, which must return as many bytes as each other.
+//! Reads the workload of a suite: classes whose weights add up, or the interfaces that it compares, which
+//! must return the same number of bytes.
 
 use super::own_request::OwnRequest;
 use super::read::name;
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 /// The largest tree: 16 GiB.
 const TREE_BYTES_MAX: u64 = 16 << 30;
-/// How far the sum of the weights may be from 100, for weights with decimals.
+/// The tolerance of the sum of the weights, for weights with decimals.
 const WEIGHTS_TOLERANCE: f64 = 1e-6;
 /// The most interfaces of a suite.
 const INTERFACES_MAX: usize = 100;
@@ -127,7 +127,7 @@ fn weigh(classes: &mut [Class], weights: &[Weight]) -> Result<(), String> {
         (Some(sum), None) if f64::abs(sum - 100.0) > WEIGHTS_TOLERANCE => {
             return Err(format!("the weights of the classes must sum to 100; they sum to {sum}"));
         }
-        // As they are stated, to the last digit.
+        // As stated, to the last digit.
         (Some(_), None) => 1.0,
         (None, Some(sum)) => 100.0 / sum,
     };
@@ -157,7 +157,7 @@ fn workload_problem(workload: &Workload) -> Option<String> {
             ));
         }
     }
-    // The same file in two sizes would be made twice, and found wrong once.
+    // The same file in two sizes would be made twice, and be wrong once.
     let mut files: HashMap<&str, u64> = HashMap::new();
     for request in workload.classes.iter().flat_map(Class::own_files) {
         let bytes = request.usual_bytes().unwrap_or(0);
@@ -173,7 +173,7 @@ fn workload_problem(workload: &Workload) -> Option<String> {
 }
 
 impl Class {
-    /// Its requests that files answer, where they are spelt out.
+    /// Its requests that files answer, if they are spelt out.
     pub(super) fn own_files(&self) -> impl Iterator<Item = &OwnRequest> {
         let requests = match &self.content {
             Content::Requests { requests, interface: None, .. } => &requests[..],
