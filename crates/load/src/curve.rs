@@ -1,4 +1,4 @@
-//! A quantity that changes over the run: an arrival rate, or a number of virtual clients. It is made of
+//! A quantity that changes over the run: an arrival rate, or a number of virtual clients. It consists of
 //! stages, each a straight line from one value to another, so that steps and ramps are phases of one run.
 
 use serde::{Deserialize, Serialize};
@@ -21,23 +21,23 @@ impl Stage {
         Stage { length, from: value, to: value }
     }
 
-    /// What the value adds up to over the stage: of a rate, the number of arrivals.
+    /// The integral of the value over the stage: for a rate, the number of arrivals.
     fn area(&self) -> f64 {
         (self.from + self.to) / 2.0 * self.length.as_secs_f64()
     }
 
-    /// How far into the stage, in seconds, the value has added up to this area.
+    /// The time in the stage, in seconds, at which the integral has reached this area.
     fn time_of_area(&self, area: f64) -> f64 {
         let slope = (self.to - self.from) / self.length.as_secs_f64();
         let root = (self.from * self.from + 2.0 * slope * area).max(0.0).sqrt();
-        // This form of the quadratic formula divides by no difference of large numbers, and holds without a
-        // slope.
+        // This form of the quadratic formula does not divide by a difference of large numbers, and works
+        // without a slope.
         let sum = self.from + root;
         if sum > 0.0 { 2.0 * area / sum } else { 0.0 }
     }
 }
 
-/// Stages one after the other, from the run's start.
+/// Consecutive stages, from the run's start.
 #[derive(Debug, Clone)]
 pub(crate) struct Curve {
     stages: Vec<Placed>,
@@ -62,8 +62,8 @@ impl Curve {
         Curve { stages: stages.iter().map(place).collect() }
     }
 
-    /// When the value has added up to `area`, in seconds from the start. `None` when it never does. `cursor`
-    /// is where the last look-up ended: areas are asked for in rising order.
+    /// When the integral reaches `area`, in seconds from the start. `None` when it never does. `cursor` is
+    /// where the last look-up ended: the caller asks for areas in rising order.
     pub(crate) fn time_of_area(&self, area: f64, cursor: &mut usize) -> Option<f64> {
         loop {
             let Placed { stage, start_s, area_before } = self.stages.get(*cursor)?;
@@ -74,7 +74,7 @@ impl Curve {
         }
     }
 
-    /// What the value adds up to between two moments, in seconds from the start.
+    /// The integral of the value between two moments, in seconds from the start.
     #[cfg(test)]
     fn area_between(&self, from_s: f64, to_s: f64) -> f64 {
         let within = |placed: &Placed| {
@@ -112,7 +112,7 @@ impl Placed {
         if value > level {
             return Some(self.start_s + at);
         }
-        // One nanosecond further the value is above the level, and not only at it.
+        // One nanosecond later the value is above the level, and not only at it.
         let crossing = (to > level).then(|| (level - from) / (to - from) * length_s + 1e-9)?;
         (crossing < length_s).then_some(self.start_s + crossing.max(at))
     }

@@ -1,4 +1,4 @@
-//! The machine that a plan is to run on: its processors, the limit of open files, local ports.
+//! The machine on which a plan will run: its processors, the limit of open files, local ports.
 
 use crate::plan::PlanError;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -30,7 +30,7 @@ fn list(cores: &[usize]) -> String {
     cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Makes sure that `needed` files can be open, raising the soft limit towards the hard one if it must.
+/// Makes sure that `needed` files can be open; raises the soft limit towards the hard one if necessary.
 pub(crate) fn provide_open_files(needed: u64) -> Result<(), PlanError> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= needed) {
@@ -57,8 +57,8 @@ pub(crate) fn local_port_range() -> Option<(u16, u16)> {
     (first <= last).then_some((first, last))
 }
 
-/// Whether the kernel takes a port in TIME_WAIT again for a connection to this address: 1 means always, 2
-/// means on the loopback interface.
+/// Whether the kernel reuses a port in TIME_WAIT for a connection to this address: 1 means always, 2 means on
+/// the loopback interface.
 pub(crate) fn reuses_waiting_ports(address: IpAddr) -> bool {
     let setting = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_tw_reuse").unwrap_or_default();
     match setting.trim() {

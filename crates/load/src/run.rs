@@ -1,4 +1,4 @@
-//! A run from its plan to its outcome: threads are started, one a core, and their notes merged.
+//! A run from its plan to its outcome: one thread for each core is started, and their records are merged.
 
 use crate::choice::Choice;
 use crate::clock::now_ns;
@@ -15,15 +15,15 @@ use crate::tls_setup::TlsBase;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A thread that is busier than this has no room left: what it measures is partly itself.
+/// A thread that is busier than this has no room left: its figures are partly its own.
 const BUSY_THREAD: f64 = 0.9;
-/// A thread that waits longer than this part of the time for its processor is not alone there.
+/// A thread that waits longer than this part of the time for its processor shares it with other programs.
 const WAITING_THREAD: f64 = 0.1;
-/// Below this part of the arrivals that were due, the rate was not kept.
+/// If fewer than this part of the due arrivals were made, the rate was not kept.
 const KEPT_RATE: f64 = 0.99;
 
-/// Carries a plan out. Blocks until the length is over and the requests that were under way then are answered
-/// or past their time limit; or until [`Progress::stop`], within 100 ms.
+/// Carries out a plan. Blocks until the length is over and the requests under way are answered or past their
+/// time limit; or until [`Progress::stop`], within 100 ms.
 pub fn run(plan: &Plan, progress: &Progress) -> Result<Outcome, PlanError> {
     let ready = Ready::new(plan, Portion::whole(plan))?;
     ready.run_at(now_ns() + ready.time_to_prepare_ns(), progress)
@@ -49,12 +49,12 @@ impl<'a> Ready<'a> {
         Ok(Ready { plan, portion, requests, tls, choice, warnings })
     }
 
-    /// What a reader of the figures should know, a sentence each.
+    /// Facts that a reader of the figures should know, a sentence each.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// How long before its start the run has to be begun: by then every thread has made its clients ready, so
+    /// How long before its start the run must be begun: by then every thread has prepared its clients, so
     /// that all start together.
     pub fn time_to_prepare_ns(&self) -> u64 {
         10_000_000 + self.portion.client_count(self.plan) as u64 * 5_000
@@ -146,7 +146,7 @@ fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<Strin
         .is_some_and(|limit| threads.iter().map(ThreadOutcome::ended).sum::<u64>() >= limit)
     {
         let last_ns = threads.iter().map(|thread| thread.record.last_ended_ns).max().unwrap_or_default();
-        // What ended at the last moment is within the window.
+        // A request that ended at the last moment is within the window.
         times = times.ended_at(last_ns + 1);
     }
     let mut record = Record::new(shared.plan, times, 0);
@@ -203,7 +203,7 @@ fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<Strin
     }
 }
 
-/// Where the server did not do what the plan takes for granted.
+/// Where the server did not behave as the plan assumes.
 fn signs_of_the_server(plan: &Plan, record: &Record) -> Vec<String> {
     let mut signs = Vec::new();
     if record.stream_waits > 0 {
@@ -215,7 +215,7 @@ fn signs_of_the_server(plan: &Plan, record: &Record) -> Vec<String> {
     }
     let HandshakeCounts { full, resumed } = record.handshakes;
     let commanded = plan.targets().filter_map(|target| target.tls.as_ref()).map(|tls| tls.resumption_share);
-    // The first connections of all clients have no session to take up.
+    // The first connections of all clients have no session to resume.
     let could = (full + resumed).saturating_sub((record.clients.len() * plan.targets().len()) as u64) as f64;
     let fewest = commanded.fold(1.0, f64::min) * could * 0.95 - 2.0;
     if (resumed as f64) < fewest {
@@ -229,7 +229,7 @@ fn signs_of_the_server(plan: &Plan, record: &Record) -> Vec<String> {
     signs
 }
 
-/// Whether the engine, and not the server, set the figures: every sign of it.
+/// Whether the engine, and not the server, limited the figures: all signs of it.
 fn saturation(plan: &Plan, record: &Record, engine: &EngineUse) -> Saturation {
     let mut signs = Vec::new();
     if engine.busiest_thread > BUSY_THREAD {

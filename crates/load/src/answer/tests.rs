@@ -1,8 +1,8 @@
 use super::*;
 use proptest::prelude::*;
 
-/// What the reader makes of these bytes when they come in pieces of the given lengths (the last one repeats),
-/// and of the connection's end behind them.
+/// The reader's result for these bytes in pieces of the given lengths (the last one repeats), and for the
+/// connection's end after them.
 fn read(bytes: &[u8], pieces: &[usize]) -> Result<Result<Answer, AtEnd>, Malformed> {
     let (mut reader, mut head) = (AnswerReader::new(), ResponseHead::new());
     let (mut rest, mut pieces) = (bytes, pieces.iter().copied());
@@ -12,7 +12,7 @@ fn read(bytes: &[u8], pieces: &[usize]) -> Result<Result<Answer, AtEnd>, Malform
         piece = pieces.next().unwrap_or(piece).clamp(1, rest.len());
         let (received, behind) = rest.split_at(piece);
         if answer.is_some() {
-            // Bytes behind a complete answer that came in a receive of their own.
+            // Bytes after a complete answer that came in another receive.
             return Err(Malformed);
         }
         answer = reader.receive(received, &mut head, &mut ())?;

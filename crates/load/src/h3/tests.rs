@@ -16,7 +16,7 @@ fn data(body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What becomes of a request stream that ends behind these bytes; they come in pieces.
+/// The result of a request stream that ends after these bytes; they come in pieces.
 fn read(bytes: &[u8], piece: usize, is_head: bool) -> (StreamEvent, Vec<u8>) {
     let (mut stream, mut fields) = (Stream { is_head, ..Stream::default() }, FieldList::new());
     let mut body = Vec::new();
