@@ -1,5 +1,6 @@
-//! The admin listener: counts that are what clients did, under every version of HTTP and over reloads;
-//! sessions that show what is under way; who may ask, and who may not; names of requests in logs and answers.
+//! The admin listener: counts that agree with what clients did, under every version of HTTP and over reloads;
+//! sessions that show requests under way; which clients may ask and which not; names of requests in logs and
+//! answers.
 
 mod support;
 
@@ -38,7 +39,7 @@ impl Watched {
         Watched { tree, server, admin }
     }
 
-    /// Writes another configuration and has it taken up, or refused.
+    /// Writes another configuration and reloads; the server applies or refuses it.
     fn reload(&self, sections: &str, site: &str, listen: &str) {
         let text = config(&self.tree, listen, sections, site);
         fs::write(self.tree.beside("config").join("touchstone.toml"), text).expect("it can be written");
@@ -98,7 +99,7 @@ impl Metrics {
         *self.0.get(name).unwrap_or_else(|| panic!("no {name} in {:#?}", self.0))
     }
 
-    /// The sum of all samples whose name begins so.
+    /// The sum of all samples whose name begins with this.
     fn sum(&self, start: &str) -> f64 {
         self.0.iter().filter(|(name, _)| name.starts_with(start)).map(|(_, value)| value).sum()
     }
@@ -209,7 +210,7 @@ fn tls_and_http_2_are_counted() {
     assert_eq!(metrics.sum("touchstone_tls_handshake_failures_total"), 2.0);
 }
 
-/// What the reference parsers of Prometheus and OpenMetrics say of both formats.
+/// The findings of the reference parsers of Prometheus and OpenMetrics on both formats.
 #[test]
 fn real_parsers_read_it() {
     const SCRIPT: &str = "
@@ -281,7 +282,7 @@ fn a_scrape_takes_nothing_from_a_loaded_server() {
     );
 }
 
-/// A client that asks for more than fits on the way, and reads none of it.
+/// A client that requests more than all buffers hold, and reads none of it.
 fn stuck_client(watched: &Watched) -> Client {
     fs::write(watched.tree.root().join("large.bin"), vec![7; 30_000_000]).expect("it can be written");
     let mut client = Client::connect_with_small_buffer(watched.server.address());
@@ -314,7 +315,7 @@ fn sessions_show_what_is_under_way() {
     );
     let listed = watched.json("/sessions");
     assert_eq!(listed["connections"], 2);
-    // Those with requests under way come first, and a limit is one.
+    // Sessions with requests under way come first; the limit is one.
     assert_eq!(listed["sessions"][0]["under_way_count"], 1);
     let limited = watched.json("/sessions.json?limit=1");
     assert_eq!(limited["sessions"].as_array().map(Vec::len), Some(1));
@@ -375,14 +376,14 @@ fn the_pages_are_there_and_nothing_else_is() {
     client.send("NONSENSE\r\n\r\n");
     assert_eq!(client.answer().status, 400);
     client.end();
-    // The sites know nothing of it.
+    // The sites do not serve it.
     assert_eq!(watched.get("/metrics", "").status, 404);
 }
 
 #[test]
 fn health_says_that_the_server_stops() {
     let mut watched = Watched::start("", "");
-    // A core of a busy machine may need its time to begin.
+    // A core of a busy machine may begin late.
     wait_until("all cores answer", PATIENCE, || watched.json("/health")["status"] == "ok");
     let stuck = stuck_client(&watched);
     wait_until("it is under way", PATIENCE, || watched.json("/sessions")["connections"] == 1);
@@ -415,7 +416,7 @@ fn reloads_are_counted_and_counts_go_on() {
     wait_until("it is counted", PATIENCE, || watched.metrics().sum(new) >= 1.0);
     assert_eq!(metrics.get("touchstone_responses_total{class=\"2xx\",code=\"200\"}"), 1.0);
 
-    // It moves with a reload too, and one that cannot move keeps the configuration before.
+    // It also moves with a reload; if it cannot move, the previous configuration stays.
     let other = free_port();
     watched.reload("", "", &format!("listen = '127.0.0.1:{other}'"));
     let moved: SocketAddr = ([127, 0, 0, 1], other).into();
@@ -438,7 +439,7 @@ fn who_may_ask() {
     assert_eq!(host("evil.example"), 421);
     assert_eq!(host("127.0.0.1.evil.example"), 421);
 
-    // Rights are taken up by a reload at the same place.
+    // A reload applies permissions at the same place.
     let listen = format!("listen = '{}'", watched.admin);
     watched.reload("", "", &format!("{listen}\ntoken_file = '{}'", token.display()));
     wait_until("a token is asked for", PATIENCE, || watched.ask("/metrics", "").status == 401);
@@ -463,7 +464,7 @@ fn a_unix_socket_is_for_its_owner() {
     server.stop();
     assert!(!socket.exists(), "the socket stays behind");
 
-    // One that a server left behind when it was killed is replaced.
+    // A socket that a killed server left behind is replaced.
     let mut killed = Server::configured(&directory, &text);
     killed.signal(Signal::KILL);
     killed.wait();
@@ -558,7 +559,7 @@ fn a_line_of_ones_own() {
     assert!(lines[2].contains(r#"|te\"xt|"#), "{}", lines[2]);
 }
 
-/// Answers each request with the head that it came with.
+/// Answers each request with the request's own head.
 fn echo_origin() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener.local_addr().expect("it is bound");

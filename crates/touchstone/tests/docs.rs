@@ -1,11 +1,11 @@
-//! The documentation says what the program does: help texts, commands, links and configurations in every
+//! Checks the documentation against the program: help texts, commands, links and configurations in every
 //! `*.md`.
 //!
-//! Each command has a page, `docs/COMMAND.md`, whose help stands between two markers and is compared with
-//! what the program prints. `BLESS=1 cargo test -p touchstone --test docs` writes the present help into the
-//! pages. In fenced blocks marked `sh` or `console` every `touchstone` command line must name a command and
-//! options that exist, and every `make` line a target. A block marked `toml` is a whole configuration and
-//! must pass `check`.
+//! Each command has a page, `docs/COMMAND.md`, whose help is between two markers and is compared with the
+//! program's output. `BLESS=1 cargo test -p touchstone --test docs` writes the present help into the pages.
+//! In fenced blocks marked `sh` or `console` every `touchstone` command line must name a command and options
+//! that exist, and every `make` line a target. A block marked `toml` is a whole configuration and must pass
+//! `check`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -166,7 +166,7 @@ fn function_links(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-// The pieces below are checked too: a check that finds nothing must not pass for one that finds no fault.
+// The pieces below are checked too: a check that finds nothing to check must not pass.
 
 #[test]
 fn links_are_found_in_text_and_in_html_but_not_in_code() {
@@ -233,7 +233,7 @@ fn shown(page: &Path) -> String {
     page.strip_prefix(top()).unwrap().display().to_string()
 }
 
-/// Every Markdown file of the tree, without what was built, measured or is hidden.
+/// Every Markdown file of the tree, except in built, measured or hidden directories.
 fn pages() -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut directories = vec![top()];
@@ -273,8 +273,8 @@ fn printed(command: &str) -> BTreeSet<String> {
     String::from_utf8_lossy(&output.stdout).split_whitespace().map(str::to_string).collect()
 }
 
-/// What a `touchstone bench` line names and is neither a suite nor a system; URLs and paths are systems and
-/// suites of the reader's own.
+/// Words of a `touchstone bench` line that are neither a suite nor a system; URLs and paths are systems and
+/// suites of the reader.
 fn unknown_names(words: &[String], suites: &BTreeSet<String>, systems: &BTreeSet<String>) -> Vec<String> {
     let own = |name: &str| name.contains('/');
     let suite =
@@ -313,7 +313,7 @@ fn block_between_markers(page: &str) -> Option<&str> {
     Some(rest.split_once(HELP_END)?.0)
 }
 
-/// The page with the help in its place; at its end, where it has none.
+/// The page with the help between its markers; at its end if it has none.
 fn with_help(page: &str, block: &str) -> String {
     match (page.split_once(HELP_START), page.split_once(HELP_END)) {
         (Some((before, _)), Some((_, after))) => format!("{before}{HELP_START}{block}{HELP_END}{after}"),
@@ -372,7 +372,7 @@ fn command_lines(block: &Block) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// The words of a line; what stands between quotation marks is one, or a part of one.
+/// The words of a line; text between quotation marks is one word, or a part of one.
 fn words(line: &str) -> impl Iterator<Item = &str> {
     let mut open = None;
     let divides = move |character: char| {
@@ -422,24 +422,23 @@ fn check_command_line(
 fn check_configuration(text: &str) -> Result<(), String> {
     let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
     let file = directory.path().join("touchstone.toml");
-    // What examples name beside directories: a password file, with the password "password", a token and a
-    // secret.
+    // Files that examples name: a password file, with the password "password", a token and a secret.
     let users = "ada:$2y$05$lfJtylH9G4my3uZb4KQoj.RJs0HrvF2/2gBTiiKW0CbphmKGbdPRG\n";
     std::fs::write(directory.path().join("users.htpasswd"), users).map_err(|error| error.to_string())?;
     std::fs::write(directory.path().join("admin.token"), "0123456789abcdef0123456789abcdef\n")
         .map_err(|error| error.to_string())?;
     std::fs::write(directory.path().join("ajp.secret"), "a long secret\n")
         .map_err(|error| error.to_string())?;
-    // What plug-ins are configured with; lines of `directives` are the object `default`.
+    // Configurations of plug-ins; lines of `directives` are the object `default`.
     let object = if text.contains("\ndirectives = ") { "other" } else { "default" };
     let obj_conf = format!("<Object name={object}>\n</Object>\n");
     for (name, content) in [
-        // An application, which is looked for and not started.
+        // An application, which is only looked for.
         ("shop.war", ""),
         ("config/obj.conf", &obj_conf[..]),
         ("config/magnus.conf", "ServerName www.example.org\n"),
         ("usr/local/lib/nsapi/hello.c", "int hello(void *a, void *b, void *c) { return -2; }\n"),
-        // An application, which is looked for and not started.
+        // An application, which is only looked for.
         ("shop.war", ""),
     ] {
         let path = directory.path().join(name);
@@ -497,8 +496,8 @@ fn check_configuration(text: &str) -> Result<(), String> {
     }
 }
 
-/// A line of `[server]` that names whose rights the server has: ours, because examples name users that this
-/// machine need not have, and who may not look into a directory of the test.
+/// A line of `[server]` that names the server's user: here the user of the test, because examples name users
+/// that this machine need not have, and that may not read a directory of the test.
 fn as_ourselves(line: &str) -> Option<String> {
     match line.split_once(" = ")?.0 {
         "user" => Some(format!("user = \"{}\"", rustix::process::geteuid().as_raw())),
@@ -508,7 +507,7 @@ fn as_ourselves(line: &str) -> Option<String> {
     }
 }
 
-/// A line whose value is an absolute path, moved below `directory`, with what it needs made there.
+/// A line whose value is an absolute path, moved below `directory`; what it needs there is made.
 fn in_directory(line: &str, directory: &Path) -> Result<String, String> {
     if let Some(program) = line.strip_prefix("command = [\"/") {
         return with_program(program, directory);
@@ -517,7 +516,7 @@ fn in_directory(line: &str, directory: &Path) -> Result<String, String> {
     let value = value.split('"').next().unwrap_or(value);
     let place = directory.join(value.trim_start_matches('/'));
     let made = match key {
-        // An authority for certificates has a directory too, which is no path.
+        // The URL of a certificate authority is called a directory too, but is no path.
         "directory" if !value.starts_with('/') => return Ok(line.to_string()),
         "root" | "directory" | "spool_directory" => std::fs::create_dir_all(&place),
         "program" | "interpreter" => std::fs::create_dir_all(place.parent().unwrap_or(directory))
@@ -594,7 +593,7 @@ fn anchors(text: &str) -> Vec<String> {
     found
 }
 
-/// Whether a link of a page leads somewhere: an existing file, and there to an existing heading.
+/// Whether a link of a page is valid: it names an existing file, and an existing heading in it.
 fn resolve(page: &Path, link: &str) -> Result<(), String> {
     let (file, anchor) = match link.split_once('#') {
         Some((file, anchor)) => (file, Some(anchor)),

@@ -1,8 +1,8 @@
 //! Pools of programs and processes of plug-ins, killed at random under load: every request gets an answer,
-//! and no process, descriptor or memory is left behind. What CGI programs are put through is in `cgi.rs`.
+//! and no process, descriptor or memory is left. The same test of CGI programs is in `cgi.rs`.
 //!
-//! Each runs for ten seconds; the ones that are left out otherwise run for five minutes:
-//! `cargo test -p touchstone --test killing -- --ignored --nocapture`.
+//! Each runs for ten seconds; the ignored ones run for five minutes: `cargo test -p touchstone --test killing
+//! -- --ignored --nocapture`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -25,16 +25,16 @@ const LONG: Duration = Duration::from_secs(300);
 /// again.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Kept connections and the like come and go; what is lost with each kill is far more after thousands.
+/// Kept connections and the like come and go; a loss with each kill would be far more after thousands.
 const DESCRIPTORS_THAT_VARY: usize = 16;
 
 /// The allocator keeps some megabytes for each thread, and the workers for plug-ins come one by one.
 const MEMORY_THAT_VARIES_KIB: u64 = 64 * 1024;
 
-/// What is killed, and what is asked meanwhile.
+/// What is killed, and what is requested meanwhile.
 struct Killing<'a> {
     server: Server,
-    /// Whether a process that descends from the server is one to be killed.
+    /// Whether a process that descends from the server is to be killed.
     is_victim: &'a dyn Fn(i32) -> bool,
     /// Whole requests, the first of which must be answered with 200 before and after.
     requests: &'a [String],
@@ -46,13 +46,13 @@ impl Killing<'_> {
     fn run(mut self) {
         let server = &self.server;
         wait_until("it works", PATIENCE, || self.works());
-        // Everything that is made once is there after this.
+        // Everything that is made only once exists after this.
         self.load(|_| std::thread::sleep(Duration::from_secs(1)));
         let (descriptors, memory_kib) = (open_descriptors(server), resident_kib(server.process()));
         let (mut state, mut killed) = (1u64, 0u32);
         let Asked { answers, good } = self.load(|asked| {
             let begin = Instant::now();
-            // Longer where a machine is so busy that nothing comes of it in that time.
+            // Longer on a machine so busy that too few requests succeed in that time.
             let is_enough = |killed| killed > 5 && asked.good.load(Ordering::Relaxed) > 20;
             let most = self.length + PATIENCE * 3;
             while begin.elapsed() < self.length || !is_enough(killed) && begin.elapsed() < most {
@@ -98,7 +98,7 @@ impl Killing<'_> {
         client.try_answer(AnswerTo::Other).is_ok_and(|answer| answer.status == 200)
     }
 
-    /// Asks with several clients for as long as something is done beside.
+    /// Sends requests with several clients while `beside` runs.
     fn load(&self, beside: impl FnOnce(&Asked)) -> Asked {
         let (address, requests) = (self.server.address(), self.requests);
         let (asked, stop) = (Asked::default(), AtomicBool::new(false));
@@ -114,15 +114,15 @@ impl Killing<'_> {
     }
 }
 
-/// How many answers there were, and how many good ones.
+/// The number of answers, and of good ones.
 #[derive(Default)]
 struct Asked {
     answers: AtomicU32,
     good: AtomicU32,
 }
 
-/// Asks until it is stopped; the first client leaves in the middle. Every answer is whole, or was begun and
-/// broken off.
+/// Sends requests until it is stopped; the first client leaves in the middle. Every answer is whole, or was
+/// begun and broken off.
 fn ask_until(stop: &AtomicBool, address: SocketAddr, requests: &[String], number: usize, asked: &Asked) {
     let mut answers = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -130,7 +130,7 @@ fn ask_until(stop: &AtomicBool, address: SocketAddr, requests: &[String], number
         let mut client = Client::connect(address);
         // Longer than the server waits for a program.
         client.set_patience(PATIENCE);
-        // It may answer and close before it has read all.
+        // The server may answer and close before it has read all.
         let _ = client.try_send(request.as_bytes());
         answers += 1;
         asked.answers.fetch_add(1, Ordering::Relaxed);
@@ -175,7 +175,7 @@ fn resident_kib(process: i32) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// The process is there and no zombie.
+/// The process exists and is no zombie.
 fn runs(process: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
@@ -198,7 +198,7 @@ fn descendants(process: i32) -> Vec<i32> {
     found.split_off(1)
 }
 
-/// Compiles a program or library of the tests; `None`, with a visible word, where something for it is
+/// Compiles a program or library of the tests; `None`, with a visible message, if something for it is
 /// missing.
 fn compile(source: &Path, to: PathBuf, arguments: &[&str], needed: &str) -> Option<PathBuf> {
     let output = Command::new("cc").arg("-O1").arg(source).arg("-o").arg(&to).args(arguments).output();
@@ -255,7 +255,7 @@ fn php(length: Duration) {
          for ($i = 0; $i < 10; $i++) { echo str_repeat('x', intdiv((int)($_GET['bytes'] ?? 10), 10)); \
          usleep((int)($_GET['wait'] ?? 0)); flush(); }",
     );
-    // As root php-fpm wants a user, and other users cannot look into the tests' directories.
+    // As root, php-fpm requires a user, and other users cannot read the tests' directories.
     let user = if rustix::process::geteuid().is_root() { "user = \"root\"\n" } else { "" };
     let route = format!(
         "[[site.route]]\n[site.route.php]\n{user}processes = 3\nfront_controller = \"/index.php\"\n\
@@ -263,7 +263,7 @@ fn php(length: Duration) {
     );
     let requests = [get("/a?bytes=5000"), get("/b?bytes=100000&wait=2000"), post("/c", 100_000)];
     let server = Server::configured(tree.around(), &(tree.configuration("") + &route));
-    // The workers, and as often as one of them the master.
+    // The workers, and the master as often as one of them.
     let is_victim = |process| is_named(process, "php-fpm");
     Killing { server, is_victim: &is_victim, requests: &requests, length }.run();
 }

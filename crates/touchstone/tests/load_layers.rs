@@ -141,7 +141,7 @@ fn the_commanded_share_of_resumed_sessions_is_kept_and_counted() {
             let (full, resumed) =
                 (number(&value, "/tls/full_handshakes"), number(&value, "/tls/resumed_handshakes"));
             assert_eq!(full + resumed, 200.0);
-            // The first connections of all clients have nothing to take up.
+            // The first connections of all clients have nothing to resume.
             let wanted = share * 200.0;
             assert!(
                 (wanted - 4.0..=wanted + 1.0).contains(&resumed),
@@ -175,7 +175,7 @@ fn a_certificate_is_held_against_name_and_authority() {
     }
 }
 
-/// A certificate of its own and its key, beside the tree.
+/// A self-signed certificate and its key, beside the tree.
 fn write_self_signed(tree: &Tree, name: &str, is_ca: IsCa) {
     let mut parameters = CertificateParams::new([name.to_string()]).expect("a good name");
     parameters.is_ca = is_ca;
@@ -189,7 +189,7 @@ fn write_self_signed(tree: &Tree, name: &str, is_ca: IsCa) {
 #[test]
 fn a_self_signed_server_and_one_that_asks_for_a_certificate_are_loaded() {
     let tree = Tree::standard();
-    // As most tools make it: also an authority's.
+    // As most tools make it: also the certificate of an authority.
     write_self_signed(&tree, "own.example", IsCa::Ca(rcgen::BasicConstraints::Unconstrained));
     write_self_signed(&tree, "client.example", IsCa::NoCa);
     let text = |name: &str| tree.beside(name).to_str().expect("the path is text").to_string();
@@ -288,7 +288,7 @@ fn http_3_agrees_with_the_log() {
         assert_eq!(number(&value, "/errors"), 0.0, "{way:?}: {value:#}");
         assert!(number(&value, "/connections") <= connections, "{way:?}: {value:#}");
         assert_eq!(value["plan"]["http_version"], Value::from("3"));
-        // On a machine that stands still for a moment something may be left that found no client.
+        // On a machine that stalls for a moment some arrivals may be left that found no free client.
         let unsent = value.pointer("/arrivals/unsent").and_then(Value::as_u64).unwrap_or_default() as usize;
         let wanted = if way[0] == "--rate" { 50 - unsent } else { way[1].parse().expect("a number") };
         assert_eq!(number(&value, "/requests") as usize, wanted, "{way:?}: {value:#}");

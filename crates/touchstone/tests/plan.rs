@@ -1,6 +1,6 @@
-//! `touchstone plan` names a bottleneck that was put there on purpose: a lock, a tiny accept queue, a quota
-//! of processor time, one busy core, a slow disk, a link with a limited rate, a slow load engine. What else
-//! needs a machine that does nothing besides is tested on recorded figures in the lab's planning.
+//! `touchstone plan` names a bottleneck that the test puts there: a lock, a tiny accept queue, a quota of
+//! processor time, one busy core, a slow disk, a link with a limited rate, a slow load engine. Bottlenecks
+//! that need an idle machine are tested on recorded figures in the lab's planning.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -26,10 +26,10 @@ impl Drop for Faulty {
     }
 }
 
-/// One bottleneck at a time: each test is other work that holds the others' servers back.
+/// One bottleneck at a time, because each test is a load on the others' servers.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// A place with the suite's files, for whose test it is the turn.
+/// A place with the suite's files, for the test that has its turn.
 struct Place {
     directory: tempfile::TempDir,
     _turn: MutexGuard<'static, ()>,
@@ -50,7 +50,7 @@ fn place() -> Place {
     place
 }
 
-/// Starts the server on a free port, behind some words of the command line; `None` where there is no Python.
+/// Starts the server on a free port, with these words before its command line; `None` if there is no Python.
 fn start(place: &Path, before: &[&str], fault: &str) -> Option<Faulty> {
     if Command::new("python3").arg("--version").output().is_err() {
         skipped("bottlenecks that are put there on purpose (install python3)");
@@ -73,10 +73,10 @@ fn start(place: &Path, before: &[&str], fault: &str) -> Option<Faulty> {
     Some(Faulty { child, port })
 }
 
-/// Measures it, and gives the plan of the only system.
+/// Measures it, and returns the plan of the only system.
 fn plan(place: &Path, before: &[&str], suite: &str, clients: &str, server: &Faulty) -> serde_json::Value {
     let result: PathBuf = place.join("result");
-    // Of an earlier try.
+    // From an earlier attempt.
     let _ = fs::remove_dir_all(&result);
     let url = format!("http://127.0.0.1:{}/", server.port);
     let words: Vec<&str> = before.iter().copied().chain([env!("CARGO_BIN_EXE_touchstone")]).collect();
@@ -94,11 +94,12 @@ fn plan(place: &Path, before: &[&str], suite: &str, clients: &str, server: &Faul
     document["plans"][0].clone()
 }
 
-/// How often it is measured: on a machine that is busy with other work, other things hold a system back for a
+/// The number of attempts: on a machine that is busy with other work, other things limit a system for a
+/// while.
 /// while.
 const TRIES: usize = 4;
 
-/// The plan that names this; the last one otherwise.
+/// The plan that names this bottleneck; otherwise the last one.
 fn assert_named(mut plan: impl FnMut() -> serde_json::Value, verdict: &str) -> serde_json::Value {
     let names = |plan: &serde_json::Value| plan["bottleneck"]["verdict"] == verdict;
     let mut last = plan();
@@ -119,7 +120,7 @@ fn a_lock_is_named() {
     let measure = || plan(place.path(), &[], "webbench-1.1-static", "1,4,16", &server);
     let plan = assert_named(measure, "locks-or-other");
     assert_eq!(plan["usl"]["state"], "not_identified");
-    // What the monitor costs is measured and shown.
+    // The monitor's cost is measured and shown.
     assert!(plan["usage"]["snapshot_us"].as_f64().unwrap() > 0.0);
 }
 
@@ -144,7 +145,7 @@ fn a_quota_of_processor_time_is_named() {
 #[test]
 fn one_busy_core_is_named() {
     let place = place();
-    // A thread that shares its processor with others' work is not always running: it goes before them.
+    // A thread that shares its processor with other work does not always run: it gets a higher priority.
     let before_others = if is_root() { &["nice", "-n", "-15"][..] } else { &[] };
     let first = [&["taskset", "-c", "0"], before_others].concat();
     let Some(server) = start(place.path(), &first, "core") else { return };
@@ -207,13 +208,13 @@ impl Group {
         (fs::create_dir(&group.0).is_ok() && fs::write(group.0.join(file), limit).is_ok()).then_some(group)
     }
 
-    /// One whose processes get so many hundredths of a processor.
+    /// A group whose processes get so many hundredths of a processor.
     fn with_quota(name: &str, hundredths: u32) -> Option<Group> {
         let quota = (hundredths * 1000).to_string();
         Group::with(name, ("cpu", "cpu.cfs_quota_us", &quota), ("cpu.max", &format!("{quota} 100000")))
     }
 
-    /// One whose processes may read 100 times a second from the disk that holds a place.
+    /// A group whose processes may read 100 times a second from the disk of this place.
     fn with_slow_disk(place: &Path) -> Option<Group> {
         let device = std::os::unix::fs::MetadataExt::dev(&fs::metadata(place).ok()?);
         let (major, minor) = ((device >> 8) & 0xfff, (device & 0xff) | ((device >> 12) & 0xfff00));
@@ -231,7 +232,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // It can be removed when its last process is gone, a moment after it was waited for.
+        // It can be removed when its last process is gone, a moment after the wait for it.
         for _ in 0..100 {
             if fs::remove_dir(&self.0).is_ok() || !self.0.exists() {
                 break;

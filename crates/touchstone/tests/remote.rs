@@ -1,5 +1,5 @@
-//! `touchstone bench --sut ssh://...`: a system is started, watched and ended over ssh, by an sshd of the
-//! test's own.
+//! `touchstone bench --sut ssh://...`: a system is started, watched and ended over ssh, through an sshd that
+//! the test starts.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -13,13 +13,13 @@ use std::process::Command;
 use std::time::Duration;
 use support::{Sshd, processes_with, wait_until};
 
-/// The command that reaches an sshd of the test's.
+/// The command that connects to an sshd of the test.
 fn ssh(sshd: &Sshd) -> String {
     let options = "-F none -o StrictHostKeyChecking=yes -o LogLevel=ERROR";
     format!("ssh -i {} {options} -o UserKnownHostsFile={}", sshd.key.display(), sshd.known_hosts().display())
 }
 
-/// The copies of this program that its probes run from; what is new after the test is taken away.
+/// The copies of this program that its probes run from; new ones are removed after the test.
 struct Probes(BTreeSet<PathBuf>);
 
 impl Probes {
@@ -68,14 +68,14 @@ fn a_system_is_started_watched_and_ended_over_ssh() {
     let mix = &system["mixes"][0];
     assert!(mix["requests"].as_u64().unwrap() > 0 && mix["errors"]["connect"] == 0);
     assert!(mix["server"]["cpu_us_per_request"].as_f64().unwrap() > 0.0, "{:#}", mix["server"]);
-    // It is the same machine, and the result says so.
+    // It is the same machine, and the result states that.
     assert_eq!(result["machine"]["same_host"], true);
-    // Nothing is left: the files there are gone, and what ran from them.
+    // Nothing is left: the files there are gone, and so are the processes.
     let left = system["command"].as_array().unwrap().last().unwrap().as_str().unwrap().to_owned();
     assert!(!Path::new(&left).exists(), "{left}");
     wait_until("the system has ended", Duration::from_secs(30), || processes_with(&left) == 0);
 
-    // What is not there is refused before anything starts, with what to do.
+    // A system that is not there is refused before anything starts, with what to do.
     let definition = place.path().join("odd.toml");
     let text = "name = \"odd\"\ntitle = \"odd\"\ndescription = \"d\"\npackage = \"odd-server\"\n\
                 executables = [\"no-such-server\"]\n\

@@ -1,4 +1,4 @@
-//! `touchstone report`: what it writes where, and what it refuses.
+//! `touchstone report`: the files that it writes, and what it refuses.
 
 mod support;
 
@@ -162,7 +162,7 @@ fn other_forms_are_written_beside_the_result() {
     assert!(message.contains("of one result"), "{message}");
 }
 
-/// LibreOffice is large; where it is not there, the archive's parts are looked at with Python.
+/// LibreOffice is large; if it is not installed, Python checks the archive's parts.
 #[test]
 fn a_spreadsheet_program_opens_the_workbook_with_its_charts() {
     let (_parent, directory) = result("monday", |_| ());

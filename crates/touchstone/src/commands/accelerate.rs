@@ -96,7 +96,7 @@ pub fn run(arguments: Arguments) -> Exit {
     })
 }
 
-/// The configuration that the arguments ask for.
+/// The configuration for the arguments.
 fn configuration(arguments: Arguments) -> Config {
     let mut config = accelerate(arguments.origin, arguments.listen);
     config.accelerator.memory_bytes = arguments.memory;

@@ -1,6 +1,6 @@
-//! `touchstone check`: says everything that is wrong with a configuration, with file, line and column.
+//! `touchstone check`: reports all faults of a configuration, with file, line and column.
 //!
-//! The text is checked first. Where that is right, so is what it needs of the machine: roots that can be
+//! The text is checked first. If it is correct, the files that it needs are checked too: roots that can be
 //! read, log files that can be written.
 
 use std::io::Write;
@@ -35,12 +35,12 @@ pub(crate) struct Arguments {
     explain: Option<String>,
 }
 
-/// Checks, and prints what is found.
+/// Checks, and prints the faults.
 pub(crate) fn run(arguments: Arguments) -> Exit {
     match (arguments.explain, arguments.config) {
         (Some(name), _) => print_explanation(&name),
         (None, Some(path)) => check(&path, arguments.json),
-        // The arguments' own rules leave no such case.
+        // The rules of the arguments exclude this case.
         (None, None) => Exit::Usage,
     }
 }
@@ -86,7 +86,7 @@ fn print_explanation(name: &str) -> Exit {
     }
 }
 
-/// One line. A reader who has heard enough (`| head`) is no fault: the exit code says the rest.
+/// One line. A reader that stops reading (`| head`) is no fault: the exit code still tells the result.
 fn say(mut to: impl Write, text: &str) {
     let _ = writeln!(to, "{text}");
 }

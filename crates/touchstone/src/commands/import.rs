@@ -13,7 +13,7 @@ use touchstone_lab::import::{
 use touchstone_lab::suite::Suite;
 use touchstone_load::HttpUrl;
 
-/// The URL in a command that is proposed, where the server is not known.
+/// The URL in a proposed command if the server is not known.
 const EXAMPLE_URL: &str = "http://127.0.0.1:8080";
 
 /// The arguments of `touchstone import`.
@@ -110,7 +110,7 @@ fn import(arguments: &Arguments) -> Result<Exit, String> {
     };
     let wishes = SuiteWishes { name, source: format!("imported from {file}"), most: arguments.most, form };
     let (text, notes) = suite_text(&recording, &wishes);
-    // What was just written is read as any suite is, so that nothing is said to be one that is none.
+    // The file is read like any suite, so that an invalid suite is never reported as one.
     let suite = Suite::read("the suite", &text).map_err(|error| error.message)?;
     for note in &notes {
         eprintln!("touchstone import: {note}.");
@@ -130,7 +130,7 @@ fn import(arguments: &Arguments) -> Result<Exit, String> {
         (Form::Session, _) => format!(" in their order, with {thought_s:.1} s of think time"),
         (Form::Mix, _) => format!(", {different} different ones"),
     };
-    // A system that is started here has the files of a suite, and answers nothing else.
+    // A system that is started here has only the files of a suite, and answers nothing else.
     let needs_server = suite.first_part().needs().contains(&OWN_REQUESTS);
     let (with, system) = match &recording.origin {
         Some(origin) => ("with", origin.as_str()),
@@ -178,7 +178,7 @@ fn server_configuration(arguments: &Arguments) -> Result<Exit, String> {
         imported.problems.len()
     );
     let place = arguments.output.as_deref().unwrap_or(Path::new("touchstone.toml"));
-    // What it says about the files of this machine is for `check`.
+    // The files of this machine that it names are for `touchstone check`.
     if let Err(problems) = touchstone_config::parse(&imported.text, place) {
         for problem in problems {
             eprintln!("touchstone import: {problem}");
@@ -198,7 +198,7 @@ fn server_configuration(arguments: &Arguments) -> Result<Exit, String> {
     Ok(Exit::Done)
 }
 
-/// A HAR tells what one person did, and so it is a session; the other files tell what many did.
+/// A HAR records what one user did, so it is a session; the other files record many users.
 fn form(arguments: &Arguments) -> Result<Form, String> {
     match (arguments.form, arguments.format) {
         (Some(Wanted::Mix), _) => Ok(Form::Mix),
@@ -210,7 +210,7 @@ fn form(arguments: &Arguments) -> Result<Form, String> {
     }
 }
 
-/// The name of what is read for messages, and what is in it.
+/// The name of the input for messages, and its content.
 fn recording(arguments: &Arguments) -> Result<(String, Recording), String> {
     if arguments.format == Format::Curl && arguments.input != "-" {
         let file = "the command".to_string();
@@ -256,7 +256,7 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
     std::io::Write::write_all(&mut file, text.as_bytes()).map_err(failed)
 }
 
-/// The file as `bench` takes a suite of one's own: by its path.
+/// The path of the file in the form that `bench` accepts for a suite.
 fn as_argument(path: &Path) -> String {
     let text = path.display().to_string();
     if text.contains('/') || text.ends_with(".toml") { text } else { format!("./{text}") }

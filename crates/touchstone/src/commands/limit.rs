@@ -1,5 +1,5 @@
-//! `touchstone limit`: measures what this machine's kernel can do at best; and, for that and for the bench,
-//! serves as the least server that there can be.
+//! `touchstone limit`: measures what this machine's kernel can do at best; for that and for the bench, it
+//! also serves as the smallest possible server.
 
 use super::bench::duration;
 use super::print::{print, print_for_reading};

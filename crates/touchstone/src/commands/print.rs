@@ -2,23 +2,23 @@
 
 use std::io::{IsTerminal, Write};
 
-/// A line with so many gaps of two spaces or more is a row of a table: it is broken between its cells alone,
-/// unless they are so long that it is none.
+/// A line with so many gaps of two spaces or more is a row of a table: it is broken only between its cells,
+/// unless they are too long for a table.
 const GAPS_OF_ROW: usize = 4;
-/// Narrower than this, words have no room to be broken between.
+/// A terminal narrower than this has no room to break lines between words.
 const WIDTH_MIN: usize = 20;
 
 /// Writes the text, and a line end unless it has one.
 pub(super) fn print(text: &str) {
     let mut output = std::io::stdout().lock();
     let end = if text.ends_with('\n') { "" } else { "\n" };
-    // Nothing can be done where standard output is closed.
+    // If standard output is closed, nothing can be done.
     let _ = output.write_all(text.as_bytes()).and_then(|()| output.write_all(end.as_bytes()));
     let _ = output.flush();
 }
 
-/// Writes text that a person reads: on a terminal, lines that are longer than it is wide are broken between
-/// words. Elsewhere they stay as they are, since what reads them there counts lines.
+/// Writes text for a person: on a terminal, lines that are wider than it are broken between words. Elsewhere
+/// lines stay as they are, since programs that read them count lines.
 pub(super) fn print_for_reading(text: &str) {
     match terminal_width() {
         Some(width) => print(&broken(text, width)),
@@ -26,14 +26,14 @@ pub(super) fn print_for_reading(text: &str) {
     }
 }
 
-/// The columns of the terminal that standard output is.
+/// The columns of the terminal on standard output.
 fn terminal_width() -> Option<usize> {
     let output = std::io::stdout();
     let size = if output.is_terminal() { rustix::termios::tcgetwinsize(output).ok()? } else { return None };
     Some(usize::from(size.ws_col)).filter(|width| *width >= WIDTH_MIN)
 }
 
-/// The text with no line longer than the width, but for words that are.
+/// The text with no line longer than the width, except for long words.
 fn broken(text: &str, width: usize) -> String {
     let mut all = String::with_capacity(text.len() + text.len() / 16);
     for line in text.lines() {
@@ -42,7 +42,7 @@ fn broken(text: &str, width: usize) -> String {
     all
 }
 
-/// What goes on in the next line stands under what it belongs to.
+/// A continued line is aligned with the text that it continues.
 fn break_line(all: &mut String, line: &str, width: usize) {
     if line.chars().count() <= width {
         all.push_str(line);
@@ -54,7 +54,7 @@ fn break_line(all: &mut String, line: &str, width: usize) {
     let is_row = cells.len() > GAPS_OF_ROW && cells.iter().all(|cell| cell.chars().count() < width / 2);
     let gap = if is_row { "  " } else { " " };
     let (mut column, mut begins_line) = (0, true);
-    // A word comes with the spaces before it, which keep columns where they are.
+    // A word includes the spaces before it, which keep columns aligned.
     let mut rest = line;
     while !rest.is_empty() {
         let spaces = rest.len() - rest.trim_start_matches(' ').len();
@@ -80,8 +80,8 @@ fn end_of_word(text: &str, gap: &str) -> Option<usize> {
     text.match_indices(gap).map(|(at, _)| at).find(|at| !text[at + gap.len()..].starts_with('%'))
 }
 
-/// How far in a line goes on: under its last column of words, unless that is so far to the right that little
-/// room is left.
+/// The indentation of a continued line: below its last column of words, unless that is so far to the right
+/// that little room is left.
 fn hang(line: &str, width: usize) -> usize {
     let (mut hang, mut spaces) = (0, 0);
     for (column, character) in line.chars().enumerate() {
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(broken("report: /a/very/long/path.html", 20), "report:\n/a/very/long/path.html\n");
         let row = "  clients  requests/s  mean ms  server CPU  errors";
         assert_eq!(broken(row, 40), "  clients  requests/s  mean ms\n           server CPU  errors\n");
-        // Columns of figures stay where they are, and so far to the right nothing goes on.
+        // Columns of figures stay in place, and no continuation starts so far to the right.
         assert_eq!(
             broken("  16   61,234   12.5  peak of all", 24),
             "  16   61,234   12.5\n       peak of all\n"

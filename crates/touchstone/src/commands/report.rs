@@ -43,10 +43,10 @@ pub struct Arguments {
     open: bool,
 }
 
-/// Why there is no report, and how the command ends.
+/// Why there is no report, and the exit code.
 struct Failure(Exit, String);
 
-/// Makes the report, says where it is, and opens it if asked to.
+/// Makes the report, prints its place, and opens it if requested.
 pub fn run(arguments: Arguments) -> Exit {
     let outcome = write(&arguments).and_then(|path| {
         print(&path.display().to_string());
@@ -61,7 +61,7 @@ pub fn run(arguments: Arguments) -> Exit {
     }
 }
 
-/// Writes the report and gives its path.
+/// Writes the report and returns its path.
 fn write(arguments: &Arguments) -> Result<PathBuf, Failure> {
     let mut results = Vec::with_capacity(arguments.results.len());
     for path in &arguments.results {
@@ -95,7 +95,7 @@ fn write(arguments: &Arguments) -> Result<PathBuf, Failure> {
     Ok(target)
 }
 
-/// The file's name and content where another form than the page is asked for.
+/// The file's name and content, if another form than the page is requested.
 fn other_form(
     arguments: &Arguments,
     results: &[(ResultFile, PathBuf)],
@@ -121,8 +121,8 @@ fn other_form(
     Ok(Some((format.file_name(), content)))
 }
 
-/// The results with labels that tell them apart: the names of their directories, or the whole paths where two
-/// of the names are the same.
+/// The results with distinct labels: the names of their directories, or the whole paths if two of the names
+/// are the same.
 fn labelled(paths: &[PathBuf], results: &[(ResultFile, PathBuf)]) -> Vec<Side> {
     let short: Vec<String> = results.iter().map(|(_, directory)| directory_name(directory)).collect();
     let unique = short.iter().enumerate().all(|(index, name)| !short[..index].contains(name));
@@ -153,7 +153,7 @@ fn open(path: &Path) -> Result<(), Failure> {
         );
         Failure(Exit::Failed, message)
     };
-    // It may live as long as the browser, and what it prints is not ours: it is started and left alone.
+    // It may live as long as the browser, and its output is not ours: it is started and not waited for.
     Command::new("xdg-open")
         .arg(path)
         .stdin(Stdio::null())

@@ -73,7 +73,7 @@ pub struct Arguments {
     error_log: Option<String>,
 }
 
-/// The options that say what a configuration says itself.
+/// The options that a configuration file states itself.
 const QUICK: [&str; 6] = ["root", "listen", "cert", "key", "development_certificate", "http3"];
 
 /// Serves until a signal ends it.
@@ -103,7 +103,7 @@ impl Arguments {
     }
 }
 
-/// Serves a configuration until a signal ends it. `command` is the one that was given, for messages.
+/// Serves a configuration until a signal ends it. `command` is the command that was given, for messages.
 pub(super) fn serve_until_ended(
     command: &str,
     config_file: Option<PathBuf>,
@@ -142,7 +142,7 @@ pub(super) fn serve_until_ended(
     }
 }
 
-/// The configuration that the arguments ask for, or why it cannot work.
+/// The configuration for the arguments, or why it cannot work.
 fn configuration(arguments: Arguments, target: Option<Target>) -> Result<Config, Vec<ConfigProblem>> {
     let (mut config, places) = match &arguments.config {
         Some(file) => load_file(file).map(|loaded| (loaded.config, loaded.places))?,

@@ -1,4 +1,4 @@
-//! `touchstone status`: how a running server is.
+//! `touchstone status`: the state of a running server.
 
 use serde_json::Value;
 use touchstone_server::control::Request;
@@ -14,7 +14,7 @@ pub(crate) struct Arguments {
     target: Target,
 }
 
-/// Asks, and prints a line for each fact.
+/// Asks the server, and prints a line for each fact.
 pub(crate) fn run(arguments: &Arguments) -> Exit {
     let answer = match arguments.target.ask("status", &Request::Status, |_| PATIENCE) {
         Ok(asked) => asked.answer,

@@ -1,4 +1,4 @@
-//! `touchstone suites`: what can be run.
+//! `touchstone suites`: the suites that can be run.
 
 use super::print::{print, print_for_reading};
 use crate::exit::Exit;
@@ -73,7 +73,7 @@ fn write_tree(name: &str, directory: &std::path::Path) -> Result<Exit, String> {
     Ok(Exit::Done)
 }
 
-/// What `--tree` wrote: the files of the workload, or those of the interfaces that are files.
+/// The text for `--tree`: the files of the workload, or those of the interfaces that are files.
 fn in_the_tree(suite: &Suite) -> String {
     let workload = &suite.first_part().workload;
     if suite.compares_interfaces() {

@@ -38,7 +38,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Verifies, and says what was found.
+/// Verifies, and prints the findings.
 pub fn run(arguments: Arguments) -> Exit {
     let known = match arguments.key.as_deref().map(key::public).transpose() {
         Ok(known) => known,

@@ -1,5 +1,5 @@
-//! `touchstone warm`: asks an accelerator for a list of URLs, or those of a sitemap, so that they are stored
-//! before anybody else asks.
+//! `touchstone warm`: requests a list of URLs, or those of a sitemap, from an accelerator, so that they are
+//! stored before clients ask for them.
 
 use std::collections::{HashSet, VecDeque};
 use std::io::{self, BufRead, Read, Write};
@@ -20,7 +20,7 @@ use crate::exit::Exit;
 const LONGEST_SITEMAP_BYTES: u64 = 50 << 20;
 const MOST_SITEMAPS: usize = 1000;
 
-/// How long an answer may make no progress.
+/// How long an answer may stay without progress.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Which accelerator, and what it is asked for.
@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
     parallel: u16,
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Default)]
 struct Tally {
     asked: AtomicUsize,
@@ -62,7 +62,7 @@ struct Tally {
     stored: AtomicUsize,
 }
 
-/// Warms, and says how many answers there were.
+/// Warms the cache, and prints how many answers there were.
 pub(crate) fn run(arguments: &Arguments) -> Exit {
     let host = arguments.host.clone().unwrap_or_else(|| arguments.server.to_string());
     let mut wanted = VecDeque::new();
@@ -97,7 +97,7 @@ pub(crate) fn run(arguments: &Arguments) -> Exit {
     if failed == 0 { Exit::Done } else { Exit::Failed }
 }
 
-/// Asks for what is left until nothing is.
+/// Requests the remaining URLs until none is left.
 fn ask_all(server: SocketAddr, host: &str, queue: &Mutex<VecDeque<String>>, tally: &Tally) {
     loop {
         let next = queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop_front();
@@ -129,7 +129,7 @@ fn read_list(path: &PathBuf) -> io::Result<Vec<String>> {
     Ok(lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect())
 }
 
-/// The URLs of a sitemap, and of those that it names.
+/// The URLs of a sitemap, and of the sitemaps that it names.
 fn read_sitemaps(server: SocketAddr, host: &str, first: &str) -> Result<Vec<String>, String> {
     let (mut urls, mut seen) = (Vec::new(), HashSet::new());
     let mut open = VecDeque::from([first.to_string()]);
@@ -153,7 +153,7 @@ fn read_sitemaps(server: SocketAddr, host: &str, first: &str) -> Result<Vec<Stri
     Ok(urls)
 }
 
-/// What stands in `loc` elements (sitemaps.org): nothing else of the XML matters here.
+/// The text of `loc` elements (sitemaps.org): nothing else of the XML matters here.
 fn locations(text: &str) -> Vec<String> {
     text.split("<loc>")
         .skip(1)
@@ -166,7 +166,7 @@ fn locations(text: &str) -> Vec<String> {
 }
 
 fn unescaped(text: &str) -> String {
-    // The ampersand last, so that nothing is taken for an entity that was not one.
+    // The ampersand last, so that its result is not taken for another entity.
     let entities = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")];
     entities.iter().fold(text.to_string(), |text, (entity, character)| text.replace(entity, character))
 }
@@ -174,11 +174,11 @@ fn unescaped(text: &str) -> String {
 /// An answer.
 struct Answered {
     status: u16,
-    /// The accelerator has stored it now.
+    /// The accelerator has it in its cache now.
     is_stored: bool,
 }
 
-/// Asks for one URL on a connection of its own, and takes in the whole answer.
+/// Requests one URL on a new connection, and reads the whole answer.
 fn ask(
     server: SocketAddr,
     host: &str,

@@ -2,10 +2,10 @@
 //! figures in docs/accelerator.md come from here: `cargo test --release -p touchstone --test accelerator
 //! density -- --ignored --nocapture`.
 //!
-//! All three get the same responses of one origin, 200 bytes of body under a head of about 250. What is
-//! counted is the process's own memory (not mapped files) and shared memory, after less before; for nginx the
-//! files' blocks besides. That each response is really there is seen by asking for some when the origin has
-//! gone.
+//! All three get the same responses of one origin, 200 bytes of body under a head of about 250. The test
+//! counts the process's own memory (not mapped files) and shared memory, less the amount before; for nginx
+//! also the files' blocks. It requests some responses after the origin has stopped, to check that each is
+//! really stored.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -23,19 +23,19 @@ fn objects() -> usize {
     std::env::var("TOUCHSTONE_OBJECTS").ok().and_then(|objects| objects.parse().ok()).unwrap_or(1_000_000)
 }
 
-/// Requests on their way at once on a connection.
+/// Requests under way at once on a connection.
 const PIPELINED: usize = 32;
 
 const CONNECTIONS: usize = 64;
 
-/// The end of each body, by which responses are counted.
+/// The end of each body, which the test uses to count responses.
 const END: &[u8] = b"<end of the body>";
 
 /// A program that ends with the test.
 struct Program(Child);
 
 impl Program {
-    /// `None`, with a visible word, where it is not installed.
+    /// `None`, with a visible message, if it is not installed.
     fn start(mut command: Command, package: &str) -> Option<Program> {
         match command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn() {
             Ok(child) => Some(Program(child)),
@@ -47,7 +47,7 @@ impl Program {
         }
     }
 
-    /// It and its children.
+    /// The process and its children.
     fn processes(&self) -> Vec<i32> {
         let own = i32::try_from(self.0.id()).unwrap();
         let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap_or_default();
@@ -97,8 +97,8 @@ fn origin(directory: &Path, port: u16) -> Option<Program> {
     nginx(directory, &server)
 }
 
-/// Kilobytes of these processes that are no mapped files: their own, and shared ones (of which all see the
-/// same).
+/// Kilobytes of these processes other than mapped files: private memory, and shared memory (of which all see
+/// the same).
 fn memory_kib(processes: &[i32]) -> u64 {
     let of = |process: &i32, what: &str| {
         let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
@@ -115,7 +115,7 @@ fn files_kib(directory: &Path) -> u64 {
     String::from_utf8(output.stdout).unwrap().split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// Asks for objects, each once.
+/// Requests objects, each once.
 fn fill(address: SocketAddr) {
     let part = objects().div_ceil(CONNECTIONS);
     thread::scope(|scope| {
@@ -149,7 +149,7 @@ fn ask(address: SocketAddr, objects: std::ops::Range<usize>) {
     }
 }
 
-/// Fills what listens there, and gives the kilobytes that it takes more than before.
+/// Fills the cache that listens there, and returns the growth of its memory in kilobytes.
 fn spent(
     name: &str,
     address: SocketAddr,
@@ -162,11 +162,11 @@ fn spent(
     for address in [origin_address, address] {
         wait_until("it listens", Duration::from_secs(20), || Client::try_connect(address).is_ok());
     }
-    // Everything that is made once is there after this.
+    // Everything that is made only once exists after this.
     ask(address, 0..PIPELINED);
     let before = kib();
     fill(address);
-    // What a request takes for a moment is given back.
+    // Memory that a request needs only for a moment is freed.
     thread::sleep(Duration::from_secs(5));
     let after = kib();
     drop(origin);

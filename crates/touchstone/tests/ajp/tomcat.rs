@@ -1,5 +1,5 @@
-//! A Tomcat of a test's own: the one of `scripts/setup-tomcat.sh`, with a configuration below a directory of
-//! the test.
+//! A Tomcat for a test: the one of `scripts/setup-tomcat.sh`, with a configuration below a directory of the
+//! test.
 
 use std::fs::{self, File};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ use crate::support::{free_port, skipped, wait_until};
 /// Far longer than it takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What server and container share in these tests.
+/// The secret that server and container share in these tests.
 pub(crate) const SECRET: &str = "a secret of the tests";
 
 /// A running Tomcat whose application `/shop` is the probe.
@@ -26,21 +26,21 @@ pub(crate) struct Tomcat {
     pub(crate) port: u16,
 }
 
-/// What differs from one to another.
+/// The differences between containers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Options {
     /// Its jvmRoute; empty: none.
     pub(crate) route: &'static str,
     /// More attributes of the connector.
     pub(crate) connector: String,
-    /// A port that another had before; 0: any.
+    /// A port that another container had before; 0: any.
     pub(crate) port: u16,
     /// It listens at this unix socket instead.
     pub(crate) socket: Option<PathBuf>,
 }
 
 impl Tomcat {
-    /// Starts one; `None`, with a visible word, where Tomcat or Java is missing.
+    /// Starts one; `None`, with a visible message, if Tomcat or Java is missing.
     pub(crate) fn start(options: &Options) -> Option<Tomcat> {
         let home = home()?;
         let base = tempfile::tempdir().unwrap();
@@ -73,7 +73,7 @@ impl Tomcat {
         Some(tomcat)
     }
 
-    /// One that all tests share which run at the same time and need nothing special.
+    /// A container that all tests share which run at the same time and need nothing special.
     pub(crate) fn shared() -> Option<Arc<Tomcat>> {
         static SHARED: Mutex<Weak<Tomcat>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -93,7 +93,7 @@ impl Tomcat {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// What it has said so far.
+    /// Its output so far.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.base.path().join("logs/console")).unwrap_or_default()
     }
@@ -102,12 +102,12 @@ impl Tomcat {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Has all its threads stand still. One that runs on another processor may do some more after the signal
-    /// is sent.
+    /// Suspends all its threads. A thread on another processor may continue for a moment after the signal is
+    /// sent.
     pub(crate) fn halt(&self) {
         self.signal(Signal::STOP);
         let tasks = format!("/proc/{}/task", self.child.id());
-        // proc(5): the state stands behind the name, which may hold anything but this.
+        // proc(5): the state follows the name, which may hold any character but this.
         let stands_still = |task: &Path| {
             fs::read_to_string(task.join("stat"))
                 .is_ok_and(|stat| stat.rsplit(") ").next().is_some_and(|state| state.starts_with('T')))
@@ -117,7 +117,7 @@ impl Tomcat {
         });
     }
 
-    /// A path that a page of it may look for.
+    /// The path of a file that one of its pages may look for.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.base.path().join(name)
     }
@@ -169,7 +169,8 @@ fn prepare(base: &Path, home: &Path, options: &Options, port: u16) {
     fs::write(base.join("conf/server.xml"), server).unwrap();
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ajp/probe.jsp");
     fs::copy(&page, base.join("webapps/shop/probe.jsp")).unwrap();
-    // Compiled before it says that it has started: on a busy machine that takes longer than a client waits.
+    // Compiled before it reports that it has started: on a busy machine that takes longer than a client
+    // waits.
     let servlet = |name: &str, path: &str| {
         format!(
             "<servlet><servlet-name>{name}</servlet-name><jsp-file>{path}</jsp-file>\

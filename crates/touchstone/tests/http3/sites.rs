@@ -1,4 +1,4 @@
-//! Sites: certificates by name, client certificates, who speaks HTTP/3 and says so, logs, reload.
+//! Sites: certificates by name, client certificates, which sites speak HTTP/3 and announce it, logs, reload.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::server_and_client;
 use crate::support::{Server, Tree, curl, free_port, skipped, wait_until};
 
-/// A certificate of its own authority; false, with a visible word, where openssl is missing.
+/// A self-signed certificate; false, with a visible message, if openssl is missing.
 fn make_certificate(name: &str, certificate: &Path, key: &Path) -> bool {
     let kind =
         ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30"];
@@ -65,7 +65,7 @@ fn names_choose_certificates_and_rules() {
     let open = client.connect_with("open", &server, json!({"server_name": "open.test"}));
     assert_eq!(open["certificate"], "CN=open.test");
     assert_eq!(ask(&mut client, "open", "open.test"), 200);
-    // Neither a site that does not speak HTTP/3 nor one with other rules is reached through it.
+    // Through this connection the client reaches neither a site without HTTP/3 nor one with other rules.
     assert_eq!(ask(&mut client, "open", "old.test"), 421);
     assert_eq!(ask(&mut client, "open", "closed.test"), 421);
 
@@ -167,7 +167,7 @@ fn a_reload_switches_it_on_and_off() {
     reload(true, "", 1);
     client.connect("a", &server);
     assert_eq!(client.get("a", "/alphabet.txt").status(), 200);
-    // Another configuration: the connection stays, and what is asked is answered by it.
+    // Another configuration: the connection stays, and new requests are answered by it.
     reload(true, "headers = { X-New = \"yes\" }", 2);
     assert_eq!(client.get("a", "/alphabet.txt").field("x-new"), Some("yes"));
     client.connect("b", &server);

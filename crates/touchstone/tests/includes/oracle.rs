@@ -1,4 +1,4 @@
-//! The same pages from Touchstone and from the servers that the language comes from.
+//! The same pages from Touchstone and from the servers whose language it is.
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -74,7 +74,7 @@ fn get(address: SocketAddr, target: &str) -> Vec<u8> {
     response.body
 }
 
-/// A tree with what the pages include, and these pages in it.
+/// A tree with these pages and the files that they include.
 fn tree(pages: &[(&str, &str)]) -> Tree {
     let tree = Tree::empty();
     let included = [
@@ -183,7 +183,7 @@ fn the_same_as_apache_with_its_old_conditions() {
     compare(&tree, LEGACY_PAGES, &oracle, &touchstone(&tree, "expressions = \"legacy\"\n"));
 }
 
-/// An nginx that takes all files for pages.
+/// An nginx that treats all files as pages.
 fn nginx(tree: &Tree) -> Option<Oracle> {
     let run = tree.beside("run");
     let run = run.display();

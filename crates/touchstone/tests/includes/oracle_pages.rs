@@ -1,5 +1,5 @@
-//! Pages whose output must be that of another server, byte for byte. What only Touchstone understands is not
-//! in them.
+//! Pages whose output must equal that of another server, byte for byte. They use nothing that only Touchstone
+//! understands.
 
 /// For Apache 2.4.
 pub(crate) const APACHE_PAGES: &[(&str, &str)] = &[

@@ -1,4 +1,4 @@
-//! What an obj.conf leaves to other parts of the server: programs, pages with directives, listings.
+//! Requests that an obj.conf passes to other parts of the server: programs, pages with directives, listings.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -85,7 +85,7 @@ fn programs_pages_and_listings_are_answered_where_an_obj_conf_finds_them() {
             (200, "GET /cgi-bin/show /more/path q=1 \n"),
             "{more}"
         );
-        // A body that no plug-in has read is the program's.
+        // The program gets a body that no plug-in has read.
         for length in [3, 200_000] {
             let sent = "y".repeat(length);
             let answer = client.ask(format!(
@@ -110,7 +110,7 @@ fn programs_pages_and_listings_are_answered_where_an_obj_conf_finds_them() {
         let answer = client.ask("GET /page.shtml HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!((answer.status, body(&answer).as_str()), (200, "/page.shtml, the part"), "{more}");
         assert_eq!(answer.field("content-type"), Some("text/html"), "{more}");
-        // The page lies elsewhere on the disk; what it includes is asked for by paths of the site.
+        // The page is elsewhere on the disk; its includes are paths of the site.
         let answer = client.ask("GET /docs/page.shtml HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!(body(&answer), "/docs/inner.shtml|GET /cgi-bin/show  x \n", "{more}");
         client.send("HEAD /page.shtml HTTP/1.1\r\nHost: a\r\n\r\n");

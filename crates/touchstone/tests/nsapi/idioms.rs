@@ -1,4 +1,4 @@
-//! What public plug-ins do, each in its own way: `idioms.c` says whose.
+//! Idioms of public plug-ins: `idioms.c` names the plug-ins.
 
 use std::fs;
 use std::path::Path;
@@ -107,7 +107,7 @@ fn bodies_of_either_kind_have_a_length_for_plugins() {
                 "POST /idioms/post HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{chunk}0\r\n\r\n"
             );
             for request in [whole, chunked] {
-                // The answer is whole, so REQ_EXIT takes nothing from it: the connection goes on.
+                // The answer is whole, so REQ_EXIT does not change it, and the connection continues.
                 let answer = client.ask(request);
                 assert_eq!((answer.status, text(&answer.body)), (200, expected.clone()), "{host}");
             }
@@ -202,7 +202,7 @@ fn the_header_is_one_for_cpp_as_well() {
     assert_eq!((answer.status, text(&answer.body).as_str()), (200, "c.example"));
 }
 
-/// As plug-ins of the time before the tables did it: without `nsapi.h`, by plain names.
+/// As plug-ins did it before there were tables: without `nsapi.h`, by plain names.
 const WITHOUT_HEADER: &str = r#"
 extern void *session_alloc(void *, void *), *session_fill(void *), *cs_init(int);
 extern void session_free(void *), cs_terminate(void *), protocol_status(void *, void *, int, char *);

@@ -1,4 +1,4 @@
-//! NSAPI from the outside: plug-ins in C, compiled here against `include/nsapi.h`, in a server that runs.
+//! NSAPI from the outside: plug-ins in C, compiled here against `include/nsapi.h`, in a running server.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use support::{Server, Tree, run, skipped, wait_until};
 
-/// A plug-in that uses every stage, and crashes where it is asked to.
+/// A plug-in that uses every stage, and crashes on request.
 const STAGES: &str = r#"
 #include "base/pblock.h"
 #include "frame/protocol.h"
@@ -312,7 +312,7 @@ fn a_plugin_that_does_not_fit_is_refused_at_the_start() {
     }
 }
 
-/// What the installers of 6.1 and 7.0 wrote, but for directories.
+/// The obj.conf that the installers of 6.1 and 7.0 wrote, except for directories.
 const DEFAULT_OBJ_CONFS: [&str; 2] = [
     r#"
 <Object name="default">
@@ -404,7 +404,7 @@ fn the_default_obj_conf_of_sun_is_taken() {
         assert_eq!(server.get("/").body, b"the index");
         let answer = server.connect().ask("TRACE / HTTP/1.1\r\nHost: a\r\nCookie: secret=1\r\n\r\n");
         assert!(answer.status >= 400 && !text(&answer.body).contains("secret"), "{}", answer.status);
-        // In an object that requests reach, a filter is missed.
+        // In an object that requests reach, a missing filter is an error.
         tree.write(
             "obj.conf",
             obj_conf

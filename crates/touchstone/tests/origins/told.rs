@@ -1,4 +1,4 @@
-//! What origins are told of the client and of this server, and what clients are told ahead of an answer.
+//! What origins learn of the client and of this server, and what clients are sent before an answer.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -79,7 +79,7 @@ fn a_server_that_is_its_own_origin_notices() {
     assert_eq!(server.get("/app/").status, 508);
 }
 
-/// What one connection begins with, and the head behind it.
+/// The beginning of one connection, and the head after it.
 fn with_header(version: &str) -> Vec<u8> {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let noted = seen.clone();
@@ -99,7 +99,7 @@ fn with_header(version: &str) -> Vec<u8> {
     let tree = Tree::standard();
     let server = proxy(&tree, &format!("{}proxy_protocol = \"{version}\"\n", to(&[&origin], &[])), "");
     assert_eq!(server.get("/app/").body, b"ok");
-    // The next client has a connection of its own.
+    // The next client has another connection.
     assert_eq!(server.get("/app/").body, b"ok");
     assert_eq!(origin.connections(), 2);
     seen.lock().unwrap().clone()
@@ -134,7 +134,7 @@ fn our_own_server_understands_our_proxy_headers() {
     }
 }
 
-/// HTTP/1.0 knows no interim responses.
+/// HTTP/1.0 has no interim responses.
 fn assert_none_in_http_1_0(server: &Server) {
     let mut client = server.connect();
     client.send("GET /app/ HTTP/1.0\r\nHost: a\r\n\r\n");
@@ -222,7 +222,8 @@ fn trailers_of_an_http_1_origin_reach_who_takes_them() {
 
 #[test]
 fn trailers_of_a_request_reach_the_origin() {
-    // It keeps its connections: a POST on one that is closed just then is not sent again, and rightly so.
+    // It keeps its connections: a POST on a connection that is closed at that moment is not sent again,
+    // correctly.
     let origin = Origin::start(|stream| {
         while read_head(stream).is_some() {
             let body = read_head(stream).unwrap();

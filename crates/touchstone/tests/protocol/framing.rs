@@ -1,5 +1,5 @@
-//! The length of a request: what could be read in two ways is refused, and nothing after it is taken for a
-//! request (RFC 9112 sections 6 and 11.2, request smuggling).
+//! The length of a request: an ambiguous request is refused, and nothing after it is taken for a request (RFC
+//! 9112 sections 6 and 11.2, request smuggling).
 
 use crate::case::{Case, case, check};
 use crate::support::ALPHABET;
@@ -20,8 +20,8 @@ fn framed(name: &'static str, lines: impl AsRef<[u8]>, after: impl AsRef<[u8]>) 
     case(name, [start, lines.as_ref(), b"\r\n", after.as_ref()].concat())
 }
 
-/// What a smuggler would have the server take for a second request. If it does, its answer comes where the
-/// connection must end.
+/// The second request that an attacker smuggles in. If the server takes it for one, its answer comes where
+/// the connection must end.
 const SMUGGLED: &str = "GET /second.txt HTTP/1.1\r\nHost: example.com\r\n\r\n";
 
 fn content_lengths() -> Vec<Case> {

@@ -1,4 +1,4 @@
-//! Sessions over restarts, and the way back to the server that keeps one.
+//! Sessions over restarts, and requests that are routed back to the server that keeps a session.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -64,7 +64,7 @@ fn sites_have_no_session_in_common() {
     }
 }
 
-/// One server of two, whose sessions say so.
+/// One server of two, whose sessions name it.
 fn node(tree: &Tree, trial: &Path, name: &str) -> Server {
     start(tree, "", &route("/trial/", &format!("app = {trial:?}, node = {name:?}")), 1)
 }
@@ -86,14 +86,14 @@ fn sessions_find_their_way_back_through_a_proxy() {
             other.address()
         ),
     );
-    // Those that begin are shared out, by each core for itself.
+    // New sessions are distributed, by each core for itself.
     let begun: Vec<Response> = (0..4).map(|_| front.get("/trial/count")).collect();
     let cookies: Vec<String> = begun.iter().map(cookie).collect();
     for name in ["one", "other"] {
         let ending = format!(".{name}");
         assert_eq!(cookies.iter().filter(|cookie| cookie.ends_with(&ending)).count(), 2, "{cookies:?}");
     }
-    // Each goes on where it was begun, by its cookie or by its path.
+    // Each stays with its server, by its cookie or by its path.
     for round in [2, 3] {
         for cookie in &cookies {
             assert!(count(&front, cookie).starts_with(&format!("{round} ")), "{cookie}");
@@ -103,7 +103,7 @@ fn sessions_find_their_way_back_through_a_proxy() {
         let session = cookie.replace("JSESSIONID=", "");
         assert!(text(&front.get(&format!("/trial/count;jsessionid={session}"))).starts_with("4 "));
     }
-    // Where that server is gone another begins anew.
+    // If that server is gone, another one begins a new session.
     other.stop();
     let lost = cookies.iter().find(|cookie| cookie.ends_with(".other")).unwrap();
     let again = ask(&front, &format!("GET /trial/count HTTP/1.1\r\nCookie: {lost}"));

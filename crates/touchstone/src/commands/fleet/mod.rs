@@ -1,4 +1,4 @@
-//! `touchstone fleet`: makes a fleet, and looks after it.
+//! `touchstone fleet`: makes a fleet, and manages it.
 
 mod text;
 
@@ -13,7 +13,7 @@ use touchstone_fleet::{
 };
 use touchstone_lab_run::bench::interrupt_on_signals;
 
-/// How long agents are listened to before their state is told: some beats.
+/// How long to receive agents' reports before their state is printed: some beats.
 const LOOK_TIME: Duration = Duration::from_millis(1500);
 
 /// The arguments of `touchstone fleet`.
@@ -173,7 +173,7 @@ struct SomeAgents {
     agents: Vec<String>,
 }
 
-/// Does it.
+/// Carries out the command.
 pub fn run(arguments: Arguments) -> Exit {
     let done = match arguments.command {
         FleetCommand::Init(arguments) => make(&arguments),
@@ -236,7 +236,7 @@ fn visit(fleet: &OneFleet) -> Result<Visitor, String> {
     Visitor::open(&FleetFile::directory(&fleet.fleet)).map_err(|error| error.to_string())
 }
 
-/// Whether all agents are there decides the exit code.
+/// The exit code tells whether all agents are there.
 fn status(arguments: &StatusArguments) -> Result<Exit, String> {
     let mut visitor = visit(&arguments.fleet)?;
     let members = visitor.look_at_clocks(arguments.time);

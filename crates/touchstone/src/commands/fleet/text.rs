@@ -1,11 +1,11 @@
-//! What `touchstone fleet` prints.
+//! The output of `touchstone fleet`.
 
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::Path;
 use touchstone_fleet::{FleetFile, MemberView, Notice, Role};
 
-/// What was made, and what comes next.
+/// The files that were made, and the next steps.
 pub(super) fn made(file: &FleetFile, directory: &Path) -> String {
     let directory = directory.display();
     if let Some(launch) = &file.launch {
@@ -64,7 +64,7 @@ pub(super) fn members(members: &[MemberView]) -> String {
     table(&rows)
 }
 
-/// What each agent runs, and where.
+/// The program of each agent, and its machine.
 pub(super) fn versions(members: &[MemberView]) -> String {
     let mut rows =
         vec![["agent", "version", "program", "kernel", "cores", "memory", "open files"].map(String::from)];
@@ -93,7 +93,7 @@ pub(super) fn logs(logs: &[(String, Vec<String>)]) -> String {
     if text.is_empty() { "no agent has noted anything\n".to_string() } else { text }
 }
 
-/// What the broker said of others meanwhile.
+/// The broker's notices about other members.
 pub(super) fn notices(notices: &[Notice]) -> Vec<String> {
     let line = |notice: &Notice| match notice {
         Notice::Unauthorised(name) => {

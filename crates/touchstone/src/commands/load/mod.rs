@@ -319,19 +319,19 @@ pub struct Arguments {
     markdown: Option<PathBuf>,
 }
 
-/// The phases of a run as they are given.
+/// The stated phases of a run.
 #[derive(Debug, Clone, PartialEq)]
 struct StageList(Vec<Stage>);
 
-/// A run that is over, with what is needed to tell of it.
+/// A run that is over, with what is needed to report it.
 struct Finished {
     /// What was loaded, in words.
     subject: String,
     plan: Plan,
     outcome: Outcome,
-    /// How each threshold came out.
+    /// The outcome of each threshold.
     verdicts: Vec<Verdict>,
-    /// What ended the run before its time.
+    /// The reason if the run ended early.
     aborted_by: Option<Verdict>,
     started: SystemTime,
     per_client: bool,
@@ -387,12 +387,12 @@ pub fn run(arguments: Arguments) -> Exit {
     }
 }
 
-/// Writes a file of figures; says why not, if it cannot.
+/// Writes a file of figures; an error states why it cannot.
 fn write(path: &Path, bytes: &[u8]) -> bool {
     tell_written(path, std::fs::write(path, bytes))
 }
 
-/// Adds to a file, as steps of a workflow do to their summary.
+/// Appends to a file, as steps of a workflow do to their summary.
 fn append(path: &Path, bytes: &[u8]) -> bool {
     let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
     tell_written(path, file.and_then(|mut file| file.write_all(bytes)))

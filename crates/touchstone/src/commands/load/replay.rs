@@ -1,4 +1,4 @@
-//! A recorded load, made again: every request of an access log or a HAR at its own moment, as fast as it was
+//! A recorded load, repeated: every request of an access log or a HAR at its own time, at the recorded speed
 //! or some times faster.
 
 use super::Arguments;
@@ -9,18 +9,18 @@ use std::time::Duration;
 use touchstone_lab::import::{LogFormat, RecordedRequest, Recording, access_log, file_text, har};
 use touchstone_load::{HttpUrl, MAXIMUM_REQUESTS, PlannedRequest, Recorded};
 
-/// After the last request is due, the run goes on for so long, so that it starts within it.
+/// How long the run continues after the last request is due, so that this request starts within it.
 const AFTER_THE_LAST: Duration = Duration::from_millis(10);
 
-/// What is replayed.
+/// The recorded load.
 pub(super) struct Replay {
     /// In words.
     pub(super) subject: String,
-    /// The server that it was recorded of, where the recording says.
+    /// The server of the recording, if the recording states it.
     pub(super) origin: Option<String>,
-    /// The requests that differ.
+    /// The different requests.
     pub(super) requests: Vec<PlannedRequest>,
-    /// All of them with their moments.
+    /// All of them with their times.
     pub(super) recorded: Arc<[Recorded]>,
     /// Until the last one was due.
     pub(super) length: Duration,
@@ -79,7 +79,7 @@ fn recording(file: &str, text: &str, format: Option<&LogFormat>) -> Result<Recor
 }
 
 fn planned(request: &RecordedRequest) -> PlannedRequest {
-    // What went wrong when it was recorded may go wrong again.
+    // Requests that failed in the recording may fail again.
     let failed = request.status.filter(|status| *status >= 400);
     PlannedRequest {
         method: request.method.clone(),
@@ -101,7 +101,7 @@ fn subject(file: &str, count: usize, speed: f64, notes: &[String]) -> String {
     format!("{count} requests of {file}, {speed}{notes}")
 }
 
-/// The URL whose server is asked: that of the command line, or the one that the recording is of.
+/// The URL of the server: that of the command line, or that of the recording.
 pub(super) fn server(replay: &Replay, given: Option<&HttpUrl>) -> Result<HttpUrl, String> {
     match (given, &replay.origin) {
         (Some(url), _) if url.path != "/" => {

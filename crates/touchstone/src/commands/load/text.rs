@@ -10,7 +10,7 @@ use touchstone_load::{
 /// The most reasons of errors that are printed.
 const MOST_REASONS: usize = 10;
 
-/// Everything that is printed.
+/// The whole output.
 pub(super) fn of(finished: &Finished) -> String {
     let Finished { subject, plan, outcome, per_client, per_url, timeline, .. } = finished;
     let mut text = format!("{subject}\n{}\n\n", what_was_done(plan, outcome));
@@ -60,7 +60,7 @@ pub(super) fn what_was_done(plan: &Plan, outcome: &Outcome) -> String {
     )
 }
 
-/// The load model, and how much of it.
+/// The load model, and its amount.
 fn load_of(plan: &Plan) -> String {
     let stages = if plan.stages.is_empty() { "" } else { " at most" };
     let clients = clients(plan.clients as u64);
@@ -169,7 +169,7 @@ fn reasons(outcome: &Outcome) -> String {
     text
 }
 
-/// How each threshold came out.
+/// The outcome of each threshold.
 fn thresholds(finished: &Finished) -> String {
     let mut text = String::new();
     for verdict in &finished.verdicts {
