@@ -45,7 +45,7 @@ fn temporary_cache() -> PathBuf {
 }
 
 /// Makes the directory, readable by all and writable by this user alone. The one below the shared temporary
-/// directory must be this user's own: there, anybody can make a name first.
+/// directory must be this user's own: any user could have made a directory of that name there.
 fn make_cache_directory(directory: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o755).create(directory)?;
     let found = fs::symlink_metadata(directory)?;

@@ -108,12 +108,12 @@ impl<'a> Standing<'a> {
         Standing { servers, distances, figure, some_are_lower_bounds, is_complete }
     }
 
-    /// Those of whom this is shown.
+    /// The systems of which this is shown.
     pub fn shown(&self, shown: Shown) -> Vec<&Distance<'a>> {
         self.distances.iter().filter(|distance| distance.shown == shown).collect()
     }
 
-    /// Who is ahead, in a few words; absent where there is none.
+    /// Which system is ahead, in a few words; absent if there is none.
     pub fn answer(&self) -> Option<String> {
         let name = self.servers.first()?.system.title.clone();
         let level = self.shown(Shown::NoDifference);
@@ -126,7 +126,7 @@ impl<'a> Standing<'a> {
         Some(if indicative { format!("{name}, indicative") } else { name })
     }
 
-    /// Who is ahead of whom, in a sentence.
+    /// Which system is ahead of which, in a sentence.
     pub fn sentence(&self) -> Option<String> {
         let first = &self.servers.first()?.system.title;
         if self.distances.is_empty() {

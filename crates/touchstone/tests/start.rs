@@ -88,7 +88,7 @@ fn a_root_that_may_not_be_read() {
     fs::set_permissions(tree.root(), fs::Permissions::from_mode(0o755)).expect("permissions");
 }
 
-/// Runs the quick form as a user whom permissions bind.
+/// Runs the quick form as a user that permissions bind.
 fn serve_unprivileged(tree: &Tree, listen: &str) -> Output {
     let root = tree.root();
     let arguments = ["serve", "--listen", listen, "--root", root.to_str().expect("text")];

@@ -29,7 +29,7 @@ const WATCH_PERIOD: Duration = Duration::from_secs(1);
 /// How often a mix that waits looks whether it was stopped.
 const LOOK_PERIOD: Duration = Duration::from_millis(10);
 
-/// What an agent has around it, whatever it does.
+/// The parts of an agent that all its tasks use.
 pub(crate) struct Surroundings {
     pub(crate) fabric: Arc<dyn Fabric>,
     pub(crate) subjects: Subjects,

@@ -180,7 +180,7 @@ impl Visitor {
         self.session.members()
     }
 
-    /// Whom the broker has refused meanwhile, and other things that it said.
+    /// The members that the broker has refused meanwhile, and its other notices.
     pub fn notices(&mut self) -> Vec<Notice> {
         self.session.take_notices()
     }

@@ -46,8 +46,8 @@ pub struct Signature {
     pub stated: Class,
     /// The key's number.
     pub key: String,
-    /// Whether the reader knew the key; else it is the one that lies in the directory itself, which proves
-    /// that nothing was changed since, and not by whom it was signed.
+    /// Whether the reader knew the key; otherwise it is the one in the directory itself, which proves that
+    /// nothing was changed since, but not who signed it.
     pub key_is_known: bool,
 }
 

@@ -20,7 +20,7 @@ const SERVICE_UNAVAILABLE: u16 = 503;
 /// The longest answer that is read of a program whose answers vary.
 const VARYING_BYTES_MAX: u64 = 16 << 20;
 
-/// What is asked, and of whom.
+/// A question, and the system that it is sent to.
 pub(super) struct Question<'a> {
     pub(super) prepared: &'a Prepared,
     pub(super) drive: Drive<'a>,

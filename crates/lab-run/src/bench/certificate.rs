@@ -24,7 +24,7 @@ pub(super) struct Certificate {
 }
 
 impl Certificate {
-    /// Makes one in this directory; `user` is whom the server becomes, who must be able to read it.
+    /// Makes one in this directory; the server switches to `user`, who must be able to read it.
     pub(super) fn make(directory: &Path, user: Option<&User>) -> io::Result<Certificate> {
         let made = rcgen::generate_simple_self_signed([NAME.to_string()]).map_err(io::Error::other)?;
         let certificate = Certificate {

@@ -75,7 +75,7 @@ pub struct Options {
     pub ramp_down: Option<Duration>,
     /// Another time for which each system is loaded before its first mix.
     pub warm_up: Option<Duration>,
-    /// Which processors go to whom.
+    /// Which processors the load engine and the systems get.
     pub placement: Wishes,
     /// The port of the first system that is started, the next ones follow; absent: any that are free.
     pub port: Option<u16>,
@@ -380,7 +380,7 @@ impl<'a> Run<'a> {
                 warnings::add(&mut self.warnings, warnings::of_the_engine(title, mix, warning));
             }
         }
-        // What was measured itself, so that anybody can compute every figure again (`touchstone verify`).
+        // The raw data, from which every figure can be computed again (`touchstone verify`).
         let place = RawPlace {
             system: &contender.entrant.name,
             labels: RawLabels::of(&result),

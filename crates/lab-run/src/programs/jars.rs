@@ -1,6 +1,6 @@
-//! The jars of the server's own servlets for whom it becomes: a target directory may lie where only root can
-//! look (below /root, say), and a server that gives up root's rights could not start Java from there. Then
-//! they are copied into the cache directory, which everybody can read.
+//! The jars of the server's own servlets, for the user that the server switches to: only root may be able to
+//! read the target directory (below /root, for example), and a server that drops root's rights could not
+//! start Java from there. Then the jars are copied into the cache directory, which every user can read.
 
 use crate::system::user;
 use std::fs;

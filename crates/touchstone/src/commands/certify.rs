@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use touchstone_lab_report::certify::{self, key};
 use touchstone_lab_report::report;
 
-/// The variable that holds the password of a key that has one: not an argument, which everybody could see.
+/// The variable that holds the password of a key that has one: not an argument, which every user of the
+/// machine could see.
 const PASSWORD_VARIABLE: &str = "TOUCHSTONE_KEY_PASSWORD";
 
 /// The arguments of `touchstone certify`.

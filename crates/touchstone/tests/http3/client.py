@@ -275,7 +275,7 @@ def rebind(clients, command):
     client.open_socket()
     if command.get("new_id"):
         client.quic.change_connection_id()
-    # Until it sends something nobody knows where the client is.
+    # The server learns the new address of the client only when the client sends something.
     client.quic.send_ping(client.socket.getsockname()[1])
     return {"port": client.socket.getsockname()[1]}
 
