@@ -311,7 +311,7 @@ allow_services() {
     [ -z "$policy_kept" ] || as_root mv $policy_kept $policy
 }
 
-# Nor shall a server that came only to be measured start with the machine from now on.
+# A server that was installed only to be measured does not start with the machine either.
 disable_new_services() {
     local service services=${1/varnish/varnish varnishncsa}
     services=${services/caddy/caddy caddy-api}
