@@ -1,4 +1,4 @@
-//! The token that who asks the admin listener must show.
+//! The token that a client of the admin listener must send.
 
 use std::path::Path;
 
@@ -20,15 +20,15 @@ pub fn read_token(path: &Path) -> Result<String, String> {
         .read_to_string(&mut text)
         .map_err(|error| format!("token file '{name}' cannot be read: {error}"))?;
     let token = text.lines().next().unwrap_or_default().trim();
-    // RFC 6750 section 2.1: what may follow `Bearer`.
+    // RFC 6750 section 2.1: the bytes that may follow `Bearer`.
     let is_token_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
     if !token.bytes().all(is_token_byte) {
         return Err(format!("token file '{name}': a token has letters, digits and -._~+/= only"));
     }
     if token.len() < FEWEST {
         return Err(format!(
-            "token file '{name}': its first line must hold at least {FEWEST} characters, such as `openssl rand -hex 32` \
-             makes"
+            "token file '{name}': its first line must hold at least {FEWEST} characters, such as \
+             `openssl rand -hex 32` makes"
         ));
     }
     Ok(token.to_string())

@@ -1,8 +1,8 @@
 //! One core's clock: read once a tick, used for every request in between.
 //!
-//! A request needs the second's text for `Date` and the log, and a coarse "now" for its deadlines. Asking the
-//! kernel and formatting for each request would cost more than the rest of a hit, so the core's ticker does
-//! it.
+//! A request needs the text of the current second for `Date` and the log, and a coarse "now" for its
+//! deadlines. To ask the kernel and format the text for each request would cost more than the rest of a hit,
+//! so the core's ticker does it.
 
 use std::cell::Cell;
 use std::io;
@@ -27,7 +27,7 @@ pub struct CoreClock {
 }
 
 impl CoreClock {
-    /// A clock that shows now.
+    /// A clock that shows the current time.
     pub fn new() -> CoreClock {
         let clock = CoreClock {
             started: Instant::now(),
@@ -38,7 +38,7 @@ impl CoreClock {
         clock
     }
 
-    /// Sets the clock; true when a new second began.
+    /// Sets the clock; returns true when a new second has begun.
     pub fn tick(&self) -> bool {
         self.coarse_ms.set(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX));
         let now = unix_now();
@@ -64,9 +64,9 @@ impl CoreClock {
 
 /// Fires every [`TICK`], on its boundaries in wall-clock time: the date changes when the second does.
 ///
-/// It is a timer of the kernel's, not of the runtime's: while the runtime has a timer of its own, every wait
-/// for events arms one in the kernel and takes it down again, which a busy core would pay with every batch of
-/// requests.
+/// It is a timer of the kernel's, not of the runtime's. While the runtime has a timer of its own, every wait
+/// for events arms one in the kernel and disarms it again, so a busy core would pay for that with every batch
+/// of requests.
 pub struct Ticker {
     timer: AsyncFd<OwnedFd>,
 }
@@ -81,8 +81,7 @@ impl Ticker {
     pub async fn tick(&self) -> io::Result<()> {
         let mut ready = self.timer.readable().await?;
         let mut expirations = [0u8; 8];
-        // Nothing to read means that the event was stale; the caller's tick is then early, which harms
-        // nobody.
+        // The read finds nothing if the event was stale; the tick is then early, which does no harm.
         let _ = rustix::io::read(self.timer.get_ref(), &mut expirations);
         ready.clear_ready();
         Ok(())

@@ -1,8 +1,8 @@
-//! One core: an event loop of its own with everything that its connections need, shared with nobody.
+//! One core: an event loop with everything that its connections need, not shared with other cores.
 //!
-//! A core is one thread with one current-thread runtime. What is used for every request lies in [`Hot`]; what
-//! is shared with other cores is either never changed (the snapshot) or touched rarely (the cache's store,
-//! the log's writer). `core_loop` brings it to life.
+//! A core is one thread with one current-thread runtime. [`Hot`] holds what every request uses. What the core
+//! shares with other cores is either never changed (the snapshot) or used rarely (the cache's store, the
+//! log's writer). `core_loop` runs it.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -31,39 +31,40 @@ use touchstone_observe::metrics::{CoreCounts, CoreMetrics, Metrics, Refused, Tim
 use touchstone_observe::request_id::RequestIds;
 use touchstone_tls::CiphertextBuffer;
 
-/// Received at once. A request head is far smaller; a body or a pipeline comes in a few pieces.
+/// The most bytes received at once. A request head is far smaller; a body or a pipeline comes in a few
+/// pieces.
 pub const RECEIVE_BYTES: usize = 64 * 1024;
 
-/// Idle connections that make room for a new one when a core is full.
+/// How many idle connections end to make room for a new one when a core is full.
 const MAKE_ROOM: usize = 16;
 
 /// What every request uses.
 pub struct Hot {
-    /// Where received bytes land; all connections of the core share it.
+    /// The buffer for received bytes; all connections of the core share it.
     pub receive_buffer: Box<[u8]>,
-    /// Filled anew by every request.
+    /// The head of the present request.
     pub head: RequestHead,
     /// The head's limits, from the snapshot.
     pub limits: Limits,
-    /// Answers to pipelined requests on their way into one write.
+    /// Answers to pipelined requests that will leave in one write.
     pub gathered: Vec<u8>,
     /// The body of an answer that a program writes at once; empty between requests.
     pub written: Vec<u8>,
-    /// The answers that are ready.
+    /// The prepared answers.
     pub caches: Caches,
-    /// HTTP/2's header blocks of this second.
+    /// HTTP/2's header blocks of the current second.
     pub header_blocks: HeaderBlocks,
     /// The access log.
     pub log: CoreBuffer,
-    /// When the bytes that are being served came in; read only where the log wants durations.
+    /// When the present input was received; set only if the log needs durations.
     pub received_at: Option<Instant>,
-    /// The counts of what is answered.
+    /// The counters of answers.
     pub metrics: CoreMetrics,
-    /// Makes names of requests.
+    /// Makes ids for requests.
     pub request_ids: RequestIds,
     /// The configuration.
     pub snapshot: Arc<Snapshot>,
-    /// Raised with every new snapshot; begins at 1.
+    /// Incremented with every new snapshot; starts at 1.
     pub generation: u64,
 }
 
@@ -77,44 +78,44 @@ pub struct Core {
     pub deadlines: Rc<Deadlines>,
     /// The error log.
     pub error_log: ErrorLog,
-    /// Where the TLS sessions of this core make their records.
+    /// The buffer in which the TLS sessions of this core make their records.
     pub records: Rc<RefCell<CiphertextBuffer>>,
     /// A stop has begun: every answer ends its connection.
     pub draining: Cell<bool>,
     /// Its number, from 0.
     pub index: usize,
-    /// The counts of what is not of one request.
+    /// The counters that do not belong to a request.
     pub counts: Arc<CoreCounts>,
-    /// What answers requests that are not for files.
+    /// The handlers of requests that are not for files.
     pub handlers: Handlers,
-    /// Its thread for calls of programs.
+    /// The core's thread for calls of programs.
     pub calls: Option<Calls>,
-    /// What calls programs; only on a thread for calls.
+    /// The programs that this thread calls; only on a thread for calls.
     pub callers: Option<Callers>,
     /// Connections of all cores.
     connections: Arc<Connections>,
-    /// Connections of this core that `connections` knows of.
+    /// How many connections of this core `connections` includes.
     counted: Cell<usize>,
 }
 
-/// The open connections of all cores together. Cores count theirs in when they first wait; a connection that
-/// is answered and closed at once is none.
+/// The open connections of all cores together. A core counts a connection when it first waits; a connection
+/// that is answered and closed at once is not counted.
 #[derive(Default)]
 pub struct Connections {
     open: AtomicUsize,
-    /// Raised by a core that has no room for another: the others let go of idle ones at their next tick.
+    /// Set by a core that has no room for another connection: the others end idle ones at their next tick.
     wanted: AtomicUsize,
 }
 
 impl Connections {
-    /// Those that are open now.
+    /// How many are open now.
     pub fn open(&self) -> usize {
         self.open.load(Ordering::Relaxed)
     }
 }
 
 impl Core {
-    /// A core under `snapshot` that has no connections.
+    /// A core under `snapshot` without connections.
     pub fn new(
         index: usize,
         snapshot: Arc<Snapshot>,
@@ -157,7 +158,7 @@ impl Core {
         }
     }
 
-    /// Works under another configuration from the next request on; gives the one before.
+    /// Applies another configuration from the next request on; returns the previous one.
     pub fn take_up(&self, snapshot: Arc<Snapshot>) -> Arc<Snapshot> {
         self.handlers.clear();
         if let Some(calls) = &self.calls {
@@ -174,7 +175,7 @@ impl Core {
         std::mem::replace(&mut hot.snapshot, snapshot)
     }
 
-    /// Does what is to be done once a tick, or once a second. `states` are those of the connections.
+    /// The work of a tick and of a second. `states` are those of the connections.
     pub fn note_tick(&self, is_new_second: bool, states: [u64; 4]) {
         let hot = &mut *self.hot.borrow_mut();
         hot.metrics.publish(states);
@@ -185,7 +186,7 @@ impl Core {
         }
     }
 
-    /// What carries the bytes of a connection that was accepted on `listener`.
+    /// The transport of a connection that was accepted on `listener`.
     pub fn transport(&self, socket: Socket, listener: SocketAddr) -> Transport {
         let hot = self.hot.borrow();
         let sites = hot.snapshot.listeners.iter().find(|sites| sites.address == listener);
@@ -205,7 +206,7 @@ impl Core {
         self.connections.open.load(Ordering::Relaxed) < most || self.make_room()
     }
 
-    /// Brings what all cores know up to what this one knows.
+    /// Updates the count of all cores with that of this one.
     #[inline]
     pub fn count_connections(&self) {
         let (now, before) =
@@ -232,7 +233,7 @@ impl Core {
         false
     }
 
-    /// Makes room for a connection that another core has no room for.
+    /// Makes room for a connection when another core needs it.
     pub fn make_wanted_room(&self) {
         if self.connections.wanted.load(Ordering::Relaxed) > 0 {
             let wanted = self.connections.wanted.swap(0, Ordering::Relaxed);
@@ -241,46 +242,46 @@ impl Core {
         }
     }
 
-    /// True when somebody will want to know where a client is.
+    /// True if a log, a rule or the admin listener needs the client's address.
     #[inline]
     pub fn wants_peers(&self) -> bool {
         let hot = self.hot.borrow();
         hot.snapshot.wants_peers || hot.log.is_on() || hot.snapshot.config.admin.is_on()
     }
 
-    /// Whether the connection begins with a PROXY header.
+    /// Whether the connection must begin with a PROXY header.
     #[inline]
     pub fn expects_proxy_header(&self, listener: SocketAddr, peer: Option<SocketAddr>) -> bool {
         let hot = self.hot.borrow();
         hot.snapshot.connection_gate.expects_proxy_header(listener, peer.map(|peer| peer.ip()))
     }
 
-    /// Tells a client that it has too many connections, where that can be told in plain text, and lets go of
-    /// it.
+    /// Tells a client in plain text that it has too many connections, unless the listener speaks TLS, and
+    /// drops the connection.
     pub fn refuse_connection(&self, descriptor: std::os::fd::OwnedFd, listener: SocketAddr) {
         let hot = self.hot.borrow();
         let speaks_tls =
             hot.snapshot.listeners.iter().any(|sites| sites.address == listener && sites.tls.is_some());
         if !speaks_tls {
-            // What was not received would make the kernel reset the connection before the answer is read.
+            // Unread bytes would make the kernel reset the connection before the client reads the answer.
             let mut request = [0; 4096];
             let _ = rustix::net::recv(&descriptor, &mut request, rustix::net::RecvFlags::DONTWAIT);
             let _ = rustix::net::send(&descriptor, TOO_MANY_CONNECTIONS, rustix::net::SendFlags::NOSIGNAL);
         }
     }
 
-    /// Whether the client that a PROXY header named is let in.
+    /// Whether the client named by a PROXY header is admitted.
     pub fn admit_proxied(&self, client: SocketAddr) -> Admission {
         self.hot.borrow().snapshot.connection_gate.admit_proxied(client.ip())
     }
 
-    /// Whether a connection from this peer is let in.
+    /// Whether a connection from this peer is admitted.
     #[inline]
     pub fn admit(&self, peer: Option<SocketAddr>) -> Admission {
         self.hot.borrow().snapshot.connection_gate.admit_connection(peer.map(|peer| peer.ip()))
     }
 
-    /// The cached answer for `path`, if this core works under `snapshot`.
+    /// The cached answer for `path`, if this core runs under `snapshot`.
     pub fn cache_entry(
         &self,
         snapshot: &Snapshot,
@@ -295,7 +296,7 @@ impl Core {
         hot.caches.files.get_mut(site)?.entry(path, variant, &self.clock.second())
     }
 
-    /// Puts a file that was just read into the cache and gives its answer.
+    /// Puts a file that was just read into the cache and returns its answer.
     pub fn cache_insert(
         &self,
         snapshot: &Snapshot,
@@ -309,7 +310,8 @@ impl Core {
             let cache = hot.caches.files.get_mut(site)?;
             return Some(cache.insert(new, ticket, variant, &date).1);
         }
-        // A reload came between: the answer is still made from the old snapshot, and kept by nobody.
+        // There was a reload meanwhile: the answer is still made from the old snapshot, and the core does not
+        // keep it.
         let cache = snapshot.cache.clone()?;
         Some(CoreCache::new(cache, site).insert(new, ticket, variant, &date).1)
     }

@@ -1,6 +1,6 @@
 //! The life of a core: starts it, keeps its clock, reloads it, drains it.
 //!
-//! The thread that started the cores speaks to them through [`Order`]s.
+//! The thread that started the cores controls them with [`Order`]s.
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,31 +26,31 @@ use crate::session::CoreSessions;
 use crate::site::Snapshot;
 use crate::site_tls::log_notices;
 
-/// After a stop began: how long a kept connection without a request may hope for one.
+/// After a stop began: how long an idle persistent connection may still send a request.
 const IDLE_GRACE: Duration = Duration::from_secs(1);
 
-/// What the starting thread tells a core.
+/// An order of the starting thread to a core.
 pub enum Order {
-    /// Take up a new configuration; these listeners and sockets of HTTP/3 are new, those that it does not
-    /// name go. Then give the one before back: to let go of the last one waits for its watcher of files,
-    /// which is not for a core to do.
+    /// Apply a new configuration. These listeners and HTTP/3 sockets are new; those that the configuration
+    /// does not name are closed. Then send the previous configuration back: the drop of its last handle waits
+    /// for its watcher of files, and a core must not wait.
     Reload(Arc<Snapshot>, Vec<ListenerSeed>, http3::CoreSockets, Sender<Arc<Snapshot>>),
-    /// Take up these sockets of HTTP/3 too.
+    /// Use these HTTP/3 sockets too.
     Http3(http3::CoreSockets),
     /// Send a copy of up to so many sessions.
     Sessions(usize, Sender<CoreSessions>),
-    /// Accept nothing more, finish what was begun, end.
+    /// Accept no more, finish what has begun, end.
     Drain(Departure),
 }
 
-/// How a core leaves.
+/// How a core ends.
 #[derive(Clone)]
 pub struct Departure {
-    /// Addresses, as configured, whose sockets another process goes on with.
+    /// Addresses, as configured, whose sockets another process continues to use.
     pub left: Arc<[SocketAddr]>,
-    /// Kept connections are given until nearly `server.drain_timeout` to ask once more and be told to close:
-    /// another process serves new ones meanwhile, so nobody waits for us. Otherwise those that are idle are
-    /// soon closed.
+    /// If true, persistent connections may stay until shortly before `server.drain_timeout`, to send one more
+    /// request and receive `Connection: close` with its answer. Another process serves new connections
+    /// meanwhile, so nothing waits for this one. If false, idle connections are soon closed.
     pub patient: bool,
 }
 
@@ -62,25 +62,25 @@ pub struct CoreSeed {
     pub snapshot: Arc<Snapshot>,
     /// Its listening sockets with their configured addresses.
     pub listeners: Vec<ListenerSeed>,
-    /// Its sockets of HTTP/3.
+    /// Its HTTP/3 sockets.
     pub http3_sockets: http3::CoreSockets,
     /// The keys of QUIC, and how many cores share them.
     pub http3_secrets: (http3::Secrets, usize),
-    /// Its end of the access log.
+    /// Where it writes the access log.
     pub access_log: CoreBuffer,
     /// The error log.
     pub error_log: ErrorLog,
-    /// Orders.
+    /// The orders of the starting thread.
     pub orders: UnboundedReceiver<Order>,
     /// The connections of all cores.
     pub connections: Arc<Connections>,
-    /// The counts of all cores.
+    /// The counters of all cores.
     pub metrics: Arc<Metrics>,
-    /// Where it shows that it is alive.
+    /// Where it reports that it is alive.
     pub heartbeat: Arc<Heartbeat>,
     /// What its thread for calls is started with.
     pub calls: CallsSeed,
-    /// Told once it accepts connections.
+    /// Signalled once the core accepts connections.
     pub accepting: Sender<()>,
 }
 
@@ -88,7 +88,8 @@ pub struct CoreSeed {
 pub fn run(seed: CoreSeed) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        // After so many tasks the loop looks for new events. The default suits tasks that do more than ours.
+        // How many tasks run before the loop looks for new events. The default suits tasks that do more than
+        // ours.
         .event_interval(256)
         .build_local(tokio::runtime::LocalOptions::default())?;
     runtime.block_on(live(seed))
@@ -105,7 +106,7 @@ async fn live(seed: CoreSeed) -> io::Result<()> {
     let mut http3 = http3::Listeners::open(core.clone(), cores, secrets, http3_sockets)?;
     tokio::task::spawn_local(tick(core.clone(), Ticker::new()?, seed.heartbeat));
     begin_early(&core);
-    // Whoever started us may have given up already.
+    // The starting thread may have given up already.
     let _ = seed.accepting.send(());
     drop(seed.accepting);
     let departure = loop {
@@ -118,11 +119,11 @@ async fn live(seed: CoreSeed) -> io::Result<()> {
             Some(Order::Http3(sockets)) => http3.reload(sockets)?,
             Some(Order::Sessions(most, asker)) => send_sessions(&core, most, &asker),
             Some(Order::Drain(departure)) => break departure,
-            // Whoever gave orders is gone.
+            // The thread that gave orders is gone.
             None => break Departure { left: Arc::from([]), patient: false },
         }
     };
-    // Whoever looks can see what a drain still waits for.
+    // The status page can show which sessions a drain still waits for.
     tokio::task::spawn_local({
         let core = core.clone();
         async move {
@@ -142,7 +143,7 @@ async fn live(seed: CoreSeed) -> io::Result<()> {
 }
 
 fn send_sessions(core: &Core, most: usize, asker: &Sender<CoreSessions>) {
-    // Who asked may have given up waiting.
+    // The thread that asked may have given up.
     let _ = asker.send(core.deadlines.sessions(core.index, most));
 }
 
@@ -172,7 +173,7 @@ fn reload(
     Ok(before)
 }
 
-/// Keeps the clock, and does what is to be done once a tick or once a second.
+/// Keeps the clock, and does the work of every tick and every second.
 async fn tick(core: Rc<Core>, ticker: Ticker, heartbeat: Arc<Heartbeat>) {
     while ticker.tick().await.is_ok() {
         heartbeat.beat(core.index);
@@ -190,7 +191,7 @@ async fn tick(core: Rc<Core>, ticker: Ticker, heartbeat: Arc<Heartbeat>) {
     }
 }
 
-/// A root that is a link may lead elsewhere now.
+/// A root that is a symbolic link may have a new target.
 fn refresh_roots(core: &Core, snapshot: &Snapshot) {
     for site in &snapshot.sites {
         if let Err(error) = site.root.refresh() {
@@ -214,8 +215,8 @@ async fn drain(core: &Core, open: Vec<Rc<Listener>>, departure: Departure) {
         calls.end();
     }
     core.deadlines.wake_all();
-    // From here on each listener belongs to its accept loop alone, and is closed when that has let everybody
-    // in.
+    // From here on only its accept loop holds each listener, which closes when the loop has accepted every
+    // waiting connection.
     let closing: Vec<Weak<Listener>> = open.iter().map(Rc::downgrade).collect();
     for listener in open {
         match departure.left.contains(&listener.configured) {

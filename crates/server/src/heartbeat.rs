@@ -1,9 +1,9 @@
-//! Signs of life of the cores, for whoever must know that each of them still turns (systemd's watchdog).
+//! Signs of life of the cores, for systemd's watchdog, which must know that each of them still runs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// When each core was last known to turn.
+/// When each core was last known to run.
 pub struct Heartbeat {
     began: Instant,
     /// Milliseconds since `began`.
@@ -11,19 +11,19 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// For so many cores, all of them alive now.
+    /// A heartbeat of so many cores, all of them alive now.
     pub fn new(cores: usize) -> Heartbeat {
         Heartbeat { began: Instant::now(), beats_ms: (0..cores).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// A core turns. Called with its ticks, not with its requests.
+    /// Notes that a core runs. Called with its ticks, not with its requests.
     pub fn beat(&self, core: usize) {
         if let Some(beat) = self.beats_ms.get(core) {
             beat.store(self.now_ms(), Ordering::Relaxed);
         }
     }
 
-    /// A core that has shown no sign of life for so long.
+    /// A core without a sign of life for so long.
     pub fn silent(&self, limit: Duration) -> Option<usize> {
         let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         let now_ms = self.now_ms();
@@ -43,7 +43,7 @@ mod tests {
     fn one_silent_core_is_found_among_others() {
         let mut heartbeat = Heartbeat::new(3);
         assert_eq!(heartbeat.silent(Duration::from_secs(60)), None);
-        // An hour goes by.
+        // An hour passes.
         heartbeat.began -= Duration::from_secs(3600);
         heartbeat.beat(0);
         heartbeat.beat(2);

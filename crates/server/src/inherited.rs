@@ -1,5 +1,5 @@
-//! What this process was given when it was started: listening sockets of systemd, or those of a server that
-//! it takes over from.
+//! What this process received when it started: listening sockets from systemd, or those of a server that it
+//! replaces.
 
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -10,11 +10,11 @@ use crate::handover::{Kind, Passed, Predecessor};
 use crate::start_error::StartError;
 use crate::systemd;
 
-/// What this process was given when it was started.
+/// What this process received when it started.
 #[derive(Default)]
 pub struct Inheritance {
     pub(crate) sockets: Vec<InheritedSocket>,
-    /// Each with the address as the configuration of the process before has it.
+    /// Each with its address in the configuration of the previous process.
     pub(crate) http3_sockets: Vec<(SocketAddr, UdpSocket)>,
     pub(crate) control: Option<ControlListener>,
     pub(crate) predecessor: Option<Predecessor>,
@@ -23,23 +23,24 @@ pub struct Inheritance {
 /// A socket that listens already.
 #[derive(Debug)]
 pub struct InheritedSocket {
-    /// The address as the configuration of the process before has it.
+    /// The address in the configuration of the previous process.
     pub configured: Option<SocketAddr>,
-    /// Where it really listens.
+    /// The address on which it listens.
     pub bound: SocketAddr,
-    /// It stays open with whoever gave it: what waits in its queue is not lost when we let go of it.
+    /// The process that passed the socket keeps it open: connections that wait in its queue are not lost when
+    /// this server closes it.
     pub lent: bool,
     /// The socket.
     pub socket: TcpListener,
 }
 
 impl Inheritance {
-    /// Nothing.
+    /// Nothing inherited.
     pub fn none() -> Inheritance {
         Inheritance::default()
     }
 
-    /// What the environment tells of. To be called once, before files are opened.
+    /// What the environment describes. Must be called once, before any file is opened.
     pub fn from_environment() -> Result<Inheritance, StartError> {
         let mut inheritance = Inheritance::none();
         for socket in systemd::passed_sockets().map_err(StartError)? {
@@ -57,14 +58,14 @@ impl Inheritance {
         Ok(inheritance)
     }
 
-    /// Tells whoever waits for this process that it cannot start.
+    /// Tells the previous process that this one cannot start.
     pub fn refuse(&self, reasons: &[String]) {
         if let Some(predecessor) = &self.predecessor {
             predecessor.failed(reasons);
         }
     }
 
-    /// What is not known is closed.
+    /// Adds a socket. One of unknown kind is closed.
     fn add(&mut self, passed: Passed, descriptor: OwnedFd) {
         match passed.kind {
             Kind::Tcp => {

@@ -1,5 +1,5 @@
-//! Listening sockets: made before anything is promised, accepted from with no event registration for what can
-//! be answered at once, and closed so that no client that got through is turned away.
+//! Listening sockets: bound at the start, accepted from without an event registration for connections that
+//! can be answered at once, and closed so that no established connection is reset.
 
 use std::cell::Cell;
 use std::io;
@@ -21,26 +21,26 @@ use crate::connection::{Connection, Next};
 use crate::core::Core;
 use crate::socket::Socket;
 
-/// Connections that the kernel holds for us while we are busy (it caps this at net.core.somaxconn).
+/// How many connections the kernel queues while the server is busy (it caps this at net.core.somaxconn).
 const BACKLOG: i32 = 4096;
 
-/// Accepted in one go before other connections get their turn.
+/// How many connections are accepted before other connections get their turn.
 const ACCEPT_TURN: usize = 64;
 
-/// A connection is given to us when its first bytes are there, or after about so long.
+/// The kernel passes a connection on when its first bytes have arrived, or after about this time.
 const DEFER_ACCEPT_SECONDS: u32 = 1;
 
-/// What the kernel takes of an answer beyond what it can send now (tcp(7), TCP_NOTSENT_LOWAT). Without a
-/// limit it is megabytes for each client that stops reading.
+/// How many bytes of an answer the kernel takes beyond what it can send now (tcp(7), TCP_NOTSENT_LOWAT).
+/// Without a limit, each client that stops reading holds megabytes.
 const UNSENT_BYTES: u32 = 128 * 1024;
 
-/// After new connections have been shut out, how long no connection may have come through before we close.
+/// After new connections are refused: how long no connection may have arrived before the socket is closed.
 const QUIET_BEFORE_CLOSE: Duration = Duration::from_millis(100);
 
-/// One socket for each core on one address; port 0 becomes the same free port for all.
+/// Makes one socket for each core on one address; port 0 becomes the same free port for all.
 pub fn bind(address: SocketAddr, cores: usize) -> io::Result<(SocketAddr, Vec<TcpListener>)> {
-    // With SO_REUSEPORT two servers of one user could share a port without noticing. The first socket is
-    // bound without it: that fails if anyone else listens there.
+    // With SO_REUSEPORT, two servers of one user could share a port without notice. The first socket is bound
+    // without it, which fails if another program listens there.
     let first = bind_one(address, false)?;
     let address = first.local_addr()?;
     if cores == 1 {
@@ -57,7 +57,7 @@ pub fn bind(address: SocketAddr, cores: usize) -> io::Result<(SocketAddr, Vec<Tc
     Ok((address, listeners))
 }
 
-/// More sockets on an address that has some of ours already.
+/// Makes more sockets on an address that already has some of this server's.
 pub fn bind_beside(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener>> {
     let bind = || {
         let bound = bind_one(address, true)?;
@@ -67,7 +67,7 @@ pub fn bind_beside(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListe
     (0..count).map(|_| bind()).collect()
 }
 
-/// Gives a socket that somebody else has made the options of ours.
+/// Sets this server's options on a socket that another process made.
 pub fn adopt(socket: &TcpListener) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     SockRef::from(socket).set_tcp_nodelay(true)?;
@@ -90,7 +90,7 @@ impl Bound {
     }
 }
 
-/// Every option is set once, here: the kernel hands them on to each accepted connection.
+/// Sets every option once, here: the kernel copies them to each accepted connection.
 fn bind_one(address: SocketAddr, shared: bool) -> io::Result<Bound> {
     let socket =
         RawSocket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
@@ -108,19 +108,19 @@ fn bind_one(address: SocketAddr, shared: bool) -> io::Result<Bound> {
     Ok(Bound { socket })
 }
 
-/// TCP_DEFER_ACCEPT is only a help; where it fails nothing is lost but a wake-up.
+/// TCP_DEFER_ACCEPT only saves a wake-up, so an error is ignored.
 fn set_defer_accept(socket: &RawSocket, seconds: u32) {
     let _ = crate::sys::set_defer_accept(socket.as_fd(), seconds);
 }
 
-/// What a core makes a listener of.
+/// What a core needs to make a listener.
 #[derive(Debug)]
 pub struct ListenerSeed {
     /// The address as configured (the port may have been chosen by the kernel).
     pub configured: SocketAddr,
     /// The socket.
     pub socket: TcpListener,
-    /// Others hold the same socket and go on with it.
+    /// Other processes hold the same socket and continue to use it.
     pub lent: bool,
 }
 
@@ -144,19 +144,18 @@ impl Listener {
         }))
     }
 
-    /// Ends the accept loop; whoever waits at the door is let in by another process that holds the same
-    /// socket.
+    /// Ends the accept loop. Another process that holds the same socket accepts the waiting connections.
     pub fn leave(&self) {
         self.lent.set(true);
         self.stop();
     }
 
-    /// Ends the accept loop, gently.
+    /// Ends the accept loop; waiting connections are still accepted.
     pub fn stop(&self) {
         self.stop.notify_one();
     }
 
-    /// Accepts until told to stop, then lets those in who are at the door, and closes.
+    /// Accepts until it is stopped, then accepts the connections that still wait, and closes.
     pub async fn run(self: Rc<Listener>, core: Rc<Core>) {
         loop {
             let ready = tokio::select! {
@@ -184,7 +183,7 @@ impl Listener {
             let (descriptor, peer) = match self.accept(core) {
                 Ok(accepted) => accepted,
                 Err(rustix::io::Errno::AGAIN) => return Turn::Drained(accepted),
-                // The client has gone again; RFC-wise it never was here.
+                // The client has aborted the connection; that needs no handling.
                 Err(rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => continue,
                 Err(errno) => {
                     let message = format_args!("cannot accept a connection: {errno}");
@@ -208,7 +207,7 @@ impl Listener {
         Turn::More
     }
 
-    /// Takes the PROXY header off the connection first; nearly always it is there already.
+    /// Takes the PROXY header off the connection first; it has nearly always arrived already.
     fn begin_proxied(&self, core: &Rc<Core>, descriptor: std::os::fd::OwnedFd, peer: Option<SocketAddr>) {
         let configured = self.configured;
         match proxy_header::try_take(&descriptor) {
@@ -233,7 +232,7 @@ impl Listener {
         }
     }
 
-    /// The client's address is asked for only where a log will name it.
+    /// Accepts a connection. Asks for the client's address only if something needs it.
     #[inline]
     fn accept(&self, core: &Core) -> rustix::io::Result<(std::os::fd::OwnedFd, Option<SocketAddr>)> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -245,16 +244,17 @@ impl Listener {
         }
     }
 
-    /// Closing a listening socket resets every connection that waits in its queue. So first new ones are shut
-    /// out where they begin: a filter drops their SYN, whose sender tries again and finds the next server, or
-    /// nobody. Then whoever is through is accepted, until nobody comes any more.
+    /// Closes the socket without a reset. The kernel resets every connection in the queue of a listening
+    /// socket that is closed. So a filter first drops the SYN of new connections; the client sends it again
+    /// and reaches the next server, if there is one. Then the established connections are accepted until no
+    /// more arrive.
     async fn close(&self, core: &Rc<Core>) {
         let socket = SockRef::from(self.socket.get_ref());
         let filtered = socket.attach_filter(&REFUSE_NEW_CONNECTIONS).is_ok();
         set_defer_accept(&socket, 0);
         let mut quiet = Duration::ZERO;
         let pause = QUIET_BEFORE_CLOSE / 10;
-        // Without the filter (forbidden by the container, say) there is no quiet to wait for under load.
+        // Without the filter (for example if the container forbids it), arrivals do not stop under load.
         let patience = if filtered { 100 } else { 1 };
         for _ in 0..patience {
             match self.accept_turn(core) {
@@ -269,7 +269,7 @@ impl Listener {
     }
 }
 
-/// Serves what can be at once, and makes the rest a task.
+/// Serves what needs no wait, and makes the rest a task.
 pub fn begin(
     core: &Rc<Core>,
     socket: Socket,
@@ -285,7 +285,7 @@ pub fn begin(
     }
 }
 
-/// The same for whom a PROXY header named.
+/// The same for the client that a PROXY header named.
 fn begin_for(
     core: &Rc<Core>,
     source: ProxySource,
@@ -306,11 +306,11 @@ fn begin_for(
 }
 
 enum Turn {
-    /// Nobody waits any more; so many were accepted.
+    /// No connection waits any more; so many were accepted.
     Drained(usize),
     /// There may be more.
     More,
-    /// No descriptor or no room for another: try later.
+    /// There is no descriptor or no room for another: retry later.
     Exhausted,
 }
 

@@ -1,10 +1,10 @@
-//! Every address that the server listens on, and its sockets: made, inherited, shared out to the cores,
+//! Every address that the server listens on, and its sockets: made, inherited, distributed to the cores,
 //! handed over.
 //!
-//! Each core has sockets of its own (`listener`); this table holds the same ones for the whole life of the
-//! process, so that they can be handed to a successor. How many there are need not be how many cores there
-//! are: an inherited address may have fewer sockets (systemd gives one) or more (the process before had more
-//! cores). None is left out, because connections wait in the queue of each.
+//! Each core has sockets of its own (`listener`). This table holds the same sockets for the whole life of the
+//! process, so that they can be passed to a successor. An address may have another number of sockets than
+//! there are cores: an inherited one may have fewer (systemd passes one) or more (the previous process had
+//! more cores). Every socket is used, because connections wait in the queue of each.
 
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr, TcpListener};
@@ -22,7 +22,7 @@ use crate::start_error::StartError;
 #[derive(Default)]
 pub struct Listening {
     addresses: Vec<Address>,
-    /// Inherited sockets that no site wants now. Of those that are lent, one may after a reload.
+    /// Inherited sockets that no site uses now. A reload may use a lent one.
     spare: Vec<InheritedSocket>,
 }
 
@@ -30,38 +30,38 @@ pub struct Listening {
 struct Address {
     configured: SocketAddr,
     bound: SocketAddr,
-    /// Its sockets stay open with whoever gave them.
+    /// The process that passed its sockets keeps them open.
     lent: bool,
     sockets: Vec<TcpListener>,
 }
 
-/// Addresses that are new; nothing has changed before [`Listening::take_up`].
+/// New addresses; nothing changes before [`Listening::take_up`].
 pub struct Added {
     addresses: Vec<Address>,
-    /// What each core gets.
+    /// The sockets of each core.
     pub shares: Vec<Vec<ListenerSeed>>,
 }
 
 impl Added {
-    /// The new addresses: as configured, and where they really are.
+    /// The new addresses: the configured and the bound one.
     pub fn addresses(&self) -> impl Iterator<Item = (SocketAddr, SocketAddr)> {
         self.addresses.iter().map(|address| (address.configured, address.bound))
     }
 }
 
 impl Listening {
-    /// A table that has nothing but what was inherited.
+    /// A table with only the inherited sockets.
     pub fn inheriting(sockets: Vec<InheritedSocket>) -> Listening {
         Listening { addresses: Vec::new(), spare: sockets }
     }
 
-    /// Finds or makes sockets for those of these addresses that are not there yet.
+    /// Finds or makes sockets for those of these addresses that have none.
     pub fn prepare(&self, wanted: &[SocketAddr], cores: usize) -> Result<Added, StartError> {
         let is_known = |wanted: &SocketAddr| self.addresses.iter().any(|known| known.configured == *wanted);
         let new: Vec<SocketAddr> = wanted.iter().copied().filter(|wanted| !is_known(wanted)).collect();
         let mut free: Vec<&InheritedSocket> = self.spare.iter().collect();
-        // Addresses that were configured the same before choose first: port 0 has become a port then, which
-        // could be the very one that another site names.
+        // Addresses with the same configured value as before choose first: port 0 was replaced by a port,
+        // which may be the one that another site names.
         let mut found: Vec<Vec<&InheritedSocket>> =
             new.iter().map(|wanted| take(&mut free, |socket| socket.configured == Some(*wanted))).collect();
         for (wanted, sockets) in new.iter().zip(&mut found).filter(|(_, sockets)| sockets.is_empty()) {
@@ -80,8 +80,8 @@ impl Listening {
         Ok(added)
     }
 
-    /// Takes up what was prepared, and lets go of addresses that are no longer wanted. Gives what each core
-    /// gets.
+    /// Adds what was prepared, and drops addresses that are no longer wanted. Returns the sockets of each
+    /// core.
     pub fn take_up(&mut self, added: Added, wanted: &[SocketAddr]) -> Vec<Vec<ListenerSeed>> {
         let Added { addresses, shares } = added;
         self.spare.retain(|spare| !addresses.iter().any(|address| address.bound == spare.bound));
@@ -96,24 +96,24 @@ impl Listening {
         shares
     }
 
-    /// Closes inherited sockets that no site wants; gives the addresses of those that stay open elsewhere,
-    /// where clients would wait in vain.
+    /// Closes inherited sockets that no site uses. Returns the addresses of those that another process keeps
+    /// open, where clients would wait without an answer.
     pub fn drop_unwanted(&mut self) -> Vec<SocketAddr> {
         self.spare.retain(|spare| spare.lent);
         self.spare.iter().map(|spare| spare.bound).collect()
     }
 
-    /// Where it really listens, by configured address.
+    /// The bound address of each configured one.
     pub fn bound(&self) -> impl Iterator<Item = (SocketAddr, SocketAddr)> {
         self.addresses.iter().map(|address| (address.configured, address.bound))
     }
 
-    /// Where an address that is configured so really is.
+    /// The bound address of a configured one.
     pub fn bound_of(&self, configured: SocketAddr) -> SocketAddr {
         self.bound().find(|(known, _)| *known == configured).map_or(configured, |(_, bound)| bound)
     }
 
-    /// Every socket, to be handed to a successor.
+    /// Every socket, to be passed to a successor.
     pub fn to_pass(&self) -> io::Result<Vec<(Passed, OwnedFd)>> {
         let passed = |configured, lent| Passed { kind: Kind::Tcp, configured, lent, owner: 0 };
         let mut all = Vec::new();
@@ -135,8 +135,8 @@ impl Listening {
                 let help = match error.kind() {
                     io::ErrorKind::AddrInUse => match self.inherited_for_both(configured) {
                         Some(both) => format!(
-                            "the inherited socket on {both} takes IPv4 too; write BindIPv6Only=ipv6-only into the \
-                             socket unit, or listen on {both} alone"
+                            "the inherited socket on {both} takes IPv4 too; \
+                             write BindIPv6Only=ipv6-only into the socket unit, or listen on {both} alone"
                         ),
                         None => "another program listens there; stop it or choose another port".to_string(),
                     },
@@ -151,7 +151,7 @@ impl Listening {
         }
     }
 
-    /// A socket of systemd's that stands in the way: without BindIPv6Only it listens on IPv4 as well.
+    /// A socket from systemd that prevents the bind: without BindIPv6Only it also listens on IPv4.
     fn inherited_for_both(&self, configured: SocketAddr) -> Option<SocketAddr> {
         let inherited = self.spare.iter().map(|spare| (spare.bound, &spare.socket));
         let adopted = self.addresses.iter().filter_map(|known| Some((known.bound, known.sockets.first()?)));
@@ -165,7 +165,7 @@ impl Listening {
 }
 
 impl Address {
-    /// Gives each core a socket at least, and each socket to a core at least.
+    /// Gives each core at least one socket, and each socket to at least one core.
     fn share_out(&self, shares: &mut [Vec<ListenerSeed>]) -> io::Result<()> {
         let cores = shares.len();
         for index in 0..self.sockets.len().max(cores) {
@@ -177,7 +177,7 @@ impl Address {
     }
 }
 
-/// Makes an address of inherited sockets.
+/// Makes an address from inherited sockets.
 fn adopt(configured: SocketAddr, inherited: &[&InheritedSocket], cores: usize) -> io::Result<Address> {
     let mut sockets = Vec::with_capacity(inherited.len());
     for one in inherited {
@@ -186,8 +186,9 @@ fn adopt(configured: SocketAddr, inherited: &[&InheritedSocket], cores: usize) -
     }
     let (bound, lent) = (inherited[0].bound, inherited.iter().any(|one| one.lent));
     let share_a_port = |socket: &TcpListener| SockRef::from(socket).reuse_port().unwrap_or(false);
-    // More cores than before: more sockets, if they may stand beside the others. Where they may not (another
-    // user made those, or systemd keeps them and would keep none of ours), cores share what there is.
+    // With more cores than before, more sockets are added if they may share the port. If they may not
+    // (another user made the others, or systemd keeps those and would not keep these), cores share the
+    // existing ones.
     if !lent && sockets.len() < cores && sockets.iter().all(share_a_port) {
         let more = listener::bind_beside(bound, cores - sockets.len());
         sockets.extend(more.unwrap_or_default());
@@ -229,7 +230,7 @@ mod tests {
         "127.0.0.1:0".parse().unwrap()
     }
 
-    /// The sockets of a server with so many cores, as the next process gets them.
+    /// The sockets of a server with so many cores, as the next process receives them.
     fn of_a_server(cores: usize) -> (SocketAddr, Vec<InheritedSocket>) {
         let mut before = Listening::default();
         let added = before.prepare(&[any_port()], cores).unwrap();
@@ -276,7 +277,7 @@ mod tests {
         assert!(std::net::TcpStream::connect(bound).is_err());
         assert_eq!(counts(&shares), [1, 1]);
 
-        // A reload may want it, give it back, and want it again.
+        // A reload may use it, release it, and use it again.
         for _ in 0..2 {
             let added = listening.prepare(&[other, lent_address], 2).unwrap();
             let shares = listening.take_up(added, &[other, lent_address]);

@@ -1,4 +1,5 @@
-//! What the admin listener sees of a running server: its cores, which it may ask, and what is configured now.
+//! What the admin listener sees of a running server: its cores, which it can query, and the present
+//! configuration.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,10 +18,10 @@ use crate::core_loop::Order;
 use crate::session::CoreSessions;
 use crate::site::Snapshot;
 
-/// How long a core may take to answer before it counts as one that does not.
+/// How long a core may take to answer; after that its answer is left out.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What can be seen.
+/// The visible state of the server.
 pub struct OperatorView {
     metrics: Arc<Metrics>,
     state: Mutex<State>,
@@ -29,12 +30,12 @@ pub struct OperatorView {
 #[derive(Default)]
 struct State {
     orders: Vec<UnboundedSender<Order>>,
-    /// By address as configured, where it really listens.
+    /// Bound addresses by configured address.
     bound: BTreeMap<SocketAddr, SocketAddr>,
     listeners: Vec<String>,
-    /// The routes that have the cache before their program.
+    /// The routes with a cache before their program.
     cached_routes: Vec<CachedRoute>,
-    /// Most files and bytes of the file cache.
+    /// The most files and bytes of the file cache.
     cache_limits: Option<(u64, u64)>,
 }
 
@@ -44,17 +45,17 @@ impl OperatorView {
         Arc::new(OperatorView { metrics, state: Mutex::default() })
     }
 
-    /// A core began to work.
+    /// A core has started.
     pub fn add_core(&self, orders: UnboundedSender<Order>) {
         self.state().orders.push(orders);
     }
 
-    /// An address is listened on.
+    /// An address has a listener.
     pub fn add_listener(&self, configured: SocketAddr, bound: SocketAddr) {
         self.state().bound.insert(configured, bound);
     }
 
-    /// A configuration is in use from now on.
+    /// Shows a configuration that is in use from now on.
     pub fn show(&self, snapshot: &Snapshot) {
         self.metrics.use_cache(snapshot.cache.as_ref());
         self.metrics.use_accelerator(snapshot.accelerator.as_ref().map(|accelerator| &accelerator.store));
@@ -72,14 +73,14 @@ impl OperatorView {
         });
     }
 
-    /// Takes something out of the cache before programs and origins; gives how many responses that were.
-    /// `None`: no route has one.
+    /// Removes responses from the cache before programs and origins; returns how many. `None`: no route has a
+    /// cache.
     pub fn purge(&self, order: &PurgeOrder) -> Option<usize> {
         let routes = self.state().cached_routes.clone();
         (!routes.is_empty()).then(|| order.carry_out(&routes))
     }
 
-    /// Where the pages of the admin listener find what they show.
+    /// The sources for the pages of the admin listener.
     pub fn sources(self: &Arc<OperatorView>, cores: usize) -> Sources {
         let [asks, lists, limits, purges] = [self.clone(), self.clone(), self.clone(), self.clone()];
         Sources {
@@ -92,14 +93,14 @@ impl OperatorView {
         }
     }
 
-    /// Asks all cores at once; those that do not answer in time are missing.
+    /// Asks all cores at once; leaves out those that do not answer in time.
     fn ask_cores(&self, most: usize) -> Vec<CoreSessions> {
         let (asker, answers) = channel();
         for orders in &self.state().orders {
-            // One that has ended answers no more.
+            // A core that has ended does not answer.
             let _ = orders.send(Order::Sessions(most, asker.clone()));
         }
-        // When the last core has answered or gone, nobody is left to wait for.
+        // The wait ends once every core has answered or ended.
         drop(asker);
         let until = Instant::now() + PATIENCE;
         let mut cores = Vec::new();
@@ -110,7 +111,7 @@ impl OperatorView {
         cores
     }
 
-    /// No code that holds the lock can panic, so a poisoned one is as good as any.
+    /// The state. Code that holds the lock cannot panic, so a poisoned lock can be used.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -87,7 +87,8 @@ impl Account {
         }
         if !rustix::process::geteuid().is_root() {
             return Err(format!(
-                "server.user: only root can become '{}'; start the server as root, as that user, or without the key",
+                "server.user: only root can become '{}'; \
+                 start the server as root, as that user, or without the key",
                 self.name
             ));
         }

@@ -1,4 +1,4 @@
-//! From a route's `fastcgi`, `scgi`, `php` or `ajp` to the interface that answers with its programs.
+//! Opens the interface for a route's `fastcgi`, `scgi`, `php` or `ajp`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use touchstone_interfaces::pool::{self, Pool, PoolSpec, ProcessLimits, Program};
 use touchstone_interfaces::scgi::ScgiPrograms;
 use touchstone_observe::log::error::ErrorLog;
 
-/// Which of the keys of a route it is.
+/// The key of the route that names its programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     FastCgi,
@@ -39,7 +39,7 @@ impl Kind {
     }
 }
 
-/// The interface of a route with programs that listen, if it has one; the error says what is wrong, with the
+/// The interface of a route with programs that listen, if it has one. The error says what is wrong, with the
 /// key.
 pub fn open(route: &RouteConfig, site: &SiteConfig) -> Result<Option<Arc<dyn Interface>>, String> {
     let Some((kind, config)) = programs_of(route) else { return Ok(None) };
@@ -57,7 +57,7 @@ pub fn open(route: &RouteConfig, site: &SiteConfig) -> Result<Option<Arc<dyn Int
     }))
 }
 
-/// Has the processes that the server starts tell the error log what happens.
+/// Lets the managed processes write their events to the error log.
 pub fn log_pools_to(error_log: &ErrorLog) {
     let error_log = error_log.clone();
     pool::of_process().log_to(Arc::new(move |level, what, message| {
@@ -65,7 +65,7 @@ pub fn log_pools_to(error_log: &ErrorLog) {
     }));
 }
 
-/// Ends the processes that the server has started, and waits until they have ended.
+/// Ends the processes that the server has started, and waits for their end.
 pub fn stop_pools() {
     pool::of_process().stop();
 }
@@ -220,7 +220,7 @@ fn open_containers(config: &ProgramsConfig) -> Result<Arc<dyn Interface>, String
     })))
 }
 
-/// The secret of containers, wherever it stands.
+/// The secret of containers, from the configuration or its file.
 fn secret(config: &AjpConfig) -> Result<String, String> {
     let Some(path) = &config.secret_file else { return Ok(config.secret.clone()) };
     if !config.secret.is_empty() {
@@ -262,10 +262,10 @@ fn not_zero(span: Duration) -> Option<Duration> {
 
 fn connection_rules(kind: Kind, config: &ProgramsConfig, is_managed: bool) -> ConnectionRules {
     ConnectionRules {
-        // How many processes others run is not known, and a kept connection holds one.
+        // The number of processes of other programs is not known, and a persistent connection occupies one.
         keep: kind != Kind::Scgi && config.keep_connections.unwrap_or(is_managed),
         most: match config.connections {
-            // More would only wait at the socket, where nobody sees them.
+            // More would only wait at the socket, where the server cannot count them.
             0 if is_managed => processes(kind, config),
             most => count(most),
         },
@@ -278,7 +278,7 @@ fn connection_rules(kind: Kind, config: &ProgramsConfig, is_managed: bool) -> Co
     }
 }
 
-/// The processes that the server starts itself.
+/// Starts the processes that the server manages.
 fn start(kind: Kind, config: &ProgramsConfig) -> Result<Arc<Pool>, String> {
     let program = match kind {
         Kind::Php => Program::PhpFpm {
@@ -316,12 +316,12 @@ fn processes(kind: Kind, config: &ProgramsConfig) -> usize {
     }
 }
 
-/// The program of this name; where none is given, php-fpm in its newest version.
+/// The program of this name; without a name, the newest version of php-fpm.
 fn find_php_fpm(name: &str) -> Option<PathBuf> {
     if !name.is_empty() {
         return pool::find_program(name, Path::new(""));
     }
-    // As Debian and Fedora name them.
+    // The names that Debian and Fedora use.
     let versions = (0..=9).rev().map(|minor| format!("php-fpm8.{minor}"));
     std::iter::once("php-fpm".to_string())
         .chain(versions)

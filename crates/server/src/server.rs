@@ -1,8 +1,8 @@
-//! The start of the process: binds, gives up root's rights, opens everything else, starts the cores.
+//! The start of the process: binds, drops root's rights, opens everything else, starts the cores.
 //!
-//! The order matters. What root is needed for comes first: addresses, the pid file, the control socket. Then
-//! the rights go (`privileges`), and roots, certificates and logs are opened as whoever will have to open
-//! them again.
+//! The order matters. What needs root comes first: addresses, the pid file, the control socket. Then root's
+//! rights are dropped (`privileges`), and roots, certificates and logs are opened as the user who must open
+//! them again later.
 
 use std::io;
 use std::net::SocketAddr;
@@ -44,21 +44,21 @@ use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::Metrics;
 use touchstone_tls::TlsShared;
 
-/// A server that holds all it needs and has answered nobody yet.
+/// A server with everything open that has not accepted a connection yet.
 pub struct Server {
     snapshot: Arc<Snapshot>,
     tls: Arc<TlsShared>,
     access: Arc<AccessShared>,
     accelerator: Arc<Accelerator>,
     acme: AcmeManager,
-    /// Read again on a reload.
+    /// The file that a reload reads again.
     config_file: Option<PathBuf>,
     access_log: AccessLog,
     error_log: ErrorLog,
     listening: Listening,
-    /// What each core listens on.
+    /// The sockets of each core.
     shares: Vec<Vec<ListenerSeed>>,
-    /// Sockets of HTTP/3, and those of each core.
+    /// The HTTP/3 sockets, and those of each core.
     http3: (http3::Sockets, Vec<http3::CoreSockets>),
     signals: Signals,
     view: Arc<OperatorView>,
@@ -71,11 +71,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens listeners, roots and logs, and becomes the user of `[server] user`. Nothing is served before
-    /// [`Server::run`]. Where it fails, whoever waits for this process to take over is told.
+    /// Opens listeners, roots and logs, and changes to the user of `[server] user`. Nothing is served before
+    /// [`Server::run`]. On an error, tells the process that this one should replace.
     ///
-    /// `start_spawner` starts what programs will descend from: after root's rights have gone, and before
-    /// there are threads, keys or anything else that they should not have.
+    /// `start_spawner` starts the process that starts programs: after root's rights are dropped, and before
+    /// there are threads, keys or anything else that programs must not inherit.
     pub fn bind(
         config: Config,
         config_file: Option<PathBuf>,
@@ -84,7 +84,8 @@ impl Server {
     ) -> Result<Server, StartError> {
         let bound = Server::bind_with(config, config_file, &mut inheritance, start_spawner);
         if let Err(error) = &bound {
-            // What was started for a configuration that cannot be served ends before the process does.
+            // Programs that were started for a configuration that cannot be served end before this process
+            // does.
             programs::stop_pools();
             servlet::stop();
             inheritance.refuse(std::slice::from_ref(&error.0));
@@ -98,7 +99,7 @@ impl Server {
         inheritance: &mut Inheritance,
         start_spawner: impl FnOnce() -> io::Result<()>,
     ) -> Result<Server, StartError> {
-        // Before any thread starts: a signal that comes early must not end the process in the default way.
+        // Before any thread starts: an early signal must not end the process in the default way.
         let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2])
             .map_err(|error| StartError(format!("cannot watch for signals: {error}")))?;
         let account =
@@ -132,7 +133,8 @@ impl Server {
         servlet::log_to(&error_log);
         for address in in_vain {
             error_log.warning(format_args!(
-                "no site listens on {address}, whose socket was passed to this server: who connects there waits in vain"
+                "no site listens on {address}, whose socket was passed to this server: \
+                 clients that connect there get no answer"
             ));
         }
         if let Some(problem) = control_problem {
@@ -170,7 +172,7 @@ impl Server {
         raise_descriptor_limit(&error_log, snapshot.config.limits.connections);
         let metrics = Metrics::new(access_log.lost_lines_count());
         let view = OperatorView::new(metrics.clone());
-        // The process before still has its admin listener: ours begins when that has gone.
+        // The previous process still has its admin listener: this one begins when that has ended.
         let admin_config = match inheritance.predecessor {
             Some(_) => AdminConfig { listen: AdminListen::Off, ..snapshot.config.admin.clone() },
             None => snapshot.config.admin.clone(),
@@ -200,12 +202,12 @@ impl Server {
         })
     }
 
-    /// The addresses that it really listens on.
+    /// The addresses on which the server listens.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.listening.bound().map(|(_, bound)| bound).collect()
     }
 
-    /// Serves until it is told to stop, or another process has taken over; then finishes what was begun.
+    /// Serves until it is stopped, or another process has taken over; then finishes what has begun.
     pub fn run(self) -> io::Result<()> {
         let Server {
             snapshot,
@@ -261,7 +263,7 @@ impl Server {
             cores.push(RunningCore { orders, thread: spawn_core(seed, &snapshot.config)? });
         }
         drop(accepting);
-        // The channel ends when every core has said it or is gone.
+        // The channel ends when every core has reported or has ended.
         if started.iter().count() < cores.len() {
             let reason = "not every core can accept connections; the error log says why".to_string();
             if let Some(predecessor) = &predecessor {
@@ -283,7 +285,7 @@ impl Server {
         {
             error_log.error(format_args!("server.pid_file cannot be written: {error}"));
         }
-        // The quick form has no place where another user could be named.
+        // The quick form has no place to name another user.
         if config_file.is_some() && rustix::process::geteuid().is_root() {
             error_log.info("the server runs as root; server.user names another user for it");
         }
@@ -311,7 +313,7 @@ impl Server {
     }
 }
 
-/// As many as configured, or as many as the process may run on.
+/// The configured number of cores, or as many as the process may run on.
 fn core_count(config: &Config) -> usize {
     match config.server.cores {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -319,7 +321,7 @@ fn core_count(config: &Config) -> usize {
     }
 }
 
-/// Sockets of HTTP/3 that were inherited, and those that only root may open.
+/// The HTTP/3 sockets that were inherited, and those that only root may open.
 fn open_http3(
     config: &Config,
     cores: usize,
@@ -330,7 +332,7 @@ fn open_http3(
     let mut http3 = http3::Sockets::new(cores).map_err(|problem| StartError(problem.to_string()))?;
     http3.inherit(std::mem::take(&mut inheritance.http3_sockets));
     if inheritance.predecessor.is_some() {
-        // The process before goes on with them until its connections have ended.
+        // The previous process uses them until its connections have ended.
         http3.wait();
     } else if account.is_some_and(|account| !account.is_ours()) {
         let speak = config.sites.iter().filter(|site| site.tls.is_on() && site.tls.http3);
@@ -349,7 +351,7 @@ fn open_pid_file(config: &Config, account: Option<&Account>) -> Result<Option<Pi
     })
 }
 
-/// The control socket; where nobody asked for it, why there is none is no reason not to start.
+/// Opens the control socket. If the configuration does not name it, an error does not prevent the start.
 fn open_control(
     config: &Config,
     config_file: Option<&PathBuf>,
@@ -399,7 +401,8 @@ fn pin_to_processor(index: usize) -> io::Result<()> {
     Ok(sched_setaffinity(None, &one)?)
 }
 
-/// Each connection is a descriptor; the soft limit of most systems is far below what a server needs.
+/// Raises the limit of open files. Each connection is a descriptor, and the soft limit of most systems is too
+/// low for a server.
 fn raise_descriptor_limit(error_log: &ErrorLog, connections: usize) {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);

@@ -1,4 +1,4 @@
-//! From `[site.route.servlet]` to applications at work.
+//! Starts the applications of `[site.route.servlet]`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use touchstone_observe::log::message_lines;
 use touchstone_servlet::interface::Servlets;
 use touchstone_servlet::settings::RouteSettings;
 
-/// Starts the applications of a route, beside the server; the error says what is wrong, with the name of the
+/// Starts the applications of a route, beside the server. The error says what is wrong, with the name of the
 /// key.
 pub fn open(
     servlet: &ServletConfig,
@@ -25,13 +25,13 @@ pub fn open(
     Ok(Arc::new(servlets))
 }
 
-/// A name for a site that stays as long as its first host and address do.
+/// A name for a site; it stays the same as long as the site's first host and address do.
 fn site_name(site: &SiteConfig) -> String {
     let listen = site.listen.first().map(ToString::to_string).unwrap_or_default();
     format!("{}@{listen}", site.hosts.first().map_or("", String::as_str))
 }
 
-/// What is wrong with what a route names, with the keys.
+/// What is wrong with the settings of a route, with the keys.
 pub fn problems(servlet: &ServletConfig, route: &RouteConfig) -> Vec<(&'static str, String)> {
     let settings = &servlet.settings;
     let mut problems = Vec::new();
@@ -59,8 +59,8 @@ pub fn problems(servlet: &ServletConfig, route: &RouteConfig) -> Vec<(&'static s
     problems
 }
 
-/// The same where the applications are in containers elsewhere: these have their own settings, and what is
-/// left out silently must not be what somebody relies on.
+/// The same for applications in containers elsewhere. These have their own settings, and a setting that an
+/// operator relies on must not be ignored silently.
 fn problems_over_ajp(settings: &RouteSettings, route: &RouteConfig) -> Vec<(&'static str, String)> {
     let mut problems = Vec::new();
     if route.ajp.is_none() {
@@ -68,17 +68,19 @@ fn problems_over_ajp(settings: &RouteSettings, route: &RouteConfig) -> Vec<(&'st
         problems.push(("isolation", message.to_string()));
     }
     if settings.users.is_some() {
-        let message = "with isolation = \"ajp\" users are the containers' own: name them in a Realm of their server.xml";
+        let message = "with isolation = \"ajp\" users are the containers' own: \
+                       name them in a Realm of their server.xml";
         problems.push(("users", message.to_string()));
     }
     if !settings.node.is_empty() {
-        let message = "with isolation = \"ajp\" this is the containers' jvmRoute, which 'route=' in 'ajp.backends' names";
+        let message = "with isolation = \"ajp\" this is the containers' jvmRoute, \
+                       which 'route=' in 'ajp.backends' names";
         problems.push(("node", message.to_string()));
     }
     problems
 }
 
-/// Has Java and the applications tell the error log what happens.
+/// Lets Java and the applications write their events to the error log.
 pub fn log_to(error_log: &ErrorLog) {
     let (error_log, turn) = (error_log.clone(), Mutex::new(()));
     touchstone_servlet::log_to(Arc::new(move |level, message| {
@@ -88,7 +90,7 @@ pub fn log_to(error_log: &ErrorLog) {
             2 => LogLevel::Info,
             _ => LogLevel::Debug,
         };
-        // The lines of a message stay together.
+        // This keeps the lines of a message together.
         let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
         for line in message_lines("java", message) {
             error_log.write(level, line);
@@ -96,13 +98,13 @@ pub fn log_to(error_log: &ErrorLog) {
     }));
 }
 
-/// A configuration is being opened. What it does not [open] ends with its requests once it is [taken
-/// up](taken_up).
+/// Begins to open a configuration. What it does not [open] ends with its requests once it is
+/// [applied](taken_up).
 pub fn begin_configuration() {
     touchstone_servlet::begin_configuration();
 }
 
-/// The configuration that was opened last is taken up.
+/// Applies the configuration that was opened last.
 pub fn taken_up() {
     touchstone_servlet::end_unwanted();
 }

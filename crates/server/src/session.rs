@@ -1,10 +1,9 @@
-//! What a connection shows of itself to whoever asks the admin listener: who, since when, and what is under
-//! way.
+//! What the admin listener shows of a connection: the client, its age, and the requests under way.
 //!
 //! Every waiting connection has a [`Session`] beside its deadline, on its own core. A plain hit leaves no
-//! trace here; any other request is noted while it is answered. Whoever wants to see them sends the core an
-//! order, and the core answers with a copy of bounded size: nothing is locked, and nothing is shared while
-//! nobody looks.
+//! trace here; any other request is recorded while it is answered. To see the sessions, a thread sends the
+//! core an order, and the core answers with a copy of bounded size. So nothing is locked, and nothing is
+//! shared except while such an order is answered.
 
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
@@ -14,7 +13,7 @@ use std::time::Instant;
 
 use touchstone_observe::metrics::{ConnectionState, RouteTable};
 
-/// How much of a request's target is kept.
+/// How many bytes of a request's target are kept.
 const TARGET_BYTES: usize = 512;
 
 /// How many requests of one connection are shown.
@@ -26,7 +25,7 @@ pub struct Session {
     opened: Cell<Option<Opened>>,
     /// Requests answered, as of the last wait.
     pub requests: Cell<u64>,
-    /// The client is to take more of an answer.
+    /// The client has not received all of an answer.
     writing: Cell<bool>,
     under_way: RefCell<Vec<Rc<UnderWay>>>,
 }
@@ -34,9 +33,9 @@ pub struct Session {
 /// What is known of a connection when it opens.
 #[derive(Debug, Clone, Copy)]
 pub struct Opened {
-    /// The other end; `None`: not known.
+    /// The address of the client; `None`: not known.
     pub peer: Option<SocketAddr>,
-    /// The address that it was accepted on.
+    /// The address that accepted the connection.
     pub listener: SocketAddr,
     /// Since when it is known.
     pub at: Instant,
@@ -50,12 +49,12 @@ pub struct UnderWay {
     method: Box<[u8]>,
     target: Box<[u8]>,
     client: Cell<Option<IpAddr>>,
-    /// Site and route, once they are found.
+    /// Site and route, once found.
     route: RefCell<Option<(Arc<RouteTable>, usize)>>,
     handler: Cell<&'static str>,
 }
 
-/// Keeps a request among those under way; it leaves them when this is dropped.
+/// Keeps a request among those under way until this is dropped.
 pub struct UnderWayGuard {
     request: Rc<UnderWay>,
     owner: Rc<dyn AsRef<Session>>,
@@ -74,13 +73,13 @@ impl Session {
         }
     }
 
-    /// Says whether the client is to take more of an answer.
+    /// Sets whether the client still has to receive a part of an answer.
     #[inline]
     pub fn set_writing(&self, writing: bool) {
         self.writing.set(writing);
     }
 
-    /// What the connection does. `idle`: it waits for a request, and nothing of it has come.
+    /// What the connection does. `idle`: it waits for a request, of which nothing has arrived.
     pub fn state(&self, idle: bool) -> ConnectionState {
         match (self.writing.get(), self.under_way.borrow().is_empty(), idle) {
             (true, ..) => ConnectionState::Writing,
@@ -95,7 +94,7 @@ impl Session {
         !self.under_way.borrow().is_empty()
     }
 
-    /// A copy for others; `None` before the connection has opened.
+    /// A copy for other threads; `None` before the connection has opened.
     pub fn facts(&self, idle: bool, now: Instant) -> Option<SessionFacts> {
         let opened = self.opened.get()?;
         let milliseconds = |since: Instant| {
@@ -129,7 +128,7 @@ impl Session {
 }
 
 impl UnderWayGuard {
-    /// Notes a request in the session of `owner`.
+    /// Records a request in the session of `owner`.
     pub fn begin(owner: Rc<dyn AsRef<Session>>, method: &[u8], target: &[u8]) -> UnderWayGuard {
         let request = Rc::new(UnderWay {
             started: Instant::now(),
@@ -143,7 +142,7 @@ impl UnderWayGuard {
         UnderWayGuard { request, owner }
     }
 
-    /// The request, for whoever learns more of it.
+    /// The request, to add facts to it.
     pub fn request(&self) -> &Rc<UnderWay> {
         &self.request
     }
@@ -157,17 +156,17 @@ impl Drop for UnderWayGuard {
 }
 
 impl UnderWay {
-    /// Who asks, behind proxies that are trusted.
+    /// Sets the client, behind trusted proxies.
     pub fn set_client(&self, client: Option<IpAddr>) {
         self.client.set(client);
     }
 
-    /// The site and route were found.
+    /// Sets the site and the route.
     pub fn set_route(&self, table: &Arc<RouteTable>, site: Option<usize>, route: Option<usize>) {
         *self.route.borrow_mut() = Some((table.clone(), table.slot(site, route)));
     }
 
-    /// What answers it.
+    /// Sets what answers the request.
     pub fn set_handler(&self, handler: &'static str) {
         self.handler.set(handler);
     }
@@ -176,9 +175,9 @@ impl UnderWay {
 /// A copy of a session.
 #[derive(Debug, Clone)]
 pub struct SessionFacts {
-    /// The other end of the connection.
+    /// The address of the client's end of the connection.
     pub peer: Option<SocketAddr>,
-    /// The address that it was accepted on.
+    /// The address that accepted the connection.
     pub listener: SocketAddr,
     /// `http`, `https`, `h2` or `h3`.
     pub protocol: &'static str,
@@ -188,9 +187,9 @@ pub struct SessionFacts {
     pub state: ConnectionState,
     /// Requests answered.
     pub requests: u64,
-    /// Requests that are being answered, the first of them.
+    /// The first requests that are being answered.
     pub under_way: Vec<RequestFacts>,
-    /// All of them.
+    /// How many are being answered.
     pub under_way_count: usize,
 }
 
@@ -199,9 +198,9 @@ pub struct SessionFacts {
 pub struct RequestFacts {
     /// Its method.
     pub method: String,
-    /// Its target, the beginning of it.
+    /// The start of its target.
     pub target: String,
-    /// Who asks, behind proxies; `None`: the other end of the connection.
+    /// The client, behind proxies; `None`: the other end of the connection.
     pub client: Option<IpAddr>,
     /// The site; empty: not found yet.
     pub site: String,

@@ -1,8 +1,8 @@
-//! The only place that touches a connection's socket: so that the reactor under it can be changed.
+//! The only place that uses a connection's socket, so that the reactor under it can be changed.
 //!
 //! A socket begins *fresh*: known to the kernel but not to the event loop, because most of what a new
-//! connection needs (receive, send, close) can be done at once. It is *registered* for events when it first
-//! has to wait.
+//! connection needs (receive, send, close) needs no wait. It is *registered* for events when it first has to
+//! wait.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,9 +23,9 @@ pub enum Socket {
     Fresh(OwnedFd),
     /// Registered for events.
     Registered(TcpStream),
-    /// Waited for by somebody else, who has it too.
+    /// Another thread waits for its events, and holds it too.
     Shared(Arc<OwnedFd>),
-    /// Between the two, or after a failed registration: every call fails.
+    /// In transition, or after a failed registration: every call fails.
     Gone,
 }
 
@@ -35,7 +35,7 @@ impl Socket {
         Socket::Fresh(descriptor)
     }
 
-    /// The socket itself, for whoever goes on with it; it is not registered any more.
+    /// The socket itself, no longer registered, for another owner.
     pub fn into_descriptor(self) -> Option<OwnedFd> {
         match self {
             Socket::Fresh(descriptor) => Some(descriptor),
@@ -44,13 +44,13 @@ impl Socket {
         }
     }
 
-    /// The other end.
+    /// The address of the client.
     pub fn peer(&self) -> Option<SocketAddr> {
         let address = rustix::net::getpeername(self.descriptor().ok()?).ok()??;
         SocketAddr::try_from(address).ok()
     }
 
-    /// Receives what is there now; `None` when nothing is.
+    /// Receives what is available now; `None` if nothing is.
     #[inline]
     pub fn try_receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match rustix::net::recv(self.descriptor()?, buffer, RecvFlags::empty()) {
@@ -63,7 +63,7 @@ impl Socket {
         }
     }
 
-    /// Waits for bytes and receives them; 0 is the client's end.
+    /// Waits for bytes and receives them; 0 means the client's end.
     #[inline]
     pub fn poll_receive(&mut self, context: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let stream = self.register()?;
@@ -76,8 +76,8 @@ impl Socket {
                     rustix::net::recv(&*stream, &mut *buffer, RecvFlags::empty()).map(|(count, _)| count);
                 match received {
                     // A short read has emptied the socket: "would block" makes the event loop wait for the
-                    // next event, without the second system call that would say the same. At the client's end
-                    // there is no next event to wait for.
+                    // next event, which saves a second system call. At the client's end there is no next
+                    // event to wait for.
                     Ok(count) if count > 0 && count < asked => Err(io::ErrorKind::WouldBlock.into()),
                     Err(rustix::io::Errno::AGAIN) => Err(io::ErrorKind::WouldBlock.into()),
                     _ => Ok(()),
@@ -85,7 +85,7 @@ impl Socket {
             });
             match (received, tried) {
                 (Err(rustix::io::Errno::AGAIN), _) => {}
-                // The event loop knew better and did not try.
+                // The event loop knew that nothing was there, and did not try.
                 (Ok(0), Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
                 (Ok(count), _) => {
                     traffic::received(count);
@@ -96,14 +96,14 @@ impl Socket {
         }
     }
 
-    /// Sends what fits now and gives the count; 0 when nothing does.
+    /// Sends what fits now and returns the count; 0 if nothing fits.
     #[inline]
     pub fn try_send(&self, first: &[u8], second: &[u8]) -> io::Result<usize> {
         let descriptor = self.descriptor()?;
         let sent = if second.is_empty() {
             rustix::net::send(descriptor, first, SendFlags::NOSIGNAL)
         } else {
-            // The process ignores SIGPIPE, so the flag that writev cannot take is not missed.
+            // `writev` cannot take the flag, and the process ignores SIGPIPE.
             rustix::io::writev(descriptor, &[io::IoSlice::new(first), io::IoSlice::new(second)])
         };
         none_now_is_zero(sent)
@@ -115,8 +115,8 @@ impl Socket {
         none_now_is_zero(rustix::net::send(self.descriptor()?, bytes, SendFlags::NOSIGNAL | SendFlags::MORE))
     }
 
-    /// Sends what fits now from a file, from `offset`, which moves on. `None` when nothing fits, 0 at the
-    /// file's end.
+    /// Sends what fits now from a file, starting at `offset`, which it advances. `None` if nothing fits, 0 at
+    /// the file's end.
     pub fn try_send_file(
         &self,
         file: BorrowedFd<'_>,
@@ -133,12 +133,12 @@ impl Socket {
         }
     }
 
-    /// Waits until something can be sent. Call after a send that gave less than was asked for.
+    /// Waits until something can be sent. Call this after a send that sent less than all.
     pub fn poll_sendable(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let stream = self.register()?;
         loop {
             ready!(stream.poll_write_ready(context))?;
-            // The event loop only knows that the socket was writable once; ask whether it still is.
+            // The event loop only knows that the socket was writable once; this asks whether it still is.
             let writable = stream.try_io(Interest::WRITABLE, || {
                 let mut slots = [rustix::event::PollFd::new(stream, rustix::event::PollFlags::OUT)];
                 match rustix::event::poll(
@@ -156,23 +156,22 @@ impl Socket {
         }
     }
 
-    /// Says that nothing more will be sent.
+    /// Ends this direction of the connection.
     pub fn shut_down_sending(&self) {
         if let Ok(descriptor) = self.descriptor() {
-            // The client may have gone; then there is nothing left to say.
+            // The client may have gone; then the error does not matter.
             let _ = rustix::net::shutdown(descriptor, Shutdown::Write);
         }
     }
 
-    /// The client is let go when the socket is closed: it gets a reset, and the kernel keeps nothing that was
-    /// not sent.
+    /// Makes the close of the socket send a reset to the client, and the kernel drop what was not sent.
     pub fn reset_when_closed(&self) {
         if let Ok(descriptor) = self.descriptor() {
             let _ = SockRef::from(&descriptor).set_linger(Some(Duration::ZERO));
         }
     }
 
-    /// When the socket is closed, the kernel goes on sending for so long without progress.
+    /// Limits how long the kernel keeps sending without progress after the socket is closed.
     pub fn limit_stall_when_closed(&self, limit: Duration) {
         if let Ok(descriptor) = self.descriptor() {
             let _ = SockRef::from(&descriptor).set_tcp_user_timeout(Some(limit));
@@ -203,7 +202,7 @@ impl Socket {
     }
 }
 
-/// Counts what was sent.
+/// Counts the bytes sent; "would block" counts as 0.
 fn none_now_is_zero(sent: rustix::io::Result<usize>) -> io::Result<usize> {
     match sent {
         Ok(count) => {

@@ -1,7 +1,7 @@
-//! What a configuration needs of the machine: roots that can be read, log files that can be written.
+//! What a configuration needs from the machine: roots that can be read, log files that can be written.
 //!
-//! These are asked before a start and by `touchstone check`. They can change a moment later, so whatever
-//! opens the files must still say what goes wrong.
+//! Checked before a start and by `touchstone check`. The state can change a moment later, so the code that
+//! opens the files must still report errors.
 
 use std::fs;
 use std::io;
@@ -19,12 +19,12 @@ use touchstone_config::{
 };
 use touchstone_tls::read_certificates;
 
-/// Everything that the machine lacks for this configuration, each at the place of the key that asks for it.
+/// Everything that the machine lacks for this configuration, each at the place of the key that needs it.
 ///
-/// Without places (the quick form) give `&ConfigPlaces::default()`.
+/// Without places (the quick form), pass `&ConfigPlaces::default()`.
 ///
-/// Where root is to become another user (`server.user`), that user's rights are asked about: it is the one
-/// who opens the files, at the start and at every reload.
+/// If root will become another user (`server.user`), checks that user's rights: that user opens the files, at
+/// the start and at every reload.
 pub fn check_surroundings(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
     let mut problems = check_process(&config.server, places);
     let account = match Account::configured(&config.server) {
@@ -48,7 +48,7 @@ pub fn check_surroundings(config: &Config, places: &ConfigPlaces) -> Vec<ConfigP
     problems
 }
 
-/// The files that are made while root's rights are still there.
+/// Checks the files that are made while the process still has root's rights.
 fn check_process(server: &ServerConfig, places: &ConfigPlaces) -> Vec<ConfigProblem> {
     let control = match &server.control_socket {
         ControlSocket::Path(path) => Some(path),
@@ -68,7 +68,7 @@ fn asked_as(account: &Account, problem: ConfigProblem) -> ConfigProblem {
     ConfigProblem { message, ..problem }
 }
 
-/// What is opened as whoever the server runs as.
+/// Checks what is opened as the user under which the server runs.
 fn check_files(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
     let mut problems = Vec::new();
     for (position, site) in config.sites.iter().enumerate() {
@@ -84,7 +84,7 @@ fn check_files(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
             ("client_authorities", &tls.client_authorities),
         ];
         for (key, path) in files {
-            // Whether they are there and hold what they should is said where they are read.
+            // The code that reads the files reports whether they exist and have the right content.
             if let Some(path) = path
                 && let Err(error) = fs::File::open(path)
                 && error.kind() == io::ErrorKind::PermissionDenied
@@ -110,7 +110,7 @@ fn check_files(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
     problems
 }
 
-/// What asking for certificates needs: a place to keep them, and files of the operator.
+/// Checks what a request for certificates needs: storage, and files of the operator.
 fn check_acme(acme: &AcmeConfig, places: &ConfigPlaces, problems: &mut Vec<ConfigProblem>) {
     if let Err(reason) = check_storage(&acme.storage) {
         let message = format!("storage '{}' {reason}", acme.storage.display());
@@ -126,7 +126,7 @@ fn check_acme(acme: &AcmeConfig, places: &ConfigPlaces, problems: &mut Vec<Confi
     }
 }
 
-/// The storage is made where it is missing, with the directories on the way to it.
+/// Checks the storage. If it is missing, it and its parent directories are made later.
 fn check_storage(storage: &Path) -> Result<(), String> {
     let writable = |directory: &Path| {
         if !metadata(directory)?.is_dir() {
@@ -141,7 +141,7 @@ fn check_storage(storage: &Path) -> Result<(), String> {
     writable(there).map_err(|reason| format!("cannot be made: '{}' {reason}", there.display()))
 }
 
-/// The admin listener's token, and the directory of its socket.
+/// Checks the admin listener's token, and the directory of its socket.
 fn check_admin(config: &Config, places: &ConfigPlaces, problems: &mut Vec<ConfigProblem>) {
     if let Some(path) = &config.admin.token_file
         && let Err(message) = read_token(path)
@@ -156,7 +156,7 @@ fn check_admin(config: &Config, places: &ConfigPlaces, problems: &mut Vec<Config
     }
 }
 
-/// Directories of routes, and password files of the site and its routes.
+/// Checks the directories of routes, and the password files of the site and its routes.
 fn check_access_and_routes(
     site: &SiteConfig,
     position: usize,
@@ -235,7 +235,7 @@ fn check_log_file(path: &Path) -> Result<(), String> {
     }
 }
 
-/// A log file is made where it is missing; its directory is not.
+/// Checks a directory for a log file. A missing log file is made later; a missing directory is not.
 fn check_log_directory(directory: &Path) -> Result<(), String> {
     let about = |reason: String| format!("cannot be made: its directory '{}' {reason}", directory.display());
     if !metadata(directory).map_err(about)?.is_dir() {
@@ -251,7 +251,7 @@ fn metadata(path: &Path) -> Result<fs::Metadata, String> {
     })
 }
 
-/// Asks with the rights that the process has now (the effective ones).
+/// Checks access with the present (effective) rights of the process.
 fn may(path: &Path, access: Access, otherwise: &str) -> Result<(), String> {
     accessat(CWD, path, access, AtFlags::EACCESS)
         .map_err(|error| format!("{otherwise}: {}", io::Error::from(error)))
@@ -315,7 +315,8 @@ root =   'file'
         assert_eq!(
             problems(directory.path(), text),
             [
-                "site.toml:2:8: log file 'missing/access.log' cannot be made: its directory 'missing' does not exist"
+                "site.toml:2:8: log file 'missing/access.log' cannot be made: \
+                 its directory 'missing' does not exist"
                     .replace("'missing'", &format!("'{}'", directory.path().join("missing").display()))
                     .replace(&format!("{}/", directory.path().display()), ""),
                 "site.toml:4:8: log file 'www' is a directory".to_string(),
@@ -343,7 +344,7 @@ root =   'file'
         fs::create_dir(&root).unwrap();
         fs::set_permissions(&root, fs::Permissions::from_mode(0o000)).unwrap();
         let found = check_root(&root);
-        // The superuser may read everything.
+        // The superuser may read every file.
         if rustix::process::geteuid().is_root() {
             assert_eq!(found, Ok(()));
         } else {
@@ -358,8 +359,9 @@ root =   'file'
         fs::write(directory.path().join("file"), "-_-_").unwrap();
         let text = |storage: &str, more: &str| {
             format!(
-                "[acme]\ndirectory = 'letsencrypt-staging'\nagree_to_terms = true\nstorage = '{storage}'\n{more}\n\
-                 [[site]]\nlisten = ['127.0.0.1:0']\nroot = 'www'\nhosts = ['a.org']\ncertificate = 'acme'\n"
+                "[acme]\ndirectory = 'letsencrypt-staging'\nagree_to_terms = true\nstorage = '{storage}'\n\
+                 {more}\n[[site]]\nlisten = ['127.0.0.1:0']\nroot = 'www'\nhosts = ['a.org']\n\
+                 certificate = 'acme'\n"
             )
         };
         let account = |file: &str| format!("external_account = {{ key_id = 'k', hmac_key = '{file}' }}");

@@ -1,4 +1,4 @@
-//! System calls that no safe library offers, each behind a safe function.
+//! System calls without a safe library function, each behind a safe function.
 
 use std::io;
 use std::net::TcpListener;
@@ -9,24 +9,24 @@ use tokio::io::unix::AsyncFd;
 
 /// Registers a listening socket with this thread's event loop.
 pub fn register_listener(socket: TcpListener) -> io::Result<AsyncFd<TcpListener>> {
-    // SAFETY: a TcpListener owns its descriptor: as_raw_fd gives the same open one until it is dropped, which
-    // it is after the AsyncFd that it is moved into has deregistered it.
+    // SAFETY: a TcpListener owns its descriptor: as_raw_fd returns the same open one until the listener is
+    // dropped. That is after the AsyncFd that owns it has deregistered it.
     Ok(unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) }?)
 }
 
 /// Registers an owned descriptor that becomes readable with this thread's event loop.
 pub fn register_descriptor(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: an OwnedFd is open, and as_raw_fd the same, until it is dropped, which is after the AsyncFd
-    // that it is moved into has deregistered it.
+    // SAFETY: an OwnedFd is open, and as_raw_fd returns the same descriptor, until it is dropped. That is
+    // after the AsyncFd that owns it has deregistered it.
     Ok(unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?)
 }
 
-/// Gives connections of a listening socket to the server when their first bytes are there, or after about
-/// `seconds`; 0 switches that off (tcp(7), TCP_DEFER_ACCEPT).
+/// Makes the kernel pass connections of a listening socket to the server when their first bytes have arrived,
+/// or after about `seconds`; 0 switches this off (tcp(7), TCP_DEFER_ACCEPT).
 pub fn set_defer_accept(listener: BorrowedFd<'_>, seconds: u32) -> io::Result<()> {
     let value: libc::c_int = seconds.try_into().unwrap_or(libc::c_int::MAX);
-    // SAFETY: the descriptor is open for the length of the borrow; the option takes one int, whose address
-    // and size are given; the kernel only reads it.
+    // SAFETY: the descriptor is open for the length of the borrow. The option takes one int, whose address
+    // and size are passed; the kernel only reads it.
     let result = unsafe {
         libc::setsockopt(
             listener.as_raw_fd(),
@@ -39,31 +39,31 @@ pub fn set_defer_accept(listener: BorrowedFd<'_>, seconds: u32) -> io::Result<()
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Takes an open descriptor that was passed to this process by its number, and keeps it from programs that
-/// are started later. A number may be taken once, before anything else opens files.
+/// Takes an open descriptor that was passed to this process by its number, and closes it in programs that are
+/// started later. A number may be taken only once, before any other code opens files.
 pub fn take_descriptor(number: i32) -> io::Result<OwnedFd> {
     use std::os::fd::FromRawFd;
-    // SAFETY: fcntl with F_SETFD touches no memory, whatever the number is; where it is not open the call
+    // SAFETY: fcntl with F_SETFD touches no memory, whatever the number is; if it is not open, the call
     // fails.
     if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is open, as the call above has shown. It is owned by nobody in this process:
-    // whoever started it passed the number on, and callers take each number once, before files are opened
-    // that could have it.
+    // SAFETY: the descriptor is open, as the call above has shown. No other code in this process owns it: the
+    // process that started this one passed the number on, and callers take each number once, before files are
+    // opened that could have it.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Lets a filter choose which socket of those that share a port gets a packet or connection (socket(7),
-/// SO_ATTACH_REUSEPORT_CBPF). It holds for all of them, those that are bound later too.
+/// Sets a filter that chooses which of the sockets that share a port gets a packet or connection (socket(7),
+/// SO_ATTACH_REUSEPORT_CBPF). It applies to all of them, including those that are bound later.
 pub fn attach_reuse_port_filter(socket: BorrowedFd<'_>, filter: &[libc::sock_filter]) -> io::Result<()> {
     let program = libc::sock_fprog {
         len: filter.len().try_into().map_err(|_| io::ErrorKind::InvalidInput)?,
         filter: filter.as_ptr().cast_mut(),
     };
-    // SAFETY: the descriptor is open for the length of the borrow; the option takes a sock_fprog, whose
-    // address and size are given, and whose pointer and length are those of a slice that lives until after
-    // the call; the kernel only reads both.
+    // SAFETY: the descriptor is open for the length of the borrow. The option takes a sock_fprog, whose
+    // address and size are passed, and whose pointer and length are those of a slice that outlives the call.
+    // The kernel only reads both.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),

@@ -1,8 +1,8 @@
-//! What is said to systemd, and asked of it: readiness, reloads, the watchdog (sd_notify(3)), and the sockets
-//! that it has opened for us (sd_listen_fds(3)).
+//! The protocols of systemd: readiness, reloads, the watchdog (sd_notify(3)), and sockets that systemd has
+//! opened for this process (sd_listen_fds(3)).
 //!
-//! The protocol is a datagram of lines to a unix socket, and two or three variables of the environment; so it
-//! is written here. Where there is no such manager, nothing is sent and nothing is found.
+//! The protocol is a datagram of lines to a unix socket, and two or three environment variables, so it is
+//! implemented here. Without such a manager, nothing is sent and no sockets are found.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -16,51 +16,51 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 
-/// The variables that are read here, and that a process which we start must not see as its own.
+/// The variables that are read here, and that a process started by this one must not see as its own.
 pub const ACTIVATION_VARIABLES: [&str; 4] = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "WATCHDOG_PID"];
 
-/// The first descriptor of those that were passed on.
+/// The first of the passed descriptors.
 const FIRST_PASSED: i32 = 3;
 
 /// More sockets than this are a mistake.
 const MOST_PASSED: i32 = 4096;
 
-/// Speaks to the manager that started this process, if one wants to be spoken to.
+/// Sends notices to the manager that started this process, if it wants them.
 #[derive(Debug)]
 pub struct Notifier {
-    /// `None`: nobody listens.
+    /// `None`: no manager listens.
     to: Option<(UnixDatagram, SocketAddr)>,
     silent: AtomicBool,
 }
 
-/// What is said.
+/// A notice to the manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice<'a> {
     /// All cores accept connections.
     Ready(&'a str),
-    /// A new configuration is being taken up; [`Notice::Ready`] ends that, whatever came of it.
+    /// A new configuration is being applied; [`Notice::Ready`] ends that, whatever the outcome.
     Reloading,
-    /// What was begun is being finished.
+    /// The server is finishing what has begun.
     Stopping,
-    /// Another process goes on from here.
+    /// Another process is the main one now.
     MainProcess(u32),
     /// Every core is alive.
     Watchdog,
-    /// What `systemctl status` shows.
+    /// The text that `systemctl status` shows.
     Status(&'a str),
 }
 
 impl Notifier {
-    /// As the environment says (`NOTIFY_SOCKET`). An error is a variable that cannot be used.
+    /// A notifier to the socket in `NOTIFY_SOCKET`. The error is a variable that cannot be used.
     pub fn from_environment() -> io::Result<Notifier> {
         Notifier::to(std::env::var_os("NOTIFY_SOCKET"))
     }
 
-    /// To the socket of this name; none: to nobody.
+    /// A notifier to the socket of this name; without a name, it sends nothing.
     pub fn to(name: Option<OsString>) -> io::Result<Notifier> {
         let Some(name) = name.filter(|name| !name.is_empty()) else { return Ok(Notifier::new(None)) };
         let socket = UnixDatagram::unbound()?;
-        // The manager reads quickly; should it not, its word is not worth a stop of ours.
+        // The manager reads quickly. If it does not, the server must not wait for it.
         socket.set_nonblocking(true)?;
         Ok(Notifier::new(Some((socket, notify_address(&name)?))))
     }
@@ -69,12 +69,12 @@ impl Notifier {
         Notifier { to, silent: AtomicBool::new(false) }
     }
 
-    /// Says nothing more: another process is the main one now, and only that is heard.
+    /// Sends nothing more: another process is the main one now, and the manager accepts only its notices.
     pub fn fall_silent(&self) {
         self.silent.store(true, Ordering::Relaxed);
     }
 
-    /// Says it. Nothing depends on it being heard, so an error is only for the log.
+    /// Sends a notice. Nothing depends on its delivery, so an error is only for the log.
     pub fn send(&self, notice: &Notice<'_>) -> io::Result<()> {
         match &self.to {
             Some(_) if self.silent.load(Ordering::Relaxed) => Ok(()),
@@ -83,13 +83,13 @@ impl Notifier {
         }
     }
 
-    /// Whether anybody listens.
+    /// Whether a manager listens.
     pub fn is_heard(&self) -> bool {
         self.to.is_some()
     }
 }
 
-/// How often the manager wants to hear [`Notice::Watchdog`], at least; `None`: never.
+/// The longest time between two [`Notice::Watchdog`]s that the manager accepts; `None`: it needs none.
 pub fn watchdog_interval() -> Option<Duration> {
     let variable = |name| std::env::var(name).ok();
     parse_watchdog(
@@ -99,11 +99,11 @@ pub fn watchdog_interval() -> Option<Duration> {
     )
 }
 
-/// The listening sockets that were passed to this process. To be called before anything else opens files, and
-/// once.
+/// The listening sockets that were passed to this process. Must be called once, before any other code opens
+/// files.
 pub fn passed_sockets() -> Result<Vec<TcpListener>, String> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
-    // A second time the numbers would have owners already.
+    // At a second call the descriptors would already have owners.
     if TAKEN.swap(true, Ordering::Relaxed) {
         return Ok(Vec::new());
     }
@@ -123,7 +123,7 @@ pub fn passed_sockets() -> Result<Vec<TcpListener>, String> {
         .collect()
 }
 
-/// What was passed must be a TCP socket that listens.
+/// Checks that the passed descriptor is a listening TCP socket.
 fn as_tcp_listener(descriptor: OwnedFd) -> Result<TcpListener, String> {
     let kind = sockopt::socket_type(&descriptor).map_err(|_| "is not a socket".to_string())?;
     let domain = sockopt::socket_domain(&descriptor).map_err(|error| format!("cannot be used: {error}"))?;
@@ -149,7 +149,7 @@ fn notify_address(name: &OsStr) -> io::Result<SocketAddr> {
     }
 }
 
-/// One line a fact. What is shown to people loses its line ends, which would begin another fact.
+/// One line for each fact. A status loses its line ends, because each would begin another fact.
 fn text_of(notice: &Notice<'_>) -> String {
     let shown = |text: &str| text.replace(['\n', '\r'], " ");
     match notice {
@@ -167,7 +167,7 @@ fn monotonic_us() -> i64 {
     now.tv_sec * 1_000_000 + now.tv_nsec / 1_000
 }
 
-/// The variables are meant for one process: what it has started may have inherited them.
+/// The variables are for one process; its children may have inherited them.
 fn parse_watchdog(interval_us: Option<&str>, process: Option<&str>, ours: u32) -> Option<Duration> {
     if process.is_some_and(|process| process.parse() != Ok(ours)) {
         return None;

@@ -43,7 +43,9 @@ pub fn page_of(title: &str, current: &str, refresh: Option<u32>, content: &Marku
                 header {
                     h1 { "Touchstone" }
                     nav aria-label="Pages" {
-                        (link("/status", "Status")) (link("/sessions", "Sessions")) (link("/metrics", "Metrics"))
+                        (link("/status", "Status"))
+                        (link("/sessions", "Sessions"))
+                        (link("/metrics", "Metrics"))
                     }
                     div.refresh {
                         label for="refresh" { "Refresh" }
@@ -70,8 +72,8 @@ pub fn policy() -> String {
     static POLICY: LazyLock<String> = LazyLock::new(|| {
         let hash = |text: &str| STANDARD.encode(Sha256::digest(text.as_bytes()));
         format!(
-            "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; connect-src 'self'; base-uri 'none'; \
-             form-action 'none'; frame-ancestors 'none'",
+            "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; connect-src 'self'; \
+             base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
             hash(STYLE),
             hash(SCRIPT)
         )

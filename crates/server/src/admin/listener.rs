@@ -23,7 +23,7 @@ use super::pages::Pages;
 use super::shared::Shared;
 use crate::private_socket;
 
-/// Connections at a time: a scraper or two, and some people with a status page open.
+/// Connections at a time: a few scrapers and people with a status page open.
 const MOST_CONNECTIONS: usize = 32;
 
 /// How often rates are sampled.
@@ -50,7 +50,7 @@ enum Socket {
     Unix { listener: UnixListener, _file: SocketFile },
 }
 
-/// The file of a unix socket, removed when the listener ends, unless another has taken its place.
+/// The file of a unix socket, removed when the listener ends, unless another file has taken its place.
 struct SocketFile {
     path: PathBuf,
     inode: u64,
@@ -64,7 +64,7 @@ impl Admin {
         Ok(admin)
     }
 
-    /// Takes up another configuration; where that cannot be, everything stays.
+    /// Applies another configuration; on an error, nothing changes.
     pub fn reconfigure(&mut self, config: &AdminConfig) -> Result<(), String> {
         let same_place = config.listen == self.config.listen;
         match &self.running {
@@ -78,7 +78,7 @@ impl Admin {
         Ok(())
     }
 
-    /// Ends it: another process has taken over.
+    /// Ends the listener: another process has taken over.
     pub fn end(&mut self) {
         self.running = None;
         self.config.listen = AdminListen::Off;
@@ -115,7 +115,7 @@ impl Drop for Running {
         self.shared.ended.store(true, Ordering::Relaxed);
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic in it has been shown by the panic hook.
+            // The panic hook has already reported a panic of the thread.
             let _ = thread.join();
         }
     }
@@ -147,8 +147,8 @@ fn bind_tcp(address: SocketAddr) -> Result<(Socket, String), String> {
     Ok((Socket::Tcp(listener), format!("http://{bound}")))
 }
 
-/// Binds beside the path and then moves there, so that a socket that a former server left is replaced, and
-/// whoever connects finds one or the other, never none. One that a server still answers on is left alone.
+/// Binds beside the path, then renames to it. This replaces a socket that a former server left, and a client
+/// that connects always finds a socket. A socket on which a server still answers is left alone.
 fn bind_unix(path: &Path) -> Result<(Socket, String), String> {
     let name = path.display();
     let cannot = |error: io::Error| format!("cannot listen on unix:{name} for admin: {error}");
@@ -195,7 +195,7 @@ fn accept_until(
         let now = Instant::now();
         if now >= next_sample {
             history.lock().unwrap_or_else(PoisonError::into_inner).add(&sources.metrics, now);
-            // A late one is not made up for.
+            // A late sample is not made up for.
             next_sample = (next_sample + SAMPLE_INTERVAL).max(now);
         }
         let wait = next_sample.saturating_duration_since(now);
@@ -206,7 +206,7 @@ fn accept_until(
         };
         let mut ready =
             [PollFd::new(stopped, PollFlags::IN), PollFd::from_borrowed_fd(listening, PollFlags::IN)];
-        // An interruption is a wake-up without events.
+        // An interruption counts as a wake-up without events.
         let _ = poll(&mut ready, Some(&timeout));
         if !ready[0].revents().is_empty() {
             return;
@@ -219,7 +219,7 @@ fn accept_until(
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => {
                 error_log.limited(LogLevel::Warning, "admin: accept failed", format_args!("admin: {error}"));
-                // Without a descriptor to be had, trying again at once would only take the processor.
+                // Without a free descriptor, an immediate retry would only use processor time.
                 std::thread::sleep(Duration::from_millis(50));
             }
         }

@@ -45,7 +45,8 @@
   };
 
   const choose = (seconds) => {
-    if ([...select.options].some((option) => option.value === String(seconds))) select.value = String(seconds);
+    const wanted = String(seconds);
+    if ([...select.options].some((option) => option.value === wanted)) select.value = wanted;
   };
 
   choose(document.documentElement.dataset.refresh ?? localStorage.getItem(key) ?? select.value);

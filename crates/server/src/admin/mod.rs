@@ -5,10 +5,10 @@
 //!   -> gate (address, host, token) -> pages -> answer
 //! ```
 //!
-//! It has threads of its own, so that whoever looks costs the cores nothing: counts are read where they lie,
-//! and only a list of sessions asks each core for a copy. It speaks HTTP/1 and answers GET and HEAD; the one
-//! thing that can be changed is what the accelerator has stored, by POST to `/cache/purge`, and only with a
-//! token or on a unix socket.
+//! The listener has threads of its own, so that its clients cost the cores nothing: counters are read in
+//! place, and only a list of sessions asks each core for a copy. It speaks HTTP/1 and answers GET and HEAD.
+//! The only thing that a request can change is what the accelerator has stored, by POST to `/cache/purge`,
+//! and only with a token or on a unix socket.
 //!
 //! | module | |
 //! |---|---|
@@ -44,16 +44,16 @@ use touchstone_observe::metrics::Metrics;
 use crate::accelerator::purge::PurgeOrder;
 use crate::session::CoreSessions;
 
-/// Carries out a purge; gives how many stored responses it was for. `None`: no route has a cache.
+/// Carries out a purge; returns how many stored responses it affected. `None`: no route has a cache.
 pub type CarryOut = Arc<dyn Fn(&PurgeOrder) -> Option<usize> + Send + Sync>;
 
 /// Where the pages find what they show.
 #[derive(Clone)]
 pub struct Sources {
-    /// The counts.
+    /// The counters.
     pub metrics: Arc<Metrics>,
-    /// Asks every core for a copy of up to so many sessions, and waits for a second at the most; cores that
-    /// did not answer are missing.
+    /// Asks every core for a copy of up to so many sessions, and waits for at most a second; cores that did
+    /// not answer are missing.
     pub sessions: Arc<dyn Fn(usize) -> Vec<CoreSessions> + Send + Sync>,
     /// How many cores there are.
     pub cores: usize,
@@ -61,6 +61,6 @@ pub struct Sources {
     pub listeners: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
     /// The limits of the file cache, as they are now: files and bytes.
     pub cache_limits: Arc<dyn Fn() -> Option<(u64, u64)> + Send + Sync>,
-    /// Takes something out of the cache before programs and origins; gives how many responses that were.
+    /// Removes responses from the cache before programs and origins; returns how many.
     pub purge: CarryOut,
 }

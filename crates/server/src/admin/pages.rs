@@ -83,10 +83,7 @@ impl Pages {
     /// Answers a question.
     pub fn answer(&self, question: &Question<'_>) -> Page {
         match question.path {
-            b"/" => Page {
-                fields: vec![("Location", "/status".to_string())],
-                ..Page::error(307)
-            },
+            b"/" => Page { fields: vec![("Location", "/status".to_string())], ..Page::error(307) },
             b"/metrics" => {
                 let format = Format::accepted(question.accept);
                 let body = expose(&Totals::of(&self.sources.metrics), format);
@@ -106,7 +103,9 @@ impl Pages {
                 let totals = Totals::of(&self.sources.metrics);
                 Page::json(&status_json(&self.sources, &totals, &history, &sessions))
             }
-            b"/sessions" if !prefers_html(question.accept) => Page::json(&sessions_json(&self.sessions(question))),
+            b"/sessions" if !prefers_html(question.accept) => {
+                Page::json(&sessions_json(&self.sessions(question)))
+            }
             b"/sessions.json" => Page::json(&sessions_json(&self.sessions(question))),
             b"/sessions" => {
                 let refresh = number(question.query, b"refresh").map(|seconds| seconds.clamp(1, 3600));
@@ -114,7 +113,8 @@ impl Pages {
             }
             b"/health" => self.health(),
             _ => Page {
-                body: "404 Not Found: there are /metrics, /status, /status.json, /sessions, /sessions.json and /health\n"
+                body: "404 Not Found: there are /metrics, /status, /status.json, /sessions, \
+                       /sessions.json and /health\n"
                     .to_string(),
                 ..Page::error(404)
             },

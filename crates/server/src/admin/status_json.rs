@@ -64,7 +64,9 @@ pub fn status_json(sources: &Sources, totals: &Totals, history: &History, cores:
             "handshakes": TLS_VERSIONS
                 .iter()
                 .zip(totals.handshakes)
-                .map(|(version, [new, resumed])| (version.to_string(), json!({ "new": new, "resumed": resumed })))
+                .map(|(version, [new, resumed])| {
+                    (version.to_string(), json!({ "new": new, "resumed": resumed }))
+                })
                 .collect::<Map<String, Value>>(),
             "failures": labelled(HANDSHAKE_FAILURES, &totals.handshake_failures),
         },
@@ -152,9 +154,10 @@ fn rates_json(rates: &Rates) -> Value {
 
 fn distribution_json(distribution: &Distribution) -> Value {
     let microseconds = |share: f64| distribution.quantile_ns(share).map(|ns| ns as f64 / 1e3);
+    let mean_us = || distribution.sum_ns as f64 / 1e3 / distribution.count as f64;
     json!({
         "count": distribution.count,
-        "mean_us": (distribution.count > 0).then(|| distribution.sum_ns as f64 / 1e3 / distribution.count as f64),
+        "mean_us": (distribution.count > 0).then(mean_us),
         "p50_us": microseconds(0.5),
         "p90_us": microseconds(0.9),
         "p99_us": microseconds(0.99),

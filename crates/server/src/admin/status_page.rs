@@ -91,10 +91,11 @@ pub fn status_page(
 fn tiles(totals: &Totals, history: &History) -> Markup {
     let (now, each) = (history.now(), history.each());
     let chart = |value: fn(&Rates) -> f64| chart(&each.iter().map(value).collect::<Vec<f64>>());
+    let open = words::whole(totals.open_connections());
     html! {
         (tile("Requests a second", &words::rate(now.requests), &chart(|rates| rates.requests)))
         (tile("Sent a second", &words::bytes(now.sent_bytes), &chart(|rates| rates.sent_bytes)))
-        (tile("Connections open", &words::whole(totals.open_connections()), &chart(|rates| rates.connections)))
+        (tile("Connections open", &open, &chart(|rates| rates.connections)))
         (tile("New connections a second", &words::rate(now.accepted), &chart(|rates| rates.accepted)))
         (tile("Processors in use", &words::rate(now.processors), &chart(|rates| rates.processors)))
         (tile("Errors a second (5xx)", &words::rate(now.server_errors), &chart(|rates| rates.server_errors)))
@@ -180,9 +181,10 @@ fn connection_facts(totals: &Totals) -> Markup {
     let states = ConnectionState::ALL.map(|state| (state.label(), totals.connections[state as usize]));
     let refused = Refused::ALL.map(|reason| (reason.label(), totals.refused[reason as usize]));
     let timeouts = Timeout::ALL.map(|kind| (kind.label(), totals.timeouts[kind as usize]));
+    let arrived: Vec<_> = [("accepted", totals.accepted)].into_iter().chain(refused).collect();
     html! {
         (counts("Open, by state", &states))
-        (counts("Accepted and not", &[("accepted", totals.accepted)].into_iter().chain(refused).collect::<Vec<_>>()))
+        (counts("Accepted and not", &arrived))
         (counts("Ended for being too slow", &timeouts))
     }
 }
@@ -319,7 +321,10 @@ fn cache_facts(sources: &Sources, totals: &Totals) -> Markup {
             ("Misses", html! { (words::whole(totals.cache_misses)) }),
         ]))
         (list("Content", &[
-            ("Files", html! { (words::whole(cache.files)) @if let Some((most, _)) = limits { " of " (words::whole(most)) } }),
+            ("Files", html! {
+                (words::whole(cache.files))
+                @if let Some((most, _)) = limits { " of " (words::whole(most)) }
+            }),
             ("Memory", html! {
                 (words::bytes(cache.bytes as f64))
                 @if let Some((_, most)) = limits { " of " (words::bytes(most as f64)) }

@@ -1,4 +1,4 @@
-//! The core's side: starts its thread for calls when the first connection is to go there, and takes
+//! The core's side: starts the core's thread for calls when the first connection is sent there, and takes
 //! connections back.
 
 use std::cell::RefCell;
@@ -21,70 +21,69 @@ use crate::core::{Connections, Core};
 use crate::deadline::DeadlineGuard;
 use crate::site::Snapshot;
 
-/// The stack of such a thread, on which programs are called.
+/// The stack of a thread for calls; the programs run on it.
 const STACK_BYTES: usize = 8 * 1024 * 1024;
 
 /// What a thread for calls is started with.
 pub struct CallsSeed {
-    /// Its number, behind those of the cores.
+    /// The number of the thread, after those of the cores.
     pub index: usize,
-    /// Its end of the access log.
+    /// Where the thread writes the access log.
     pub access_log: CoreBuffer,
     /// The error log.
     pub error_log: ErrorLog,
     /// The connections of all cores.
     pub connections: Arc<Connections>,
-    /// The counts of all cores.
+    /// The counters of all cores.
     pub metrics: Arc<Metrics>,
 }
 
-/// A core's hand in its thread for calls.
+/// A core's handle to its thread for calls.
 pub struct Calls {
     state: RefCell<State>,
     away: RefCell<Away>,
 }
 
 enum State {
-    /// It is not needed yet.
+    /// The thread is not needed yet.
     Asleep(Box<CallsSeed>),
     At(Arc<Station>),
-    /// It could not be started, or is not to take anybody any more.
+    /// The thread could not be started, or takes no more connections.
     Off,
 }
 
-/// What connections leave behind while they are away.
+/// What connections leave at the core while they are away.
 #[derive(Default)]
 struct Away {
     places: Vec<Option<LeftBehind>>,
     free: Vec<usize>,
 }
 
-/// What a connection leaves behind: its place among the connections of the core, and among those of its
-/// client.
+/// What a connection leaves at its core: its places among the connections of the core and of its client.
 pub struct LeftBehind {
-    /// Its note.
+    /// Its note among the deadlines.
     pub deadline: Option<DeadlineGuard>,
-    /// Counts it among its client's.
+    /// Counts the connection for its client.
     pub permit: Option<ConnectionPermit>,
-    /// Ends its socket where another thread has that too, or may have.
+    /// Ends the socket where another thread has it too, or may have it.
     pub ending: Option<Ending>,
-    /// The other end.
+    /// The address of the client.
     pub peer: Option<SocketAddr>,
-    /// The address that it was accepted on.
+    /// The address that accepted the connection.
     pub listener: SocketAddr,
-    /// How often it was away for nothing.
+    /// How often the connection was away without need.
     pub visits: u32,
     /// Requests answered.
     pub requests: u64,
 }
 
 impl Calls {
-    /// A thread that is not started before it is needed.
+    /// A thread that is started when it is first needed.
     pub fn new(seed: CallsSeed) -> Calls {
         Calls { state: RefCell::new(State::Asleep(Box::new(seed))), away: RefCell::default() }
     }
 
-    /// Sends a connection to the thread; it comes back where that cannot take it.
+    /// Sends a connection to the thread. If the thread cannot take it, the connection comes back.
     pub fn send(&self, core: &Rc<Core>, socket: OwnedFd, left: LeftBehind) {
         let (peer, listener, requests) = (left.peer, left.listener, left.requests);
         let place = self.away.borrow_mut().add(left);
@@ -124,7 +123,7 @@ impl Calls {
         }
     }
 
-    /// All come back, and nobody goes any more.
+    /// Calls all connections back and sends no more.
     pub fn end(&self) {
         if let State::At(station) = std::mem::replace(&mut *self.state.borrow_mut(), State::Off) {
             let _ = station.send(Order::End);

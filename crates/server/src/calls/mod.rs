@@ -1,17 +1,20 @@
-//! Threads that have connections and call programs: one beside each core, with the connections whose requests
-//! keep going to programs that are called (servlets). It receives, parses, calls and sends, so that no
-//! request is handed from thread to thread.
+//! Threads that hold connections and call programs. There is one beside each core; it holds the connections
+//! whose requests keep going to programs that are called (servlets). The thread receives, parses, calls and
+//! sends, so that no request is handed from thread to thread.
 //!
 //! ```text
-//! core:    connection ──after some calls──► guest            a guest that is idle, asks for anything else, or is in a
-//! thread:                  receive, parse, call, send ◄─┐    hurry to end goes back to its core, with what it has received
+//! core:    connection ──after some calls──► guest
+//! thread:                  receive, parse, call, send ◄─┐
 //!                                        └──────────────┘
 //! ```
 //!
-//! What is called may take as long as it likes, because all but one of the guests of a thread wait for their
-//! next request while it calls: where a call does not return soon, whoever watches it has them go back
-//! ([`WayBack`]), and the one in the call as well; its core awaits the answer. Nothing that cannot be moved
-//! so, such as a TLS session or a body under way, comes here.
+//! A guest goes back to its core, with the bytes that it has received, when it is idle, asks for anything
+//! else, or must end soon.
+//!
+//! A call may take any time. While a thread is in a call, all its other guests wait for their next request.
+//! If the call does not return soon, the watcher of the call sends them back ([`WayBack`]), and also the
+//! guest in the call, whose core then awaits the answer. A connection that cannot be moved in this way, such
+//! as one with a TLS session or a body under way, is never sent here.
 //!
 //! [`WayBack`]: touchstone_interfaces::handler::WayBack
 

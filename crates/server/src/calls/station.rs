@@ -1,5 +1,5 @@
-//! What a core and its thread for calls share: what they tell each other, and the guests, which a third
-//! thread may send back while the thread is in a call.
+//! What a core and its thread for calls share: the messages between them, and the guests. A third thread may
+//! send the guests back while the thread is in a call.
 
 use std::io;
 use std::net::IpAddr;
@@ -15,15 +15,15 @@ use touchstone_interfaces::handler::{CallUnderWay, WayBack};
 
 use crate::site::Snapshot;
 
-/// A connection as the thread gets it.
+/// A connection as the thread receives it.
 pub struct Arrival {
-    /// Its place, by which both sides name it.
+    /// The place of the connection; both sides name it by this.
     pub place: usize,
     /// Its socket.
     pub socket: Arc<OwnedFd>,
-    /// The other end.
+    /// The address of the client.
     pub peer: Option<std::net::SocketAddr>,
-    /// The address that it was accepted on.
+    /// The address that accepted the connection.
     pub listener: std::net::SocketAddr,
     /// Requests answered.
     pub requests: u64,
@@ -31,11 +31,11 @@ pub struct Arrival {
 
 /// What a core tells its thread.
 pub enum Order {
-    /// A connection comes.
+    /// Takes this connection.
     Arrive(Arrival),
     /// The configuration has changed.
     TakeUp(Arc<Snapshot>),
-    /// All go back, and the thread ends.
+    /// Sends all connections back and ends the thread.
     End,
 }
 
@@ -45,7 +45,7 @@ pub struct Return {
     pub place: usize,
     /// Its socket.
     pub socket: OwnedFd,
-    /// The thread has the socket as well, until its call returns.
+    /// The thread keeps a handle to the socket until its call returns.
     pub is_held: bool,
     /// Requests answered.
     pub requests: u64,
@@ -59,42 +59,42 @@ pub struct Return {
 
 /// What a connection that goes back has to do.
 pub enum ToDo {
-    /// Look at what was received, or receive.
+    /// Examine what was received, or receive.
     Serve,
     /// Write the rest of a hit.
     Finish {
         /// The response.
         prepared: Arc<Prepared>,
-        /// Bytes of it that are written.
+        /// How many bytes of it are written.
         sent: usize,
     },
     /// Let the client read the last answer, then end.
     Linger,
-    /// Await the rest of a call.
+    /// Await the result of a call.
     GoOn(Box<GoesOn>),
 }
 
-/// A call that goes on.
+/// A call that continues while its core awaits the result.
 pub struct GoesOn {
-    /// The configuration that it was made under.
+    /// The configuration under which it was made.
     pub snapshot: Arc<Snapshot>,
-    /// What it is of.
+    /// The request that it is for.
     pub of: CallOf,
-    /// For the handler.
+    /// The handle to the call, for the handler.
     pub call: CallUnderWay,
 }
 
-/// What a call is of.
+/// The request that a call is for.
 pub struct CallOf {
     /// The position of the site.
     pub site: usize,
     /// The position of the route in it.
     pub route: usize,
-    /// The client, behind proxies that are trusted.
+    /// The address of the client, behind trusted proxies.
     pub client: Option<IpAddr>,
     /// The user that was authenticated.
     pub user: Option<Box<str>>,
-    /// When the request was there.
+    /// When the request was complete.
     pub started: Instant,
 }
 
@@ -106,13 +106,13 @@ pub enum Told {
     Ended(usize),
 }
 
-/// A guest, as whoever sends it back sees it.
+/// A guest, as the thread that sends it back sees it.
 struct Guest {
     socket: Arc<OwnedFd>,
     requests: Arc<AtomicU64>,
 }
 
-/// What both share.
+/// The state that both sides share.
 pub struct Station {
     /// Wakes the thread.
     pub wake: OwnedFd,
@@ -125,7 +125,7 @@ pub struct Station {
 #[derive(Default)]
 struct Inbox {
     orders: Vec<Order>,
-    /// The thread is in a call that takes long, or has ended: nobody is to come.
+    /// The thread is in a long call, or has ended: it takes no connection.
     is_closed: bool,
 }
 
@@ -139,7 +139,7 @@ struct Call {
 }
 
 impl Station {
-    /// A station whose thread tells `home`.
+    /// A station whose thread reports to `home`.
     pub fn new(home: UnboundedSender<Told>) -> io::Result<Station> {
         let wake = rustix::event::eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         Ok(Station { wake, inbox: Mutex::default(), guests: Mutex::default(), call: Mutex::default(), home })
@@ -147,7 +147,7 @@ impl Station {
 
     // --- The core's side.
 
-    /// Tells the thread; a connection comes back at once where it cannot be taken.
+    /// Sends an order to the thread. Returns a connection that the thread cannot take.
     pub fn send(&self, order: Order) -> Result<(), Order> {
         let mut inbox = lock(&self.inbox);
         if inbox.is_closed && matches!(order, Order::Arrive(_)) {
@@ -155,27 +155,27 @@ impl Station {
         }
         inbox.orders.push(order);
         drop(inbox);
-        // It is full only where the thread was woken often enough.
+        // The counter is full only if the thread was woken often enough.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         Ok(())
     }
 
     // --- The thread's side.
 
-    /// What the core has told.
+    /// The orders of the core.
     pub fn take_orders(&self) -> Vec<Order> {
         let mut counter = [0u8; 8];
-        // Nothing to read means that somebody was quicker.
+        // The read finds nothing if another wake-up was read before.
         let _ = rustix::io::read(&self.wake, &mut counter);
         std::mem::take(&mut lock(&self.inbox).orders)
     }
 
-    /// Calls are made under this configuration.
+    /// Calls are made under this configuration from now on.
     pub fn take_up(&self, snapshot: Arc<Snapshot>) {
         lock(&self.call).snapshot = Some(snapshot);
     }
 
-    /// Notes a guest, whose count of requests the thread keeps.
+    /// Adds a guest; the thread updates its count of requests.
     pub fn admit(&self, place: usize, socket: Arc<OwnedFd>, requests: Arc<AtomicU64>) {
         let mut guests = lock(&self.guests);
         if guests.len() <= place {
@@ -184,16 +184,16 @@ impl Station {
         guests[place] = Some(Guest { socket, requests });
     }
 
-    /// A guest leaves.
+    /// Removes a guest.
     pub fn leave(&self, place: usize) {
         if let Some(guest) = lock(&self.guests).get_mut(place) {
             *guest = None;
         }
     }
 
-    /// Tells the core.
+    /// Reports to the core.
     pub fn tell(&self, told: Told) {
-        // Where the core has ended, so has the server.
+        // If the core has ended, the server has ended too.
         let _ = self.home.send(told);
     }
 
@@ -206,7 +206,7 @@ impl Station {
         call.of = Some(of);
     }
 
-    /// It has ended; `None` where all guests were sent back meanwhile.
+    /// The call has ended; `None` if all guests were sent back during it.
     pub fn end_call(&self) -> Option<CallOf> {
         lock(&self.call).of.take()
     }
@@ -216,7 +216,7 @@ impl Station {
         lock(&self.inbox).is_closed = false;
     }
 
-    /// The thread takes no more; gives what it was told and has not heard.
+    /// Refuses further guests; returns the orders that the thread has not read.
     pub fn close(&self) -> Vec<Order> {
         let mut inbox = lock(&self.inbox);
         inbox.is_closed = true;
@@ -245,7 +245,7 @@ impl WayBack for Station {
                     output: Vec::new(),
                     to_do,
                 })),
-                // No descriptor is left: the client sees the end.
+                // No descriptor is left: the connection ends.
                 Err(_) => Told::Ended(at),
             });
         }
@@ -260,7 +260,7 @@ impl WayBack for Station {
 }
 
 impl Arrival {
-    /// It goes back as it came.
+    /// Returns the connection to its core unchanged.
     pub fn back(self) -> Told {
         let place = self.place;
         match Arc::into_inner(self.socket) {

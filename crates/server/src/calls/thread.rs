@@ -1,4 +1,4 @@
-//! The thread: one wait for all its guests, and each that has something to say is served at once.
+//! The thread: one wait covers all guests, and each guest that is ready is served at once.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,15 +16,15 @@ use crate::connection::{Connection, Next};
 use crate::core::Core;
 use crate::site::Snapshot;
 
-/// Events that are taken from the kernel at once.
+/// The most events taken from the kernel at a time.
 const EVENTS: usize = 256;
 
-/// A guest is told of once for each time that something comes: the kernel looks at each a second time
-/// otherwise, when the thread waits again. The client's end is told of by a flag of its own, because it may
-/// come with the last request.
+/// Each arrival of bytes causes one event (edge-triggered); otherwise the kernel examines each guest a second
+/// time when the thread waits again. The client's end has a flag of its own, because it may come with the
+/// last request.
 const OF_GUESTS: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 
-/// What an event says beside the place of a guest.
+/// The values of an event that is not for a guest.
 const WOKEN: u64 = u64::MAX;
 const TICKED: u64 = u64::MAX - 1;
 
@@ -39,9 +39,9 @@ struct Thread {
 struct Guest {
     connection: Connection,
     socket: Arc<OwnedFd>,
-    /// Requests answered, for whoever sends it back.
+    /// Requests answered; read when another thread sends the guest back.
     requests: Arc<AtomicU64>,
-    /// The same a second ago.
+    /// The same count a second ago.
     requests_before: u64,
 }
 
@@ -85,8 +85,8 @@ impl Thread {
                 Order::Arrive(arrival) => self.admit(arrival),
                 Order::TakeUp(snapshot) => {
                     self.station.take_up(snapshot.clone());
-                    // The last who lets go of a configuration may wait for its watcher of files; here that
-                    // delays calls.
+                    // Dropping the last handle to a configuration may wait for its watcher of files; here
+                    // that would delay calls.
                     drop(self.core.take_up(snapshot));
                 }
                 Order::End => self.end(),
@@ -110,7 +110,7 @@ impl Thread {
         self.guests[place] = Some(Guest { connection, socket, requests: counted, requests_before: requests });
     }
 
-    /// Serves a guest that has something to say, perhaps for the last time.
+    /// Serves a guest that is ready, perhaps for the last time.
     fn serve(&mut self, place: usize, is_at_end: bool) {
         let Some(guest) = self.guests.get_mut(place).and_then(Option::as_mut) else { return };
         if let Some(callers) = &self.core.callers {
@@ -120,7 +120,8 @@ impl Thread {
             match guest.connection.begin() {
                 Next::Receive if guest.connection.is_idle() => {
                     guest.requests.store(guest.connection.requests(), Ordering::Relaxed);
-                    // No event will tell of what lies there already, nor again of the end behind it.
+                    // No event will report the bytes that are there already, nor report the end behind them
+                    // again.
                     let is_told_again = !is_at_end && guest.connection.has_received_all();
                     if is_told_again || guest.connection.has_received_nothing() {
                         return;
@@ -130,7 +131,7 @@ impl Thread {
             }
         };
         match next {
-            // What cannot be answered whole is not answered here, so that there is nothing to give.
+            // The thread answers only what it can answer as a whole, so there is nothing to give.
             Next::Close | Next::Give(_) => {
                 self.remove(place);
                 self.station.tell(Told::Ended(place));
@@ -140,7 +141,7 @@ impl Thread {
         }
     }
 
-    /// Takes a guest off all lists.
+    /// Removes a guest from all lists.
     fn remove(&mut self, place: usize) -> Option<Guest> {
         let guest = self.guests.get_mut(place)?.take()?;
         let _ = epoll::delete(&self.epoll, &guest.socket);
@@ -148,7 +149,7 @@ impl Thread {
         Some(guest)
     }
 
-    /// Sends a guest back with what it has to do.
+    /// Sends a guest back with its next step.
     fn send_back(&mut self, place: usize, next: Next) {
         let Some(Guest { connection, socket, .. }) = self.remove(place) else { return };
         let requests = connection.requests();
@@ -156,10 +157,10 @@ impl Thread {
         let to_do = match next {
             Next::Finish { prepared, sent } => ToDo::Finish { prepared, sent },
             Next::Linger => ToDo::Linger,
-            // The core parses again what was received.
+            // The core parses the received bytes again.
             _ => ToDo::Serve,
         };
-        // Nobody else has it any more.
+        // No other handle to the socket is left.
         self.station.tell(match Arc::into_inner(socket) {
             Some(socket) => {
                 Told::Back(Box::new(Return { place, socket, is_held: false, requests, input, output, to_do }))
@@ -168,7 +169,7 @@ impl Thread {
         });
     }
 
-    /// All were sent back while this thread was in a call.
+    /// All guests were sent back while this thread was in a call.
     fn forget_all(&mut self) {
         for guest in std::mem::take(&mut self.guests).into_iter().flatten() {
             let _ = epoll::delete(&self.epoll, &guest.socket);
@@ -184,7 +185,7 @@ impl Thread {
         if !is_new_second {
             return;
         }
-        // Those that have asked for nothing since a second ago wait where their time limits are kept.
+        // A guest without a request for a second goes back to the core, which keeps the time limits.
         for place in 0..self.guests.len() {
             let Some(guest) = &mut self.guests[place] else { continue };
             let now = guest.connection.requests();

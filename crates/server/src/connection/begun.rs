@@ -1,8 +1,7 @@
-//! Waits for the answer to a request that a program was given where it lay, on an HTTP/1 connection.
+//! Waits for a program's answer to a request that was passed to it in place, on an HTTP/1 connection.
 //!
-//! The request stays at the start of the input meanwhile. An answer that is there as a whole leaves as one
-//! that was made in passing does; for any other a request is made of the head, and goes on as if the exchange
-//! had given it to the program.
+//! Meanwhile the request stays at the start of the input. A complete answer is sent like one made at once.
+//! For any other, the head becomes a request and continues as if the exchange had passed it to the program.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -19,20 +18,20 @@ use super::request_body::BodyFeed;
 use super::{Connection, Next};
 use crate::exchange::{self, ForProgram};
 
-/// A request whose answer is waited for.
+/// A request that waits for its answer.
 pub struct Waits {
-    /// What is known; its answer is none yet.
+    /// What is known of the request; it has no answer yet.
     made: Made,
     handler: Rc<dyn Handler>,
-    /// What the handler has begun; `None`: it must have the request.
+    /// What the handler has begun; `None`: the handler needs the whole request.
     begun: Option<Box<dyn Begun>>,
 }
 
-/// What came of waiting.
+/// The result of the wait.
 enum Came {
-    /// The answer, which was given.
+    /// The answer was given.
     Given(Next),
-    /// It must go on in the usual way.
+    /// The request continues in the usual way.
     GoOn(Made),
     /// The client left.
     Left(Made),
@@ -88,18 +87,18 @@ impl Connection {
         match made.take() {
             Some(made) if is_over => Poll::Ready(Came::GoOn(made)),
             Some(made) => Poll::Ready(Came::Left(made)),
-            // It was given, and nobody polls after that.
+            // The answer was given, and nothing polls after that.
             None => Poll::Ready(Came::Given(Next::Close)),
         }
     }
 
-    /// Gives an answer that is there as a whole.
+    /// Gives an answer that is complete.
     fn give_begun(&mut self, mut made: Made, answer: Answer, body: &[u8]) -> Next {
         made.answered.answer = answer;
         let core = self.core.clone();
         let hot = &mut *core.hot.borrow_mut();
         let mut input = std::mem::take(&mut self.input);
-        // It was whole when it was begun, and nothing has taken from the input since.
+        // The head was complete when the wait began, and the input has lost nothing since.
         let Ok(Parsed::Complete(length)) = hot.head.parse(&input, &hot.limits) else { return Next::Close };
         if self.generation != hot.generation {
             self.take_up(hot);
@@ -117,7 +116,7 @@ impl Connection {
         self.send_gathered(hot, next)
     }
 
-    /// Makes a request of the head, and has the program answer that.
+    /// Makes a request of the head, and lets the program answer it.
     async fn go_on(&mut self, made: Made, handler: Rc<dyn Handler>, begun: Option<Box<dyn Begun>>) -> Next {
         let Made { answered, progress, started, snapshot } = made;
         let Some(received) = self.take_head() else { return Next::Close };
@@ -140,13 +139,13 @@ impl Connection {
                     None => return self.note_left(&snapshot, &received, &progress, started),
                 }
             }
-            // What was found when it was begun is gone since: a reload has removed the address.
+            // The address was found when the wait began, but a reload has removed it since.
             Err(answer) => answer.into(),
         };
         self.give_answer(&snapshot, answered, &received, feed, &progress, started).await
     }
 
-    /// The client has left before its answer.
+    /// Records that the client left before its answer.
     fn note_departure(&mut self, made: &Made) -> Next {
         match self.take_head() {
             Some(received) => self.note_left(&made.snapshot, &received, &made.progress, made.started),
@@ -154,7 +153,7 @@ impl Connection {
         }
     }
 
-    /// Takes the head at the start of the input, which was whole when it was looked at before.
+    /// Takes the head at the start of the input, which was found complete before.
     pub(super) fn take_head(&mut self) -> Option<ReceivedHead> {
         let limits = self.core.hot.borrow().limits;
         let mut head = RequestHead::new();

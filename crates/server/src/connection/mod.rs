@@ -1,9 +1,9 @@
 //! The life of an HTTP/1 connection (RFC 9112).
 //!
 //! A connection moves between a few named states, [`Next`]. The common one needs no task and no allocation:
-//! what was received is parsed where it lies, each plain GET of a cached file is answered by one write from
-//! the cache (`hits`). Whatever else is asked takes [`Connection::answer_request`], where every step may
-//! wait. A connection begins in the accept loop, and becomes a task when it first has to wait.
+//! received bytes are parsed in place, and each plain GET of a cached file is answered by one write from the
+//! cache (`hits`). Every other request takes [`Connection::answer_request`], where every step may wait. A
+//! connection begins in the accept loop, and becomes a task when it first has to wait.
 
 pub mod as_http1;
 mod at_once;
@@ -47,15 +47,15 @@ pub use visit::Ending;
 pub enum Next {
     /// Wait for more bytes.
     Receive,
-    /// Look at what was received already.
+    /// Examine what was received already.
     Buffered,
     /// Answer the request at the start of the input, which is not a plain hit, and whose head this is.
     Answer(Box<ParsedHead>),
-    /// Write the rest of a response that did not fit at once; the input begins with its request.
+    /// Write the rest of a response that did not fit into one write; the input begins with its request.
     Finish {
         /// The response.
         prepared: Arc<Prepared>,
-        /// Bytes of it that are written.
+        /// How many bytes of it are written.
         sent: usize,
     },
     /// Give the answer that a program has made for the request at the start of the input.
@@ -64,11 +64,11 @@ pub enum Next {
     Wait(Box<Waits>),
     /// Speak HTTP/2; the input begins with its preface.
     Http2,
-    /// Refuse what stands at the start of the input.
+    /// Refuse the start of the input.
     Refuse(Refusal),
-    /// Await the rest of a call; the input begins with its request.
+    /// Await the result of a call; the input begins with its request.
     GoOn(Box<GoesOn>),
-    /// Nothing: it has gone back to its core from a thread for calls.
+    /// Nothing: the connection has gone back to its core from a thread for calls.
     WentBack,
     /// Let the client read the last answer, then end.
     Linger,
@@ -82,12 +82,12 @@ pub struct ParsedHead {
     length: usize,
 }
 
-/// Why a request head is not answered as such.
+/// Why a request head does not get a normal answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// It breaks the protocol or a limit.
     Head(RequestError),
-    /// It did not become whole in time.
+    /// It was not complete in time.
     Timeout,
 }
 
@@ -115,13 +115,13 @@ enum Waiting {
 pub struct Connection {
     core: Rc<Core>,
     transport: Transport,
-    /// Where the client is; absent when nobody wants to know.
+    /// The client's address; `None` if nothing needed it when the connection was accepted.
     peer: Option<SocketAddr>,
-    /// The peer's address as text, made for the first log line.
+    /// The client's address as text, made for the first log line.
     peer_text: String,
-    /// Counts the connection among its client's.
+    /// Counts the connection for its client.
     _permit: Option<ConnectionPermit>,
-    /// The address that it was accepted on.
+    /// The address that accepted the connection.
     listener: SocketAddr,
     /// Which generation of the configuration `listener_index` belongs to.
     generation: u64,
@@ -129,25 +129,25 @@ pub struct Connection {
     listener_index: Option<usize>,
     /// Received and not consumed.
     input: Vec<u8>,
-    /// Gathered answers that did not fit at once.
+    /// Gathered answers that did not fit into one write.
     output: Vec<u8>,
     /// Requests answered.
     requests: u64,
     waiting: Waiting,
-    /// Sent since the client was waited for last.
+    /// Bytes sent since the last wait for the client.
     sent_since_wait: u64,
-    /// How fast the client takes the present answer; `None`: it was not waited for.
+    /// How fast the client takes the present answer; `None`: there was no wait for it.
     send_pace: Option<Pace>,
-    /// What is known of the TLS session, made for the first request that is not a plain hit.
+    /// The facts of the TLS session, made for the first request that is not a plain hit.
     tls_facts: Option<Arc<TlsFacts>>,
     deadline: Option<DeadlineGuard>,
-    /// Requests in a row that might as well have been answered on a thread for calls.
+    /// Consecutive requests that a thread for calls could also have answered.
     calls: u32,
-    /// How often it was there for nothing.
+    /// How often the connection was on that thread without need.
     visits: u32,
-    /// Bytes received when it was last looked whether there are any.
+    /// How many bytes the last attempt to receive found.
     last_received: usize,
-    /// Ends the socket where another has it too.
+    /// Ends the socket where another thread has it too.
     _ending: Option<Ending>,
 }
 
@@ -184,7 +184,7 @@ impl Connection {
         }
     }
 
-    /// Receives and answers what can be without waiting: most of what a connection for one request ever does.
+    /// Receives and answers what needs no wait. For a connection with one request, that is usually all.
     pub fn begin(&mut self) -> Next {
         let core = self.core.clone();
         let hot = &mut *core.hot.borrow_mut();
@@ -207,7 +207,7 @@ impl Connection {
         }
     }
 
-    /// Makes the connection one that waits, from where [`Connection::begin`] left it: it is counted from now
+    /// Continues the connection as a task, from where [`Connection::begin`] left it. It is counted from now
     /// on.
     pub fn start(mut self, next: Next) {
         let deadline = self.core.deadlines.register();
@@ -275,13 +275,13 @@ impl Connection {
         }
     }
 
-    /// Where the client is; asked for once, where nobody wanted to know it when the connection was accepted.
+    /// The client's address; asks the transport once if it was not recorded on acceptance.
     fn known_peer(&mut self) -> Option<SocketAddr> {
         self.peer = self.peer.or_else(|| self.transport.peer());
         self.peer
     }
 
-    /// What handlers and logs may know of the TLS session.
+    /// The facts of the TLS session for handlers and logs.
     fn tls_facts(&mut self) -> Option<Arc<TlsFacts>> {
         if self.tls_facts.is_none() {
             self.tls_facts = self.transport.tls_facts().map(Arc::new);
@@ -290,7 +290,7 @@ impl Connection {
     }
 
     fn answer_variant(&self, head: &RequestHead, body_is_read: bool) -> Variant {
-        // Neither an unread body nor an address that a reload removed leaves anything to go on with.
+        // After an unread body, or when a reload removed the address, the connection cannot continue.
         if !body_is_read || self.listener_index.is_none() {
             return Variant::Close;
         }
@@ -298,7 +298,7 @@ impl Connection {
         self.variant_for(head, most_requests)
     }
 
-    /// Answers a head that could not be read, and ends.
+    /// Answers a head that could not be read, and ends the connection.
     async fn refuse(&mut self, refusal: Refusal) -> Next {
         let started = Instant::now();
         let answer = Answer::error(refusal.status());
@@ -332,24 +332,25 @@ impl Connection {
         if written.is_ok() { Next::Linger } else { Next::Close }
     }
 
-    /// Where its requests come from.
+    /// Where the requests of the connection come from.
     fn origin(&mut self, protocol: Protocol) -> Origin<'_> {
         Origin { protocol, peer: self.peer, peer_text: &mut self.peer_text, tls: self.tls_facts.as_deref() }
     }
 
-    /// Notes a request while it is answered, where somebody may look.
+    /// Records a request while it is answered, if the admin listener is on.
     fn begin_request(&self, snapshot: &Snapshot, method: &[u8], target: &[u8]) -> Option<UnderWayGuard> {
         let deadline = self.deadline.as_ref().filter(|_| snapshot.config.admin.is_on())?;
         Some(deadline.begin_request(method, target))
     }
 
-    /// Lets go of a client that has taken its answer too slowly: nothing of that is to stay in the kernel.
+    /// Gives up on a client that takes its answer too slowly. The reset leaves nothing of the answer in the
+    /// kernel.
     fn give_up_on_reader(&self) {
         self.count_timeout(Timeout::Send);
         self.transport.socket().reset_when_closed();
     }
 
-    /// Counts that the client was too slow; not where others needed the room.
+    /// Counts a timeout of the client, unless the connection was ended to make room for others.
     fn count_timeout(&self, kind: Timeout) {
         if self.deadline.as_ref().is_none_or(|deadline| deadline.settle()) {
             self.core.counts.timed_out(kind);

@@ -1,8 +1,8 @@
 //! A request's body on its way from an HTTP/1 connection to a handler (RFC 9112 sections 6 and 7).
 //!
-//! [`BodyFeed`] takes from the connection's input what belongs to the body, undoes its framing and puts it
-//! into the handler's pipe, but only as fast as it is read there. It is polled beside the handler and beside
-//! the writing of the answer. What no handler has read is read and let go in the end, so that the next
+//! [`BodyFeed`] takes the bytes of the body from the connection's input, removes the framing and puts them
+//! into the handler's pipe, but only as fast as the handler reads. It is polled beside the handler and beside
+//! the writing of the answer. At the end, what no handler has read is read and discarded, so that the next
 //! request begins where this one ends.
 
 use std::future::poll_fn;
@@ -20,10 +20,10 @@ use touchstone_observe::metrics::Timeout;
 
 use super::Connection;
 
-/// How much of a body waits for its handler.
+/// How many bytes of a body may wait for its handler.
 const PIPE_BYTES: usize = 128 * 1024;
 
-/// While a handler works, so much of what the client sends beyond its request is taken in.
+/// How many bytes that follow the request are received while a handler works.
 const AHEAD_BYTES: usize = 64 * 1024;
 
 /// Why a body was not read to its end.
@@ -31,7 +31,7 @@ const AHEAD_BYTES: usize = 64 * 1024;
 pub enum BodyProblem {
     /// It breaks the chunked coding.
     Malformed,
-    /// It is longer than may be.
+    /// It is longer than allowed.
     TooLarge,
     /// The client was too slow.
     Timeout,
@@ -66,25 +66,25 @@ enum Rest {
     Done,
     Counted(u64),
     Chunked(ChunkedDecoder),
-    /// Everything, until the client's end: after a switch of protocols.
+    /// Everything until the client's end, after a switch of protocols.
     Raw,
 }
 
-/// A body on its way.
+/// A body that is being received.
 pub struct BodyFeed {
     rest: Rest,
-    /// The field lines behind the body, when its end was seen.
+    /// The field lines after the body, once its end was seen.
     trailers: Vec<u8>,
-    /// The handler's end; gone when nobody reads.
+    /// The end of the pipe to the handler; `None` if no handler reads.
     sender: Option<Sender>,
     received_bytes: u64,
     most_bytes: u64,
-    /// The client waits to be asked.
+    /// The client waits for `100 Continue`.
     waits_to_be_asked: bool,
     pace: Pace,
-    /// When the wait for the client began that lasts.
+    /// When the present wait for the client began.
     wait_began_ms: Option<u64>,
-    /// The connection waits for something else, which has a deadline of its own.
+    /// The connection waits for something else, which has its own deadline.
     pub is_beside: bool,
     /// After a switch of protocols the client has ended its direction.
     is_half_closed: bool,
@@ -92,7 +92,7 @@ pub struct BodyFeed {
     pub problem: Option<BodyProblem>,
 }
 
-/// What the input begins with.
+/// What is at the start of the input.
 enum Found {
     Piece(Range<usize>, usize),
     End(usize),
@@ -100,8 +100,8 @@ enum Found {
 }
 
 impl BodyFeed {
-    /// The feed of a request's body, and what a handler reads it from; `None` where there is none to be read.
-    /// A request to switch protocols has one: what comes after the switch.
+    /// The feed of a request's body, and the end that a handler reads; `None` if there is nothing to read. A
+    /// request to switch protocols has one, for the bytes after the switch.
     pub fn new(
         head: &RequestHead,
         may_switch: bool,
@@ -136,7 +136,7 @@ impl BodyFeed {
         (feed, receiver)
     }
 
-    /// The feed where there is no body.
+    /// The feed of a request without a body.
     pub fn none() -> BodyFeed {
         let minimum = MinimumPace { stall_timeout: Duration::ZERO, bytes_per_second: 0 };
         BodyFeed {
@@ -159,14 +159,14 @@ impl BodyFeed {
         matches!(self.rest, Rest::Done)
     }
 
-    /// From now on everything is for the handler, as it comes.
+    /// From now on every byte goes to the handler, without framing.
     pub fn switch_protocols(&mut self) {
         self.rest = Rest::Raw;
         self.waits_to_be_asked = false;
     }
 
-    /// Brings on what the handler asks for; also where it has what it needs. `watch`: notice when the client
-    /// leaves while nothing is asked for. Ready when it has left; never otherwise.
+    /// Moves what the handler asks for into its pipe. `watch`: also notice that the client leaves while the
+    /// handler asks for nothing. Ready only when the client has left.
     pub fn poll(&mut self, connection: &mut Connection, watch: bool, context: &mut Context<'_>) -> Poll<()> {
         loop {
             if self.poll_sender(context).is_pending() {
@@ -206,11 +206,10 @@ impl BodyFeed {
             return Poll::Pending;
         }
         if matches!(self.rest, Rest::Done) {
-            // The pipe of a request that may switch protocols stays open until its answer says whether it
-            // does.
+            // The pipe of a request that may switch protocols stays open until the answer decides it.
             return Poll::Pending;
         }
-        // After a switch what the client says must not wait for a first question.
+        // After a switch, the client's bytes must not wait until the handler first asks for them.
         let asked = if raw { sender.poll_ready(context) } else { sender.poll_wanted(context) };
         match asked {
             Poll::Ready(Ok(())) => Poll::Ready(()),
@@ -247,7 +246,7 @@ impl BodyFeed {
                     self.ask(connection, context);
                     if let Err(problem) = ready!(self.poll_receive(connection, context)) {
                         if matches!(self.rest, Rest::Raw) && problem == BodyProblem::Gone {
-                            // The other direction may go on for as long as it likes.
+                            // The other direction may continue for any time.
                             self.rest = Rest::Done;
                             self.is_half_closed = true;
                             return Poll::Ready(Ok(None));
@@ -259,7 +258,7 @@ impl BodyFeed {
         }
     }
 
-    /// Looks at what the input begins with.
+    /// Examines the start of the input.
     fn look(&mut self, input: &[u8]) -> Result<Found, BodyProblem> {
         match &mut self.rest {
             Rest::Done | Rest::Counted(0) => Ok(Found::End(0)),
@@ -273,7 +272,7 @@ impl BodyFeed {
             Rest::Chunked(decoder) => {
                 let decoded = decoder.decode(input).map_err(|_| BodyProblem::Malformed)?;
                 self.received_bytes = self.received_bytes.saturating_add(decoded.data.len() as u64);
-                // A chunk that says that it will be too large need not be waited for.
+                // A chunk whose size exceeds the limit is refused before it arrives.
                 if self.received_bytes.saturating_add(decoder.chunk_remaining()) > self.most_bytes {
                     return Err(BodyProblem::TooLarge);
                 }
@@ -293,7 +292,7 @@ impl BodyFeed {
         }
     }
 
-    /// Asks the client for its body, if it waits for that.
+    /// Sends `100 Continue` if the client waits for it.
     fn ask(&mut self, connection: &mut Connection, context: &mut Context<'_>) {
         if std::mem::take(&mut self.waits_to_be_asked) {
             connection.output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
@@ -301,11 +300,11 @@ impl BodyFeed {
         self.send_ahead(connection, context);
     }
 
-    /// Sends what goes ahead of the answer, as far as that is possible now.
+    /// Sends what precedes the answer, as far as that is possible now.
     pub fn send_ahead(&mut self, connection: &mut Connection, context: &mut Context<'_>) {
         if !connection.output.is_empty() {
             let output = std::mem::take(&mut connection.output);
-            // An error shows again where the answer is written.
+            // The error appears again when the answer is written.
             let sent = connection.transport.try_send(&output, &[]).unwrap_or(output.len());
             connection.output = output[sent..].to_vec();
             if !connection.output.is_empty() {
@@ -314,7 +313,7 @@ impl BodyFeed {
         }
     }
 
-    /// Receives once, to the end of the input, at the pace that is asked of clients.
+    /// Receives once and appends to the input, at the minimum pace for clients.
     fn poll_receive(
         &mut self,
         connection: &mut Connection,
@@ -329,7 +328,7 @@ impl BodyFeed {
         let now_ms = core.clock.coarse_ms();
         match connection.transport.poll_receive(context, &mut hot.receive_buffer) {
             Poll::Pending => {
-                // Counted from the beginning of the wait, whatever else wakes the connection meanwhile.
+                // Counted from the start of the wait, even if other events wake the connection meanwhile.
                 if !matches!(self.rest, Rest::Raw) && !self.is_beside && self.wait_began_ms.is_none() {
                     self.wait_began_ms = Some(now_ms);
                     connection.set_deadline(self.pace.allowance());
@@ -352,7 +351,8 @@ impl BodyFeed {
         }
     }
 
-    /// Ready when the client has left, as far as can be seen without losing what it sends ahead.
+    /// Ready when the client has left. Keeps what the client sends ahead, and so can notice the departure
+    /// only while the input is small.
     fn poll_departure(&mut self, connection: &mut Connection, context: &mut Context<'_>) -> Poll<()> {
         while connection.input.len() < AHEAD_BYTES {
             let core = connection.core.clone();
@@ -378,7 +378,7 @@ impl BodyFeed {
         }
     }
 
-    /// Reads what is left and lets it go.
+    /// Reads the rest of the body and discards it.
     pub async fn drain(&mut self, connection: &mut Connection) -> Result<(), BodyProblem> {
         self.sender = None;
         if let Some(problem) = self.problem {

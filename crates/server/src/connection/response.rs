@@ -1,5 +1,5 @@
-//! Answers that may wait, on an HTTP/1 connection: finds them, and writes them while the request's body still
-//! comes in.
+//! Answers that may wait, on an HTTP/1 connection: finds them, and writes them while the request's body is
+//! still received.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -27,16 +27,16 @@ use crate::account::{self, Account};
 use crate::exchange::{self, Answered, Arrival, Progress};
 use crate::site::Snapshot;
 
-/// How much of a file goes out before other connections get their turn.
+/// How many bytes of a file are sent before other connections get their turn.
 const FILE_TURN_BYTES: usize = 256 * 1024;
 
-/// Bodies up to this are copied behind their head: one buffer costs the kernel less than two.
+/// Bodies up to this size are copied after their head: one buffer costs the kernel less than two.
 const TOGETHER_BYTES: usize = 16 * 1024;
 
-/// What logs say of a request whose client left before its answer, as nginx does.
+/// The status in logs for a request whose client left before its answer, as in nginx.
 const CLIENT_LEFT: u16 = 499;
 
-/// What came of waiting for a piece of a body.
+/// The result of a wait for a piece of a body.
 enum Waited {
     /// The next piece, or the end.
     Piece(Option<io::Result<Bytes>>),
@@ -46,11 +46,11 @@ enum Waited {
     Left,
 }
 
-/// An error, and how many bytes of the body went out before it.
+/// An error, and how many bytes of the body were sent before it.
 type Broken = (u64, io::Error);
 
 impl Connection {
-    /// Answers the request at the start of the input, whatever it is.
+    /// Answers any request at the start of the input.
     pub(super) async fn answer_request(&mut self, parsed: ParsedHead) -> Next {
         let started = Instant::now();
         let core = self.core.clone();
@@ -62,7 +62,7 @@ impl Connection {
         if self.generation != generation {
             self.take_up(&core.hot.borrow());
         }
-        // The head's bytes leave the input, so that a body can come in while spans still point at them.
+        // The head's bytes leave the input, so that a body can be received while spans still refer to them.
         let buffer = if self.input.len() == length {
             Bytes::from(std::mem::take(&mut self.input))
         } else {
@@ -89,7 +89,7 @@ impl Connection {
         self.give_answer(&snapshot, answered, &received, feed, &progress, started).await
     }
 
-    /// The client has left before the answer was there.
+    /// Records a request whose client left before its answer.
     pub(super) fn note_left(
         &mut self,
         snapshot: &Snapshot,
@@ -102,7 +102,7 @@ impl Connection {
         Next::Close
     }
 
-    /// What a request came through.
+    /// How a request arrived.
     pub(super) fn arrival(&mut self, head: &RequestHead) -> Arrival {
         Arrival {
             protocol: protocol_of(head),
@@ -112,7 +112,7 @@ impl Connection {
         }
     }
 
-    /// `None`: the client left before.
+    /// Finds the answer; `None`: the client left before.
     async fn find_answer(
         &mut self,
         snapshot: &std::sync::Arc<Snapshot>,
@@ -132,7 +132,7 @@ impl Connection {
         let answer =
             pin!(exchange::answer(self.core.clone(), snapshot.clone(), request, variant, progress.clone()));
         let answered = self.drive(answer, feed, progress, received.head.version == Version::Http11).await?;
-        // The handler cannot know better than the connection why the body broke off.
+        // The connection, not the handler, knows why the body ended early.
         Some(match feed.problem {
             Some(BodyProblem::Gone) => return None,
             Some(problem) => Answer::error(problem.status()).into(),
@@ -140,7 +140,7 @@ impl Connection {
         })
     }
 
-    /// Runs a handler and brings it the body; `None` when the client leaves before.
+    /// Runs a handler and feeds it the body; `None` if the client leaves before the handler is done.
     pub(super) async fn drive<T>(
         &mut self,
         mut future: Pin<&mut impl Future<Output = T>>,
@@ -150,15 +150,15 @@ impl Connection {
     ) -> Option<T> {
         poll_fn(|context| {
             let polled = future.as_mut().poll(context);
-            // Also where the answer is there: what goes ahead of it may have come with it.
+            // Also done when the answer is ready: interim responses may have come with it.
             while let Some(interim) = progress.interim.take() {
-                // RFC 9110 section 15.2: HTTP/1.0 has none.
+                // RFC 9110 section 15.2: HTTP/1.0 has no interim responses.
                 if takes_interim {
                     let line = format!("HTTP/1.1 {} {}\r\n", interim.status, reason(interim.status));
                     for piece in [line.as_bytes(), &interim.fields, b"\r\n"] {
                         self.output.extend_from_slice(piece);
                     }
-                    // With an answer that is there it leaves in one write.
+                    // If the answer is ready, both leave in one write.
                     if polled.is_pending() {
                         feed.send_ahead(self, context);
                     }
@@ -172,7 +172,7 @@ impl Connection {
         .await
     }
 
-    /// Writes the answer, reads what is left of the body, and says how the connection goes on.
+    /// Writes the answer, reads the rest of the body, and returns the next step of the connection.
     pub(super) async fn give_answer(
         &mut self,
         snapshot: &Snapshot,
@@ -186,7 +186,7 @@ impl Connection {
         let status = answered.answer.status;
         self.calls = if answered.answer.may_be_called { self.calls + 1 } else { 0 };
         let streams = answered.answer.streams();
-        // Where an error is known already, a client that waits to be asked for its body is told so at once
+        // If the answer is already an error, a client that waits for `100 Continue` gets the error at once
         // instead.
         let refused_early = head.expectation != Expectation::None && status >= 400;
         let is_unread = refused_early || status == 413 || feed.problem.is_some();
@@ -207,9 +207,10 @@ impl Connection {
         let ends = framing == Framing::Close || switches;
         let variant = if ends { Variant::Close } else { self.answer_variant(head, keeps) };
         let parts = std::mem::take(&mut answered.answer.body);
-        // The buffer that gathers answers: it is warm, and nobody needs it before this one is written.
+        // The buffer that gathers answers: it is warm, and no other answer needs it before this one is
+        // written.
         let mut buffer = std::mem::take(&mut self.core.hot.borrow_mut().gathered);
-        // What was said ahead of the answer and is not sent yet goes first.
+        // Interim responses that are not sent yet go first.
         buffer.append(&mut self.output);
         answered.answer.append_head(&self.core.clock.second(), variant, framing, &mut buffer);
         let has_body = switches || (head.method != Method::Head && framing != Framing::None);
@@ -231,7 +232,8 @@ impl Connection {
         }
         match variant {
             Variant::Close if feed.is_done() && self.input.is_empty() && !head.lacks_length => Next::Close,
-            // More may come: closing now would reset the connection, and the client could lose the answer.
+            // More bytes may come: to close now would reset the connection, and the client could lose the
+            // answer.
             Variant::Close => Next::Linger,
             _ => Next::Buffered,
         }
@@ -267,7 +269,7 @@ impl Connection {
 
     // ---- writing
 
-    /// Writes an answer, behind the head in `pending`, and gives the body bytes that went out, also beside an
+    /// Writes an answer after the head in `pending`. Returns the body bytes that were sent, also with an
     /// error.
     async fn write_answer(
         &mut self,
@@ -319,7 +321,7 @@ impl Connection {
         Ok(written)
     }
 
-    /// Gives the buffer back that gathers answers.
+    /// Returns the buffer that gathers answers.
     fn give_back(&self, mut buffer: Vec<u8>) {
         let gathered = &mut self.core.hot.borrow_mut().gathered;
         if gathered.capacity() == 0 && buffer.capacity() <= 2 * GATHER_BYTES {
@@ -328,7 +330,7 @@ impl Connection {
         }
     }
 
-    /// Writes a body as it comes; `pending` goes before it.
+    /// Writes a body as its pieces arrive, after `pending`.
     async fn write_stream(
         &mut self,
         mut pending: Vec<u8>,
@@ -366,7 +368,7 @@ impl Connection {
             if is_chunked {
                 pending.extend_from_slice(chunk_head(piece.len() as u64, &mut [0; 18]));
                 if piece.len() <= PIECE_BYTES {
-                    // Copied, so that the chunk and its end, and perhaps the last chunk, are one write.
+                    // Copied, so that the chunk and its end, and perhaps the last chunk, leave in one write.
                     pending.extend_from_slice(&piece);
                     pending.extend_from_slice(b"\r\n");
                     piece = Bytes::new();
@@ -404,7 +406,7 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Waits for the next piece; not at all where something is there to be written meanwhile.
+    /// Waits for the next piece; does not wait if there is something to write meanwhile.
     async fn next_piece(
         &mut self,
         body: &mut Receiver,
@@ -415,7 +417,7 @@ impl Connection {
         poll_fn(|context| {
             match body.poll_next(context) {
                 Poll::Ready(next) => return Poll::Ready(Waited::Piece(next)),
-                // The end of a chunk alone is not worth a packet.
+                // Something is to be written: it goes out before the wait.
                 Poll::Pending if has_pending => return Poll::Ready(Waited::Nothing),
                 Poll::Pending => {}
             }
@@ -424,7 +426,7 @@ impl Connection {
         .await
     }
 
-    /// Writes `head`, then a range of a file, in turns with other connections.
+    /// Writes `head`, then a range of a file, and takes turns with other connections.
     async fn write_file(
         &mut self,
         head: &[u8],

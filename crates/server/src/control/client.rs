@@ -13,13 +13,13 @@ use super::{Answer, ControlAddress, Request};
 /// Why there is no answer.
 #[derive(Debug)]
 pub enum AskError {
-    /// Nobody is there.
+    /// No server answers.
     NoServer(io::Error),
-    /// The socket is there, and it may not be used.
+    /// The socket exists, but its permissions forbid its use.
     NotAllowed(io::Error),
-    /// Somebody else is at the name.
+    /// A process of this other user holds the name.
     Stranger(u32),
-    /// The connection broke, or the time ran out.
+    /// The connection broke, or the time limit passed.
     Broken(String),
 }
 
@@ -41,7 +41,7 @@ impl fmt::Display for AskError {
     }
 }
 
-/// Asks, and waits so long for the answer.
+/// Sends a request, and waits for the answer for at most `patience`.
 pub fn ask(address: &ControlAddress, request: &Request, patience: Duration) -> Result<Answer, AskError> {
     let stream = address.to_socket_address().and_then(|address| UnixStream::connect_addr(&address));
     let stream = stream.map_err(|error| match error.kind() {
@@ -49,7 +49,7 @@ pub fn ask(address: &ControlAddress, request: &Request, patience: Duration) -> R
         _ => AskError::NoServer(error),
     })?;
     if let ControlAddress::Name(_) = address {
-        // Anybody can take a name before the server does.
+        // Any user can take a name before the server does.
         let ours = rustix::process::geteuid().as_raw();
         let theirs = rustix::net::sockopt::socket_peercred(&stream).map(|peer| peer.uid.as_raw());
         match theirs {
@@ -69,8 +69,8 @@ pub fn ask(address: &ControlAddress, request: &Request, patience: Duration) -> R
 fn exchange(mut stream: UnixStream, request: &Request, patience: Duration) -> io::Result<Answer> {
     stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(patience))?;
-    // Who is refused is told so at once, perhaps before the request was taken: the answer is there all the
-    // same.
+    // The server refuses a user at once, perhaps before it has read the request: the answer can be read all
+    // the same.
     match stream.write_all(request.to_line().as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
         _ => {}
@@ -83,7 +83,7 @@ fn exchange(mut stream: UnixStream, request: &Request, patience: Duration) -> io
     Answer::parse(&line).map_err(|problem| io::Error::new(io::ErrorKind::InvalidData, problem))
 }
 
-/// Waits until a process has ended, so long at most; true when it has.
+/// Waits until a process has ended, for at most `patience`; returns whether it has.
 pub fn wait_for_end(process: u32, patience: Duration) -> io::Result<bool> {
     let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) else { return Ok(true) };
     let descriptor = match pidfd_open(pid, PidfdFlags::empty()) {

@@ -1,5 +1,5 @@
-//! The server's end of the control socket: accepts on a thread of its own, gives requests to the main thread,
-//! and carries the answers back.
+//! The server's end of the control socket: accepts on a thread of its own, passes requests to the main
+//! thread, and sends the answers back.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,32 +17,32 @@ use super::{Answer, ControlAddress, LONGEST_REQUEST_BYTES, Request};
 use crate::handover::{Kind, Passed};
 use crate::private_socket;
 
-/// Requests at a time; who asks is the operator.
+/// Connections at a time; only the operator makes requests.
 const MOST_CONNECTIONS: usize = 16;
 
-/// How long a line may take to come or go.
+/// How long it may take to receive or send a line.
 const LINE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where an answer goes.
 pub struct Reply(Sender<Answer>);
 
 impl Reply {
-    /// Gives the answer; who asked may be gone.
+    /// Sends the answer; the client may be gone.
     pub fn send(self, answer: Answer) {
         let _ = self.0.send(answer);
     }
 }
 
-/// A control socket that nobody is accepted on yet.
+/// A control socket on which no thread accepts yet.
 #[derive(Debug)]
 pub struct ControlListener {
     socket: UnixListener,
-    /// Who may ask, besides root.
+    /// The user who may ask, besides root.
     owner: u32,
 }
 
 impl ControlListener {
-    /// Makes the socket. One that a server left behind is replaced; one that a server answers on is not.
+    /// Makes the socket. Replaces a socket that a former server left, but not one on which a server answers.
     pub fn bind(address: &ControlAddress) -> io::Result<ControlListener> {
         let owner = rustix::process::geteuid().as_raw();
         if let ControlAddress::Path(path) = address {
@@ -59,12 +59,12 @@ impl ControlListener {
         Ok(ControlListener { socket, owner })
     }
 
-    /// The socket of the process before.
+    /// The socket of the previous process.
     pub fn inherited(socket: UnixListener, owner: u32) -> ControlListener {
         ControlListener { socket, owner }
     }
 
-    /// Where it is.
+    /// The address of the socket.
     pub fn address(&self) -> Option<ControlAddress> {
         use std::os::linux::net::SocketAddrExt;
         let address = self.socket.local_addr().ok()?;
@@ -74,7 +74,7 @@ impl ControlListener {
         path.or_else(name)
     }
 
-    /// Accepts from now on, and gives every request to `take`.
+    /// Starts to accept, and passes every request to `take`.
     pub fn start(self, take: impl Fn(Request, Reply) + Send + Sync + 'static) -> io::Result<Control> {
         let ControlListener { socket, owner } = self;
         socket.set_nonblocking(true)?;
@@ -104,12 +104,12 @@ impl Control {
         Ok((passed, self.socket.try_clone()?.into()))
     }
 
-    /// Accepts nobody any more; a successor does.
+    /// Stops accepting; a successor accepts on the socket.
     pub fn leave(mut self) {
         self.end_thread();
     }
 
-    /// Ends it, and takes its path away.
+    /// Stops, and removes the socket's path.
     pub fn remove(mut self) {
         let path = self.path();
         self.end_thread();
@@ -117,8 +117,8 @@ impl Control {
         // listen: the next server would be told that another one answers.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
         if let Some(path) = path {
-            // Not allowed where the directory is root's and we are not root any more: the next start replaces
-            // it.
+            // This fails if the directory belongs to root and the server does not run as root any more: the
+            // next start then replaces the socket.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -150,7 +150,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     }
     match UnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
-        // In use, or ours to find out: binding says so.
+        // The socket is in use, or the error is for another reason: the bind reports it.
         _ => Ok(()),
     }
 }
@@ -167,7 +167,7 @@ fn accept_until_stopped<F: Fn(Request, Reply) + Send + Sync + 'static>(
             [PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
         match poll(&mut waited, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            // Out of memory, which passes.
+            // Memory is short; retry later.
             Err(_) => std::thread::sleep(Duration::from_millis(100)),
         }
         if !waited[1].revents().is_empty() {
@@ -177,7 +177,7 @@ fn accept_until_stopped<F: Fn(Request, Reply) + Send + Sync + 'static>(
             Ok((stream, _)) => stream,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
             Err(_) => {
-                // No descriptor is free, which passes.
+                // No descriptor is free; retry later.
                 std::thread::sleep(Duration::from_millis(100));
                 continue;
             }
@@ -188,7 +188,7 @@ fn accept_until_stopped<F: Fn(Request, Reply) + Send + Sync + 'static>(
         open.fetch_add(1, Ordering::Relaxed);
         let (count, take) = (open.clone(), take.clone());
         let serve = move || {
-            // Whoever asked hears of it by the end of the connection.
+            // The end of the connection tells the client of the error.
             let _ = serve(stream, owner, &*take);
             count.fetch_sub(1, Ordering::Relaxed);
         };

@@ -1,15 +1,17 @@
 //! The control socket: how `touchstone reload`, `upgrade`, `status` and `stop` reach a running server.
 //!
-//! A unix socket on which one line is asked and one line answered, both JSON:
+//! The control socket is a unix socket. A request is one line of JSON, and so is its answer:
 //!
 //! ```text
 //! {"command":"reload"}
-//! {"ok":false,"message":"the configuration was not taken up; the one before stays","problems":["t.toml:3:1: ..."]}
+//! {"ok":false,"message":"the configuration was not taken up; the one before stays",
+//!     "problems":["t.toml:3:1: ..."]}
 //! ```
 //!
-//! It is at a path, or at a name of Linux's abstract namespace that follows from the configuration file's, so
-//! that nothing need be configured and nothing is left behind. The kernel says who asks (SO_PEERCRED): only
-//! root and the user who started the server are answered.
+//! (The second line is split for this page.) The socket has a path, or a name in Linux's abstract namespace
+//! that is derived from the configuration file's; such a name needs no configuration and leaves no file
+//! behind. The kernel names the user of the client (SO_PEERCRED): the server answers only root and the user
+//! who started it.
 
 mod client;
 mod listener;

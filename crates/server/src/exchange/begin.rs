@@ -1,4 +1,4 @@
-//! From a received head to a request with its site, or to what is said to a head that makes none.
+//! Turns a received head into a request with its site, or into the answer to a head that makes no request.
 
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -16,19 +16,19 @@ use crate::site::{ListenerSites, Snapshot};
 use crate::static_files;
 use touchstone_http::request_view::HeadFields;
 
-/// What a request came through.
+/// How a request arrived.
 pub struct Arrival {
     /// The version of HTTP.
     pub protocol: Protocol,
-    /// The other end of the connection, or whom a PROXY header named.
+    /// The client's end of the connection, or the address that a PROXY header named.
     pub peer: Option<SocketAddr>,
-    /// The address that it was accepted on, as configured.
+    /// The address that accepted the connection, as configured.
     pub listener: SocketAddr,
     /// The TLS session.
     pub tls: Option<Arc<TlsFacts>>,
 }
 
-/// What can be refused from the head alone, whoever would answer it.
+/// Refuses what can be refused from the head alone, before a handler is chosen.
 pub fn refuse(snapshot: &Snapshot, head: &RequestHead) -> Option<Answer> {
     if head.expectation == Expectation::Unknown {
         return Some(Answer::error(417));
@@ -39,7 +39,7 @@ pub fn refuse(snapshot: &Snapshot, head: &RequestHead) -> Option<Answer> {
     None
 }
 
-/// Finds the site, and makes a request of a head. The error is the answer.
+/// Finds the site, and makes a request of a head. An error is the answer.
 ///
 /// `sites` are those of the address; `may_serve` says whether the connection may be used for a host.
 pub fn begin(
@@ -54,7 +54,7 @@ pub fn begin(
     if let Some(proof) = snapshot.acme_challenges.answer(path, host) {
         return Err(proof);
     }
-    // RFC 9110 section 15.5.20: not a host of this address, or not one of this connection.
+    // RFC 9110 section 15.5.20: the host does not belong to this address, or not to this connection.
     let site = sites.and_then(|sites| sites.site(host)).ok_or_else(|| Answer::error(421))?;
     if !may_serve(host) {
         return Err(Answer::error(421));
@@ -86,7 +86,7 @@ pub fn begin(
     Ok(Request::new(details, body.unwrap_or_else(|| Receiver::of(Bytes::new()))))
 }
 
-/// The client, behind proxies that are trusted; the port is 0 where only its address is known.
+/// The client, behind trusted proxies; the port is 0 if only the address is known.
 pub fn client_of(
     snapshot: &Snapshot,
     peer: Option<SocketAddr>,
@@ -102,7 +102,7 @@ pub fn client_of(
 /// The path, the query and the host that a request is for.
 type Target<'a> = (&'a [u8], Option<&'a [u8]>, Option<&'a [u8]>);
 
-/// Reads the target of a request. The error is the answer.
+/// Reads the target of a request. An error is the answer.
 fn target_of(received: &ReceivedHead) -> Result<Target<'_>, Answer> {
     let head = &received.head;
     let (is_connect, is_options) = (head.method == Method::Connect, head.method == Method::Options);
@@ -120,14 +120,14 @@ fn target_of(received: &ReceivedHead) -> Result<Target<'_>, Answer> {
     }
 }
 
-/// The path that rules judge, the same written anew, and the head with it.
+/// The path that rules judge, the path written anew, and the head that contains it.
 struct Paths {
     judged: Bytes,
     written: Bytes,
     received: Rc<ReceivedHead>,
 }
 
-/// Reads the path. What rules judge is empty where it is refused, which is done later, with the site's page.
+/// Reads the path. `judged` is empty if the path is refused; the refusal follows later, with the site's page.
 fn paths(rules: PathRules, sent: Bytes, received: Rc<ReceivedHead>) -> Result<Paths, Answer> {
     if is_plain_path(&sent) {
         return Ok(Paths { judged: sent.clone(), written: sent, received });

@@ -1,4 +1,4 @@
-//! How an exchange stands: what the connection, the logs and the operator's view know of it while it goes on.
+//! The state of an exchange, as the connection, the logs and the operator's view know it.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -12,29 +12,29 @@ use touchstone_observe::request_id::RequestId;
 use crate::session::UnderWayGuard;
 use crate::site::Snapshot;
 
-/// How an exchange stands, as far as the connection must know while it waits for the answer.
+/// The state of an exchange, as far as the connection needs it while it waits for the answer.
 #[derive(Default)]
 pub struct Progress {
-    /// A handler is at work: it ends when the client leaves. Files are answered even to a client that will
-    /// send nothing more.
+    /// A handler is at work; it ends when the client leaves. A file is sent even to a client that will send
+    /// nothing more.
     pub is_with_handler: Cell<bool>,
-    /// The connection is from a proxy whose word counts.
+    /// The connection is from a trusted proxy.
     pub is_from_proxy: bool,
     /// The site, once it is found.
     pub site: Cell<Option<usize>>,
     /// The last route that matched.
     pub route: Cell<Option<usize>>,
-    /// What answers, for logs.
+    /// The name of what answers, for logs.
     pub handler: Cell<&'static str>,
     /// What a cache before the handler did.
     pub cache: Cell<CacheResult>,
-    /// The request's id, where somebody has asked for it.
+    /// The request's id, once something has asked for it.
     pub id: RefCell<Option<RequestId>>,
-    /// Field lines to be sent ahead of the answer, if that is not there at once.
+    /// Field lines to be sent before the answer, if the answer is not ready at once.
     pub early_hints: RefCell<Option<Arc<[u8]>>>,
-    /// Interim responses of the handler's own.
+    /// The handler's own interim responses.
     pub interim: InterimResponses,
-    /// The request among those under way, while it is.
+    /// The entry of the request among those under way.
     pub under_way: RefCell<Option<UnderWayGuard>>,
 }
 
@@ -45,7 +45,7 @@ impl TakesInterim for Progress {
 }
 
 impl Progress {
-    /// The beginning of a client's request.
+    /// The initial state of a client's request.
     pub fn new(
         snapshot: &Snapshot,
         peer: Option<SocketAddr>,
@@ -58,7 +58,7 @@ impl Progress {
         })
     }
 
-    /// The beginning of a request that a route's program is to answer.
+    /// The initial state of a request that a route's program will answer.
     pub fn of_program(
         snapshot: &Snapshot,
         peer: Option<SocketAddr>,
@@ -71,12 +71,12 @@ impl Progress {
         progress
     }
 
-    /// Field lines to be sent now in an interim response, because the answer is not there yet; given once.
+    /// Field lines to be sent now in an interim response, because the answer is not ready; returned once.
     pub fn take_early_hints(&self) -> Option<Arc<[u8]>> {
         self.early_hints.borrow_mut().take()
     }
 
-    /// The site was found, and perhaps the route.
+    /// Sets the site, and the route if there is one.
     pub fn at(&self, snapshot: &Snapshot, site: usize, route: Option<usize>) {
         self.site.set(Some(site));
         self.route.set(route);
@@ -85,7 +85,7 @@ impl Progress {
         }
     }
 
-    /// This answers.
+    /// Sets what answers.
     pub fn with(&self, handler: &'static str) {
         self.handler.set(handler);
         if let Some(under_way) = &*self.under_way.borrow() {

@@ -1,4 +1,4 @@
-//! What two processes of an upgrade say to each other: packets of JSON, with descriptors beside them.
+//! The messages between the two processes of an upgrade: JSON packets, with descriptors beside them.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -14,13 +14,13 @@ use rustix::net::{
 };
 use serde_json::{Value, json};
 
-/// Descriptors in one packet; the kernel takes up to 253.
+/// The most descriptors in one packet; the kernel takes up to 253.
 pub const MOST_IN_A_PACKET: usize = 64;
 
-/// Far more than any packet has.
+/// Far larger than any packet.
 const LARGEST_PACKET_BYTES: usize = 64 << 10;
 
-/// What a socket is that is handed over.
+/// The kind of a socket that is handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A TCP socket that listens.
@@ -36,22 +36,22 @@ pub enum Kind {
 /// A socket that is handed over, without its descriptor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Passed {
-    /// What it is.
+    /// The kind of the socket.
     pub kind: Kind,
-    /// The address as the old process's configuration has it.
+    /// The address in the old process's configuration.
     pub configured: Option<SocketAddr>,
-    /// Whether it belongs to whoever started the old process (systemd).
+    /// Whether the socket belongs to the program that started the old process (systemd).
     pub lent: bool,
-    /// Who may speak to the control socket, besides root.
+    /// The user who may use the control socket, besides root.
     pub owner: u32,
 }
 
 /// A packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Packet {
-    /// Sockets, whose descriptors come with it.
+    /// Sockets; their descriptors come with the packet.
     Sockets(Vec<Passed>),
-    /// That was all.
+    /// There are no more sockets.
     End,
     /// Every core accepts; the sockets of these addresses were taken.
     Ready(Vec<SocketAddr>),
@@ -136,12 +136,12 @@ pub fn send(channel: impl AsFd, packet: &Packet, descriptors: &[BorrowedFd<'_>])
     if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(io::Error::other("too many descriptors for one packet"));
     }
-    // The other side may be gone, which is told by the error alone.
+    // If the other side is gone, only the error says so (no SIGPIPE).
     sendmsg(channel, &[IoSlice::new(text.as_bytes())], &mut ancillary, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
-/// Receives a packet and its descriptors, by `deadline` where there is one; `None`: the other side is gone.
+/// Receives a packet and its descriptors, before `deadline` if there is one; `None`: the other side is gone.
 pub fn receive(channel: impl AsFd, deadline: Option<Instant>) -> io::Result<Option<(Packet, Vec<OwnedFd>)>> {
     wait_until_readable(&channel, deadline)?;
     let mut buffer = vec![0; LARGEST_PACKET_BYTES];

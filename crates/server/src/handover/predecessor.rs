@@ -10,7 +10,7 @@ use rustix::net::{SocketType, sockopt};
 use super::VARIABLE;
 use super::packet::{Packet, Passed, receive, send};
 
-/// How long the sockets may take to come: they are sent before anything is waited for.
+/// How long the sockets may take to arrive: the old process sends them before it waits for anything.
 const HAND_OVER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The old process.
@@ -22,7 +22,7 @@ pub struct Predecessor {
 pub type Received = (Passed, OwnedFd);
 
 impl Predecessor {
-    /// The process that started this one to take over from it, and its sockets; `None` where nobody did.
+    /// The process that started this one to take over, and its sockets; `None` if no such process did.
     pub fn from_environment() -> Result<Option<(Predecessor, Vec<Received>)>, String> {
         let Some(process) = std::env::var_os(VARIABLE) else { return Ok(None) };
         let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().to_string());
@@ -58,8 +58,8 @@ impl Predecessor {
         }
     }
 
-    /// Tells it that every core accepts, and waits until it accepts no more. Should it be gone, nobody else
-    /// does.
+    /// Tells the old process that every core accepts, and waits until it accepts no more. If it is gone, it
+    /// accepts no more either.
     pub fn ready(&self, taken: Vec<SocketAddr>) {
         if send(&self.channel, &Packet::Ready(taken), &[]).is_err() {
             return;
@@ -71,14 +71,14 @@ impl Predecessor {
         }
     }
 
-    /// Waits until it has ended.
+    /// Waits until the old process has ended.
     pub fn wait_for_end(self) {
         while let Ok(Some(_)) = receive(&self.channel, None) {}
     }
 
-    /// Tells it why this process cannot start.
+    /// Tells the old process why this one cannot start.
     pub fn failed(&self, reasons: &[String]) {
-        // Where nobody hears it, standard error has it too.
+        // If the old process is gone, standard error still has the reasons.
         let _ = send(&self.channel, &Packet::Failed(reasons.to_vec()), &[]);
     }
 }

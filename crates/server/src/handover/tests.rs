@@ -93,7 +93,10 @@ fn any_passed() -> impl Strategy<Value = Passed> {
 
 proptest! {
     #[test]
-    fn packets_come_back_as_they_were(sockets in proptest::collection::vec(any_passed(), 0..9), reasons: Vec<String>) {
+    fn packets_come_back_as_they_were(
+        sockets in proptest::collection::vec(any_passed(), 0..9),
+        reasons: Vec<String>,
+    ) {
         let taken = sockets.iter().filter_map(|passed| passed.configured).collect();
         for packet in [
             Packet::Sockets(sockets), Packet::Ready(taken), Packet::Failed(reasons),
@@ -104,7 +107,10 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_packet_or_unknown(bytes: Vec<u8>, text in r#"\{"word":"(sockets|ready|failed)","(sockets|taken|reasons)":.{0,20}\}"#) {
+    fn any_bytes_are_a_packet_or_unknown(
+        bytes: Vec<u8>,
+        text in r#"\{"word":"(sockets|ready|failed)","(sockets|taken|reasons)":.{0,20}\}"#,
+    ) {
         let _ = Packet::parse(&bytes);
         let _ = Packet::parse(text.as_bytes());
     }

@@ -1,4 +1,4 @@
-//! A request's stream, piece by piece, and its body on the way to a handler.
+//! Reads a request's stream in pieces, and feeds the body to a handler.
 
 use std::future::poll_fn;
 use std::io;
@@ -19,13 +19,13 @@ use crate::header_blocks::field_lines;
 pub struct Reader {
     receive: RecvStream,
     stream: RequestStream,
-    /// Received and not looked at.
+    /// Received and not examined yet.
     chunk: Bytes,
     /// The client has sent everything.
     pub ended: bool,
 }
 
-/// What came next.
+/// The next item of the stream.
 pub enum Got {
     /// The request. Its fields are in the listener's list until the next wait.
     Head(RequestHead),
@@ -38,12 +38,12 @@ pub enum Got {
 }
 
 impl Reader {
-    /// Reads from the beginning.
+    /// Starts at the beginning of the stream.
     pub fn new(receive: RecvStream, limits: SectionLimits) -> Reader {
         Reader { receive, stream: RequestStream::new(limits), chunk: Bytes::new(), ended: false }
     }
 
-    /// What comes next.
+    /// Waits for the next item.
     pub async fn next(&mut self, connection: &Connection) -> Result<Got, Failure> {
         loop {
             while !self.chunk.is_empty() {
@@ -64,8 +64,8 @@ impl Reader {
         }
     }
 
-    /// Looks, without waiting, whether the request ends where it has been read to; so most requests are known
-    /// to have no body.
+    /// Checks, without a wait, whether the request ends here. Most requests are found to have no body in this
+    /// way.
     pub async fn look_ahead(&mut self) -> Result<bool, Failure> {
         if self.chunk.is_empty() && !self.ended {
             poll_once(self.fetch()).await.unwrap_or(Ok(()))?;
@@ -73,14 +73,14 @@ impl Reader {
         Ok(self.ended && self.chunk.is_empty())
     }
 
-    /// Says that the rest is not wanted.
+    /// Tells the client that the rest of the stream is not wanted.
     pub fn stop(&mut self, error: ErrorCode) {
         if !self.ended {
             let _ = self.receive.stop(code(error));
         }
     }
 
-    /// Receives once; not before everything that came has been looked at.
+    /// Receives once. Called only when everything received has been examined.
     async fn fetch(&mut self) -> Result<(), Failure> {
         match self.receive.read_chunk(RECEIVE_BYTES, true).await {
             Ok(Some(chunk)) => self.chunk = chunk.bytes,
@@ -94,17 +94,17 @@ impl Reader {
     }
 }
 
-/// Why a body does not reach its handler whole.
+/// Why a handler does not receive its whole body.
 pub enum BodyProblem {
-    /// It is longer than may be.
+    /// It is longer than allowed.
     TooLarge,
-    /// It comes too slowly.
+    /// It arrives too slowly.
     Timeout,
     /// The stream failed.
     Failed(Failure),
 }
 
-/// Brings a body to its handler as fast as that reads it, to its end or until nobody wants more of it.
+/// Feeds a body to its handler as fast as the handler reads, to its end or until the handler wants no more.
 pub async fn feed(
     reader: &mut Reader,
     connection: &Connection,

@@ -1,13 +1,12 @@
 //! Connection identifiers that say which core a connection belongs to.
 //!
-//! The remainder of the first byte by the number of cores is the core's index. The client's own first choice,
-//! which is random, is read in the same way; so all packets of a connection go one way from the first to the
-//! last.
+//! The remainder of the first byte by the number of cores is the core's index. The client's first, random
+//! choice is read in the same way, so all packets of a connection reach the same core.
 
 use quinn::{ConnectionId, ConnectionIdGenerator};
 use quinn_proto::RandomConnectionIdGenerator;
 
-/// Long enough that nobody guesses one.
+/// Long enough that an identifier cannot be guessed.
 pub const LENGTH: usize = 9;
 
 /// Makes the identifiers of one core.
@@ -18,7 +17,7 @@ pub struct CoreConnectionIds {
 }
 
 impl CoreConnectionIds {
-    /// For the core with this index, of so many. With more than 256 they cannot be told apart.
+    /// The generator of the core with this index, of so many. More than 256 cores cannot be distinguished.
     pub fn new(core: usize, cores: usize) -> CoreConnectionIds {
         let cores = u8::try_from(cores).unwrap_or(u8::MAX).max(1);
         let core = u8::try_from(core).unwrap_or(0) % cores;
@@ -28,7 +27,7 @@ impl CoreConnectionIds {
     /// The byte next to `random` whose remainder is the core.
     fn first_byte(&self, random: u8) -> u8 {
         let below = random - random % self.cores;
-        // Beyond the last whole round the remainder could lie above 255.
+        // Above the last whole round, the sum could exceed 255.
         below.checked_add(self.core).unwrap_or_else(|| below - self.cores + self.core)
     }
 }

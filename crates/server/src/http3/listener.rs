@@ -1,5 +1,5 @@
-//! A core's end of the addresses that speak HTTP/3: lets connections in, asks for proofs of addresses, takes
-//! up new configurations, and closes.
+//! A core's end of the addresses that speak HTTP/3: admits connections, validates addresses, applies new
+//! configurations, and closes.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -25,7 +25,7 @@ use touchstone_access::Admission;
 use touchstone_config::LogLevel;
 use touchstone_tls::QuicCrypto;
 
-/// The version of QUIC that is spoken (RFC 9000 section 15).
+/// The QUIC version that the server speaks (RFC 9000 section 15).
 const QUIC_VERSION: u32 = 1;
 
 /// A core's end of all addresses.
@@ -44,11 +44,11 @@ pub struct Listener {
     pub configured: SocketAddr,
     endpoint: Endpoint,
     stop: Notify,
-    /// True once connections are to end when they have answered what was asked.
+    /// True once connections must end after the answers to their requests.
     leave: watch::Sender<bool>,
-    /// Handshakes under way with clients that have not shown that their address is theirs.
+    /// Handshakes under way with clients whose addresses are not validated.
     unvalidated: Rc<Cell<usize>>,
-    /// The fields of the request that is being read; they are good until the next wait.
+    /// The fields of the request that is being read; valid until the next wait.
     pub fields: RefCell<FieldList>,
     sections: RefCell<Sections>,
 }
@@ -60,7 +60,7 @@ struct Sections {
 }
 
 impl Listeners {
-    /// Begins on these sockets, each with its configured address.
+    /// Starts to listen on these sockets, each with its configured address.
     pub fn open(
         core: Rc<Core>,
         cores: usize,
@@ -89,7 +89,7 @@ impl Listeners {
         Ok(())
     }
 
-    /// Takes up the core's new configuration: connections that are there go on as they are.
+    /// Applies the core's new configuration. Existing connections continue unchanged.
     pub fn reload(&mut self, sockets: Vec<(SocketAddr, UdpSocket)>) -> io::Result<()> {
         let snapshot = self.core.hot.borrow().snapshot.clone();
         for listener in std::mem::take(&mut self.open) {
@@ -104,7 +104,7 @@ impl Listeners {
         self.add(sockets)
     }
 
-    /// Lets nobody in any more, and asks those who are there to leave.
+    /// Admits no more connections, and asks the existing ones to end.
     pub fn stop(self) {
         self.open.iter().for_each(|listener| listener.stop());
     }
@@ -136,13 +136,12 @@ impl Listener {
         self.stop.notify_one();
     }
 
-    /// Becomes true when connections are to leave.
+    /// Becomes true when connections must end.
     pub fn leaving(&self) -> watch::Receiver<bool> {
         self.leave.subscribe()
     }
 
-    /// The sites of this address, and where they stand among the listeners; `None` when a reload removed
-    /// them.
+    /// The sites of this address; `None` when a reload removed them.
     pub fn sites<'a>(&self, snapshot: &'a Snapshot) -> Option<&'a ListenerSites> {
         snapshot.listeners.iter().find(|sites| sites.address == self.configured)
     }
@@ -158,7 +157,7 @@ impl Listener {
         sections.blocks.block(of.file_site(), path, prepared).to_vec()
     }
 
-    /// Lets connections in until told to stop.
+    /// Admits connections until it is stopped.
     async fn run(self: Rc<Listener>) {
         loop {
             let incoming = tokio::select! {
@@ -175,7 +174,7 @@ impl Listener {
         let client = incoming.remote_address();
         let validated = incoming.remote_address_validated();
         if !validated && self.must_validate() && incoming.may_retry() {
-            // The client is told by its next packet; one that is not there costs nothing more.
+            // The Retry packet tells the client. A forged address then costs nothing more.
             let _ = incoming.retry();
             return;
         }
@@ -196,8 +195,8 @@ impl Listener {
         tokio::task::spawn_local(connection::serve(self, incoming, permit, handshake, deadline));
     }
 
-    /// Whether a client must show that it is where it says (RFC 9000 section 8.1): when many have not, and
-    /// where clients are counted, since a forged address would be counted as the client whose it is.
+    /// Whether a client must prove its address (RFC 9000 section 8.1): if many clients have not, or if
+    /// clients are counted, because a forged address would be counted for the client that owns it.
     fn must_validate(&self) -> bool {
         let hot = self.core.hot.borrow();
         let limits = &hot.snapshot.config.limits;

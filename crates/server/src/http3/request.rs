@@ -1,4 +1,4 @@
-//! One request: from its stream to its answer.
+//! One request, from its stream to its answer.
 
 use std::future::{pending, poll_fn};
 use std::pin::{Pin, pin};
@@ -32,13 +32,13 @@ use crate::exchange::{self, Answered, Arrival, Progress};
 use crate::header_blocks::split_field;
 use crate::site::Snapshot;
 
-/// How much of a request's body waits for its handler, beside what QUIC holds.
+/// How many bytes of a request's body wait for its handler, besides what QUIC holds.
 const BODY_BYTES: usize = 256 * 1024;
 
-/// What logs say of a request whose client left before its answer, as nginx does.
+/// The status in logs for a request whose client left before its answer, as in nginx.
 const CLIENT_LEFT: u16 = 499;
 
-/// A request's body on its way to its handler.
+/// The task that feeds a request's body to its handler.
 type Feeding<'a> = Pin<Box<dyn Future<Output = Result<(), BodyProblem>> + 'a>>;
 
 /// Answers the request of a stream.
@@ -55,7 +55,7 @@ pub async fn serve(stream: OpenStream, mut send: SendStream, receive: RecvStream
     let mut exchange = Exchange { stream: &stream, send: &mut send, started, is_early, snapshot, progress };
     let error = match exchange.answer(&mut reader).await {
         Ok(()) => {
-            // The rest of a body that nobody needed (RFC 9114 section 4.1).
+            // Discards the rest of a body that the answer did not need (RFC 9114 section 4.1).
             return reader.stop(ErrorCode::NO_ERROR);
         }
         Err(Failure::Protocol(Error::Connection(error))) => return connection.fail(error),
@@ -87,19 +87,19 @@ struct Exchange<'a> {
     stream: &'a OpenStream,
     send: &'a mut SendStream,
     started: Instant,
-    /// It came in early data: anybody who heard it may have sent it again (RFC 8470).
+    /// The request came in early data, which an attacker who recorded it may have sent again (RFC 8470).
     is_early: bool,
-    /// The configuration that it is answered by.
+    /// The configuration under which it is answered.
     snapshot: Arc<Snapshot>,
-    /// What is found out on the way.
+    /// What is found out on the way to the answer.
     progress: Rc<Progress>,
 }
 
-/// How a request goes on from its head.
+/// How a request continues after its head.
 enum Begun {
     /// The cache has the answer.
     Hit(Vec<u8>, Arc<Prepared>),
-    /// Somebody answers it.
+    /// A handler answers it.
     Handled {
         snapshot: Arc<Snapshot>,
         received: Rc<ReceivedHead>,
@@ -127,7 +127,7 @@ impl Exchange<'_> {
                 return self.give(&nothing, Answer::error(408).into()).await;
             }
         };
-        // No wait comes between here and the last look at the fields.
+        // The fields are valid: there is no wait between here and their last use.
         let ended = reader.look_ahead().await?;
         let (sender, body) = match ended {
             true => (None, None),
@@ -167,7 +167,7 @@ impl Exchange<'_> {
         self.connection().listener.core.hot.borrow().snapshot.config.limits.clone()
     }
 
-    // ---- from the head to who answers
+    // ---- from the head to the handler
 
     fn begin(&mut self, head: &Head, body: Option<Receiver>) -> Begun {
         let connection = self.stream.connection.clone();
@@ -222,13 +222,12 @@ impl Exchange<'_> {
         let has_body = body.is_some();
         let mut buffer = as_http1::request_text(view, !has_body);
         if self.is_early && view.fields().all(|field| field.name != b"early-data") {
-            // RFC 8470 section 5.1: whoever is asked next must know.
+            // RFC 8470 section 5.1: the next server must know.
             buffer.truncate(buffer.len() - b"\r\n".len());
             buffer.extend_from_slice(b"early-data: 1\r\n\r\n");
         }
         let mut head = RequestHead::new();
-        // The fields have been checked; what was let through and HTTP/1 does not let through is refused like
-        // there.
+        // The fields have been checked. What HTTP/3 allows and HTTP/1 does not is refused as in HTTP/1.
         let refusal = match head.parse(&buffer, &hot.limits) {
             _ if self.is_early && !view.method().is_safe() => Some(Answer::error(425)),
             _ if view.expectation() == Expectation::Unknown => Some(Answer::error(417)),
@@ -265,7 +264,7 @@ impl Exchange<'_> {
 
     // ---- the answer
 
-    /// Runs the handler, brings it the body, and writes what it answers, until the client leaves.
+    /// Runs the handler, feeds it the body, and writes its answer, until the client leaves.
     async fn drive(
         &mut self,
         received: &ReceivedHead,
@@ -287,7 +286,7 @@ impl Exchange<'_> {
                         feeding = None;
                         match fed {
                             Ok(()) => {}
-                            // The handler cannot know better than the connection why the body broke off.
+                            // The connection, not the handler, knows why the body ended early.
                             Err(BodyProblem::TooLarge) => break Answer::error(413).into(),
                             Err(BodyProblem::Timeout) => break Answer::error(408).into(),
                             Err(BodyProblem::Failed(failure)) => {
@@ -318,17 +317,17 @@ impl Exchange<'_> {
         }
     }
 
-    /// Writes an answer, and a line in the log.
+    /// Writes an answer, and logs it.
     async fn give(&mut self, received: &ReceivedHead, mut answered: Answered) -> Result<(), Failure> {
         if answered.answer.switches_protocols() {
-            // There is nothing to switch to (RFC 9114 section 4.5).
+            // HTTP/3 has no other protocol to switch to (RFC 9114 section 4.5).
             answered = Answer::error(502).into();
         }
         let answer = &mut answered.answer;
         let framing = answer.framing(received.head.method == Method::Head, true);
         let core = self.connection().listener.core.clone();
         let mut head = encode_answer(answer, framing, &core);
-        // What goes ahead of the answer may have come with it.
+        // Interim responses may have come together with the answer.
         let mut ahead = Vec::new();
         append_interim(&self.progress, &mut ahead);
         if !ahead.is_empty() {
@@ -344,7 +343,7 @@ impl Exchange<'_> {
         let result = tokio::select! {
             biased;
             result = writer.answer(head, parts) => result,
-            // A handler that has nothing to send would not notice.
+            // Without this, a handler that has nothing to send would not notice.
             _ = stopped => Err(Failure::Gone),
         };
         let body_bytes = writer.body_bytes;
@@ -379,7 +378,7 @@ impl Exchange<'_> {
     }
 }
 
-/// The frames of interim responses that go ahead of an answer that is not there yet.
+/// The frames of interim responses to be sent before an answer that is not ready.
 fn poll_interim(progress: &Progress) -> Poll<Vec<u8>> {
     let mut frames = Vec::new();
     if let Some(hints) = progress.take_early_hints() {

@@ -112,7 +112,8 @@ impl Sockets {
             };
             if steering == Steering::FirstCore && self.cores > 1 {
                 error_log.warning(format_args!(
-                    "HTTP/3 on {address} has one core: this system does not give packets to sockets by their content"
+                    "HTTP/3 on {address} has one core: \
+                     this system does not give packets to sockets by their content"
                 ));
             }
             let told = |error: io::Error| problem(address, &error);

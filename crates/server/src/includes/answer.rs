@@ -1,8 +1,8 @@
-//! From a page to an answer.
+//! Makes an answer from a page.
 //!
-//! A page that comes out the same for every request of this second goes into the cache of whole responses for
-//! it: then a hit costs what a static file costs. Any other is sent as it is evaluated; most are done before
-//! the first byte goes out, and then their length is known.
+//! A page whose output is the same for every request of this second goes into the cache of whole responses
+//! for that second; a hit then costs as much as a static file. Any other page is sent as it is evaluated.
+//! Most are complete before the first byte is sent, so their length is known.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -25,31 +25,31 @@ use crate::core::Core;
 use crate::file_request::FileRequest;
 use crate::site::Site;
 
-/// Outputs up to this size are put together; longer ones go out in their pieces.
+/// Outputs up to this size are joined; longer ones are sent in their pieces.
 const TOGETHER_BYTES: usize = 16 * 1024;
 
-/// How far the evaluation of a page that waits for something runs ahead of what the client has read.
+/// How far the evaluation of a page that waits may run ahead of what the client has read.
 const AHEAD_BYTES: usize = 64 * 1024;
 
 /// A page that was found for a request.
 pub struct FoundPage<'a> {
-    /// What it would be kept under in the cache of whole responses.
+    /// Its key in the cache of whole responses.
     pub key: &'a [u8],
-    /// The path that it is asked for with: what it includes is relative to it.
+    /// The path of the request; the page's includes are relative to it.
     pub path: &'a [u8],
     /// Its file, below the site's root.
     pub file_path: &'a [u8],
     /// The page.
     pub page: Arc<CachedPage>,
-    /// What the cache knew before the file was looked at.
+    /// The state of the cache before the file was read.
     pub ticket: Option<ReadTicket>,
 }
 
-/// What came of a page.
+/// The result of evaluating a page.
 pub enum Made {
-    /// It is right for the whole second, and kept.
+    /// It holds for the whole second, and the cache keeps it.
     Kept(Representation, Arc<Prepared>),
-    /// This is the answer to this request.
+    /// The answer to this request only.
     Answer(Representation, Answer),
 }
 
@@ -85,7 +85,7 @@ pub async fn answer(
 
     let (pieces, is_whole) = run_ahead(&mut rendering).await;
     if !is_whole {
-        // What comes later may still depend on the request.
+        // The rest of the page may still depend on the request.
         found.page.note(DependsOn::Request);
         let part = rest_of(rendering, pieces, request.head.method);
         return Made::Answer(representation, answer.part(part));
@@ -114,7 +114,7 @@ pub async fn answer(
     Made::Answer(representation, answer.part(whole(pieces)))
 }
 
-/// The body that an evaluation makes, as far as it is there or as it comes.
+/// The body that an evaluation makes, complete or as a stream.
 pub async fn body_of(mut rendering: Rendering<PageHost>, method: Method) -> Part {
     match run_ahead(&mut rendering).await {
         (pieces, true) => whole(pieces),
@@ -122,7 +122,7 @@ pub async fn body_of(mut rendering: Rendering<PageHost>, method: Method) -> Part
     }
 }
 
-/// A body of which all is there.
+/// A body that is complete.
 fn whole(pieces: Vec<Bytes>) -> Part {
     let length: usize = pieces.iter().map(Bytes::len).sum();
     if length <= TOGETHER_BYTES {
@@ -150,7 +150,7 @@ fn represent(site: &Site, includes: &SiteIncludes, file_path: &[u8], facts: &Fil
     }
 }
 
-/// Goes on as far as that needs no waiting; gives the output so far, and whether it is all.
+/// Evaluates until the first wait; returns the output so far, and whether it is complete.
 async fn run_ahead(rendering: &mut Rendering<PageHost>) -> (Vec<Bytes>, bool) {
     let mut pieces = Vec::new();
     let is_whole = poll_fn(|context| {
@@ -166,12 +166,12 @@ async fn run_ahead(rendering: &mut Rendering<PageHost>) -> (Vec<Bytes>, bool) {
     (pieces, is_whole)
 }
 
-/// Sends the rest of the output as it is made, as fast as it is read, and no further once nobody reads it.
+/// Sends the rest of the output as it is made, as fast as it is read, and stops once its reader is gone.
 fn rest_of(rendering: Rendering<PageHost>, pieces: Vec<Bytes>, method: Method) -> Part {
     let (mut sender, body) = pipe(AHEAD_BYTES);
     pieces.into_iter().for_each(|piece| sender.push(piece));
     if method == Method::Head {
-        // Nobody will read it, and nothing need be made of it.
+        // No reader needs it, so it is not evaluated.
         sender.finish();
     } else {
         tokio::task::spawn_local(send(rendering, sender));
@@ -191,7 +191,7 @@ async fn send(mut rendering: Rendering<PageHost>, mut sender: Sender) {
                 Poll::Ready(Some(piece)) => sender.push(piece),
                 Poll::Ready(None) => return Poll::Ready(true),
                 Poll::Pending => {
-                    // To notice when the client leaves.
+                    // This wakes the task when the client leaves.
                     sender.wake_when_read(context);
                     return Poll::Pending;
                 }

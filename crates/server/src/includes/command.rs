@@ -1,9 +1,9 @@
 //! Programs of `exec cmd`: a shell runs them, with the page's variables as environment. The text of a command
-//! is the page's alone: what comes from a request is never a part of it.
+//! comes only from the page; no part of it comes from a request.
 //!
 //! The standard library starts them with `posix_spawn`, so the server is not copied. The command has a
-//! process group of its own, which is killed when it takes too long, prints too much, or nobody waits for it
-//! any more.
+//! process group of its own. The group is killed when the command takes too long or prints too much, or when
+//! its request ends first.
 
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use touchstone_interfaces::includes::{ShellCommand, Variable};
 
-/// How a command is run.
+/// The limits of a command.
 pub struct Limits {
     /// How long it may run.
     pub timeout: Duration,
@@ -24,7 +24,7 @@ pub struct Limits {
     pub most_bytes: u64,
 }
 
-/// Runs a command in a directory, and gives what it prints.
+/// Runs a command in a directory, and returns its output.
 pub async fn run(
     command: ShellCommand,
     directory: PathBuf,
@@ -39,7 +39,7 @@ pub async fn run(
     let reading = tokio::task::spawn_blocking(move || {
         let result = read(output, most_bytes);
         let result = match result {
-            // It prints on into nothing, or hangs: the group is killed by whoever waits for this.
+            // The command still prints, or hangs: the task that awaits this result kills the group.
             Err(error) => return (Err(error), child),
             Ok(result) => result,
         };
@@ -56,12 +56,13 @@ pub async fn run(
             Err(format!("exec: {error}"))
         }
         Ok(Err(error)) => Err(format!("exec: {error}")),
-        // Dropping the group kills it; the thread then comes to the end of its output, and waits for it.
+        // Dropping the group kills it; the thread then reaches the end of its output, and waits for its end.
         Err(_) => Err(format!("exec: the command ran longer than {:?}", limits.timeout)),
     }
 }
 
-/// Whether a page may set a variable of this name for a command: not if it changes how programs are executed.
+/// Whether a page may set a variable of this name for a command; false if it changes how programs are
+/// executed.
 pub fn may_be_set(name: &[u8]) -> bool {
     const CHANGE_EXECUTION: [&[u8]; 6] = [b"BASH_ENV", b"ENV", b"IFS", b"PATH", b"PS4", b"SHELLOPTS"];
     !CHANGE_EXECUTION.contains(&name) && !name.starts_with(b"LD_")
@@ -69,7 +70,7 @@ pub fn may_be_set(name: &[u8]) -> bool {
 
 fn spawn(command: ShellCommand, directory: PathBuf, environment: Vec<Variable>) -> io::Result<Child> {
     let text = |bytes: Vec<u8>| std::ffi::OsString::from_vec(bytes);
-    // From $0 on. A zero byte ends an argument, so none can be passed.
+    // Starts with $0. A zero byte ends an argument, so none can be passed.
     let groups = command.groups.into_iter().map(|group| if group.contains(&0) { Vec::new() } else { group });
     let is_variable = |(name, value): &Variable| {
         !name.is_empty() && !name.contains(&b'=') && !name.contains(&0) && !value.contains(&0)
@@ -106,7 +107,7 @@ fn read(output: Option<std::process::ChildStdout>, most_bytes: u64) -> io::Resul
     Ok(printed)
 }
 
-/// Waits for the command's end. Its number is given up only once nobody will signal it any more.
+/// Waits for the command's end. The process id is released only once no signal can be sent to it any more.
 fn wait(child: &mut Child, ended: &Mutex<bool>) {
     if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
@@ -116,7 +117,7 @@ fn wait(child: &mut Child, ended: &Mutex<bool>) {
     _ = child.wait();
 }
 
-/// The process group of a command; killed when it is dropped before the command has ended.
+/// The process group of a command; killed if it is dropped before the command has ended.
 struct Group {
     leader: Option<Pid>,
     ended: Arc<Mutex<bool>>,

@@ -6,8 +6,8 @@
 //!
 //! | module | |
 //! |---|---|
-//! | `load` | from a file to its parsed page, kept until the file changes |
-//! | `answer` | from a page to an answer: kept for its second where every client gets the same, else streamed |
+//! | `load` | parses the page in a file, and keeps it until the file changes |
+//! | `answer` | makes an answer of a page: kept for its second if all clients get the same, else streamed |
 //! | `from_program` | answers of programs and origins that are pages |
 //! | `host` | what a page may ask of the server |
 //! | `lead` | where an included path leads |

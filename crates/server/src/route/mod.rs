@@ -311,8 +311,8 @@ impl SiteRules {
             match route.rewritten(rewrite, &now) {
                 Some(new) => resolved.rewritten = Some(new),
                 None => {
-                    let reason = "a rewrite leads above the root or to a path that can be read in two ways, or needs a host that \
-                         the request does not name";
+                    let reason = "a rewrite leads above the root or to a path that can be read in two ways, \
+                                  or needs a host that the request does not name";
                     resolved.outcome = Outcome::Failed { status: 400, reason };
                     return resolved;
                 }

@@ -363,9 +363,8 @@ fn wrong_routes_are_said_with_their_place() {
         ),
         (
             "[[site.route]]\npath = '/a'\nredirect = { to = '/$1' }",
-            &[
-                "site.toml:6:19: 'to': \"/$1\" has '$1', which stands for nothing here; there are $path, $query, $host",
-            ],
+            &["site.toml:6:19: 'to': \"/$1\" has '$1', which stands for nothing here; \
+                 there are $path, $query, $host"],
         ),
         (
             "[[site.route]]\nredirect = { to = '/', status = 305 }",
@@ -376,7 +375,8 @@ fn wrong_routes_are_said_with_their_place() {
             &["site.toml:5:33: 'status' must be from 301 to 308, not 200"],
         ),
         (
-            "[[site.route]]\npath = '/a'\n[site.route.redirect]\nto = '/'\n[site.route.respond]\nstatus = 404",
+            "[[site.route]]\npath = '/a'\n[site.route.redirect]\nto = '/'\n\
+             [site.route.respond]\nstatus = 404",
             &["site.toml:8:1: 'respond' and 'redirect' cannot both be done; make two routes"],
         ),
         (
@@ -396,9 +396,8 @@ fn wrong_routes_are_said_with_their_place() {
         ),
         (
             "[site.route]\npath = '/a'",
-            &[
-                "site.toml:4:1: 'route' is written with two pairs of brackets, because there may be several: [[site.route]]",
-            ],
+            &["site.toml:4:1: 'route' is written with two pairs of brackets, \
+                 because there may be several: [[site.route]]"],
         ),
         (
             "[[site.route]]\npaths = '/a'",
@@ -409,7 +408,8 @@ fn wrong_routes_are_said_with_their_place() {
             &[
                 "site.toml:5:13: 'headers': Content-Length is the server's own to set",
                 "site.toml:5:35: 'headers': \"a b\" is not the name of a header field",
-                "site.toml:5:54: 'headers': \"a\\nb\" holds a control character, which a header value must not",
+                "site.toml:5:54: 'headers': \"a\\nb\" holds a control character, \
+                 which a header value must not",
             ],
         ),
         (
@@ -422,10 +422,8 @@ fn wrong_routes_are_said_with_their_place() {
         ),
         (
             "[[site.route]]\nallow = ['10.0.0.1/8']\ndeny = ['::1']",
-            &[
-                "site.toml:5:10: 'allow': \"10.0.0.1/8\" has bits set beyond the first 8; write \"10.0.0.0/8\", or \
-                 \"10.0.0.1\" for the one address",
-            ],
+            &["site.toml:5:10: 'allow': \"10.0.0.1/8\" has bits set beyond the first 8; \
+                 write \"10.0.0.0/8\", or \"10.0.0.1\" for the one address"],
         ),
         (
             "[[site.route]]\nallow = ['10.0.0.0/8']\ndeny = ['10.0.0.0/8']",
@@ -439,7 +437,8 @@ fn wrong_routes_are_said_with_their_place() {
         (
             "[proxies]\nproxy_protocol = ['127.0.0.1:80', '127.0.0.1:81']",
             &[
-                "site.toml:5:18: 'proxy_protocol' means nothing without 'trusted', the addresses of the proxies",
+                "site.toml:5:18: 'proxy_protocol' means nothing without 'trusted', \
+                 the addresses of the proxies",
                 "site.toml:5:35: 'proxy_protocol': no [[site]] listens on 127.0.0.1:81",
             ],
         ),
@@ -455,7 +454,8 @@ fn what_is_not_there_is_said_with_its_place() {
     std::fs::write(directory.path().join("users"), "alice:plain\n").unwrap();
     let path = directory.path().join("site.toml");
     let text = "[[site]]\nlisten = ['127.0.0.1:0']\nroot = 'www'\nbasic_authentication = { file = 'users' }\n\
-                [[site.route]]\nroot = 'none'\n[[site.route]]\n[site.route.basic_authentication]\nfile = 'none'\n";
+                [[site.route]]\nroot = 'none'\n\
+                [[site.route]]\n[site.route.basic_authentication]\nfile = 'none'\n";
     std::fs::write(&path, text).unwrap();
     let loaded = touchstone_config::load_file(&path).unwrap();
     let problems = crate::surroundings::check_surroundings(&loaded.config, &loaded.places);
@@ -465,8 +465,8 @@ fn what_is_not_there_is_said_with_its_place() {
     assert_eq!(
         problems,
         [
-            "site.toml:4:33: password file 'users': line 1: user \"alice\" has a password that is plain text; make it \
-             again with 'htpasswd -B' (bcrypt)",
+            "site.toml:4:33: password file 'users': line 1: \
+             user \"alice\" has a password that is plain text; make it again with 'htpasswd -B' (bcrypt)",
             "site.toml:6:8: root 'none' does not exist",
             "site.toml:9:8: password file 'none': cannot be read: No such file or directory (os error 2)",
         ]
@@ -482,7 +482,7 @@ fn compiling_says_which_route() {
     assert_eq!(problem.to_string(), "route 2: 'path': \"b\" does not begin with '/'");
 }
 
-/// What `find` gives, said in the plain way.
+/// The result of `find`, by comparison with every route.
 fn plain(routes: &Routes, request: &RequestView<'_>) -> Option<usize> {
     routes.iter().find(|route| route.matches(request)).map(|route| route.index)
 }
@@ -506,12 +506,13 @@ proptest! {
         for path in &paths {
             for method in [&b"GET"[..], b"POST"] {
                 let request = RequestView { method, ..RequestView::example(path) };
-                prop_assert_eq!(routes.find(&request).map(|route| route.index), plain(&routes, &request), "{}", path);
+                let found = routes.find(&request).map(|route| route.index);
+                prop_assert_eq!(found, plain(&routes, &request), "{}", path);
             }
         }
     }
 
-    /// Whatever the path: an outcome, and one that is harmless.
+    /// Every path has an outcome, and a harmless one.
     #[test]
     fn every_path_has_an_outcome(path in prop::collection::vec(any::<u8>(), 0..30), query: Option<Vec<u8>>) {
         let rules = rules(

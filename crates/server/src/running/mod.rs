@@ -1,8 +1,9 @@
-//! The server at work: one thread that hears signals and the control socket, and reloads, upgrades and stops.
+//! The running server: one thread that receives signals and control requests, and reloads, upgrades and
+//! stops.
 //!
-//! Everything that changes the server happens on this thread, one thing after another; the cores are told by
-//! orders. What takes long (a new process that gets ready) waits on a thread of its own and comes back as an
-//! event. Reloads are in `reload`, upgrades in `upgrade`.
+//! This thread makes every change of the server, one after another, and gives the cores orders. A long wait
+//! (for a new process to become ready) happens on a thread of its own, which reports by an event. Reloads are
+//! in `reload`, upgrades in `upgrade`.
 
 mod reload;
 mod upgrade;
@@ -42,47 +43,47 @@ use touchstone_observe::metrics::Metrics;
 use touchstone_tls::TlsShared;
 use upgrade::Upgrade;
 
-/// A core and the way to it.
+/// A core and the channel to it.
 pub struct RunningCore {
-    /// What it is told.
+    /// The channel for its orders.
     pub orders: UnboundedSender<Order>,
     /// Its thread.
     pub thread: JoinHandle<io::Result<()>>,
 }
 
-/// What a running server is made of.
+/// The parts of a running server.
 pub struct Parts {
     /// The cores, which accept.
     pub cores: Vec<RunningCore>,
     /// Every address.
     pub listening: Listening,
-    /// Sockets of HTTP/3.
+    /// The HTTP/3 sockets.
     pub http3: http3::Sockets,
     /// The configuration.
     pub snapshot: Arc<Snapshot>,
-    /// What outlives a configuration of TLS.
+    /// The state of TLS that outlives a configuration.
     pub tls: Arc<TlsShared>,
-    /// What outlives a configuration of the access rules.
+    /// The state of the access rules that outlives a configuration.
     pub access: Arc<AccessShared>,
     /// The cache before programs and origins.
     pub accelerator: Arc<Accelerator>,
-    /// The way to certificates of authorities.
+    /// Gets certificates from authorities.
     pub acme: AcmeManager,
     /// The admin listener.
     pub admin: Admin,
-    /// What it sees.
+    /// What the admin listener sees.
     pub view: Arc<OperatorView>,
-    /// The counts.
+    /// The counters.
     pub metrics: Arc<Metrics>,
     /// The access log.
     pub access_log: AccessLog,
     /// The error log.
     pub error_log: ErrorLog,
-    /// Read again on a reload.
+    /// The file that a reload reads again.
     pub config_file: Option<PathBuf>,
-    /// The way to systemd.
+    /// The connection to systemd.
     pub notifier: Arc<Notifier>,
-    /// The file with our number.
+    /// The file with the process id.
     pub pid_file: Option<PidFile>,
     /// The connections of all cores.
     pub connections: Arc<Connections>,
@@ -90,7 +91,7 @@ pub struct Parts {
     pub heartbeat: Arc<Heartbeat>,
 }
 
-/// What the main thread hears.
+/// An event for the main thread.
 enum Event {
     Signal(i32),
     Request(Request, Reply),
@@ -98,15 +99,15 @@ enum Event {
     PredecessorGone,
 }
 
-/// How serving ends.
+/// Why serving ends.
 enum End {
-    /// Stop.
+    /// The server stops.
     Stop,
-    /// Another process goes on.
+    /// Another process continues.
     HandedOver(Ready),
 }
 
-/// The server at work.
+/// The running server.
 pub struct Running {
     parts: Parts,
     control: Option<Control>,
@@ -124,7 +125,7 @@ impl Running {
         Running { parts, control: None, upgrade: None, events, received, began: Instant::now(), reloads: 0 }
     }
 
-    /// Does what signals and the control socket ask, until the end.
+    /// Handles signals and control requests until the end.
     pub fn serve(
         mut self,
         mut signals: Signals,
@@ -162,7 +163,7 @@ impl Running {
         }
     }
 
-    /// Says where it listens, once all that it needs is there; scripts and tests wait for these lines.
+    /// Logs where the server listens, once everything is ready; scripts and tests wait for these lines.
     fn announce(&self) {
         for sites in &self.parts.snapshot.listeners {
             let bound = self.parts.listening.bound().filter(|(configured, _)| *configured == sites.address);
@@ -200,7 +201,7 @@ impl Running {
         }
     }
 
-    /// Takes something out of the cache.
+    /// Removes responses from the cache.
     fn purge(&self, order: &PurgeOrder) -> Answer {
         let Some(purged) = self.parts.view.purge(order) else {
             return Answer::refused("no route of this server has a cache", Vec::new());
@@ -229,7 +230,8 @@ impl Running {
         result
     }
 
-    /// Tells every core. The sockets that this thread holds are closed, so that the cores' own decide.
+    /// Orders every core to drain. Closes the sockets that this thread holds, so that only the cores hold
+    /// them.
     fn order_to_drain(&mut self, departure: Departure) {
         self.parts.metrics.begin_drain();
         self.parts.listening = Listening::default();
@@ -238,10 +240,9 @@ impl Running {
         }
     }
 
-    /// Waits for the cores, and closes the logs.
+    /// Waits for the cores to end, and closes the logs.
     fn finish(self) -> io::Result<()> {
-        // Who has asked for something since gets no answer from this process: not to wait for one is an
-        // answer.
+        // A client of the control socket that still waits gets no answer; this closes its channel at once.
         drop((self.received, self.events));
         let mut result = Ok(());
         for core in self.parts.cores {
@@ -250,7 +251,7 @@ impl Running {
                 Err(_) => result = Err(io::Error::other("a core panicked")),
             }
         }
-        // Their requests are done; nobody is to be left behind.
+        // Their requests are done; no process of a program may remain.
         programs::stop_pools();
         servlet::stop();
         self.parts.access_log.finish();
@@ -296,7 +297,7 @@ impl Running {
         })
     }
 
-    /// Tells systemd that every core is alive, as long as that is so, if it wants to know.
+    /// Tells systemd that every core is alive, as long as that is true, if its watchdog is on.
     fn start_watchdog(&self) -> io::Result<()> {
         let Some(interval) = systemd::watchdog_interval().filter(|_| self.parts.notifier.is_heard()) else {
             return Ok(());
@@ -304,12 +305,13 @@ impl Running {
         let notifier = Arc::downgrade(&self.parts.notifier);
         let (heartbeat, error_log) = (self.parts.heartbeat.clone(), self.parts.error_log.clone());
         let watch = move || {
-            // Half of the interval, as sd_watchdog_enabled(3) asks for. With the server this ends too.
+            // Half of the interval, as sd_watchdog_enabled(3) advises. The thread ends with the server.
             while let Some(notifier) = notifier.upgrade() {
                 match heartbeat.silent(interval) {
                     None => drop(notifier.send(&Notice::Watchdog)),
                     Some(core) => error_log.error(format_args!(
-                        "core {core} has shown no sign of life for {interval:?}; systemd's watchdog is not told otherwise"
+                        "core {core} has shown no sign of life for {interval:?}; \
+                         systemd's watchdog is not told otherwise"
                     )),
                 }
                 drop(notifier);

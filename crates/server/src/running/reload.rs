@@ -1,5 +1,4 @@
-//! Reload: the configuration file as it is now is taken up whole, or everything stays as it was; and log
-//! files opened anew.
+//! Reload: applies the present configuration file as a whole, or changes nothing. Also reopens log files.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -18,10 +17,10 @@ use crate::servlet;
 use crate::site::{Snapshot, scheme};
 use crate::systemd::Notice;
 
-/// How long cores may take to begin with a new configuration before the answer goes out without their word.
+/// How long cores may take to apply a new configuration before the answer is sent without their reports.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(10);
 
-/// A configuration with everything that it needs open.
+/// A configuration with all its files and sockets open.
 struct ReadyToTakeUp {
     snapshot: Arc<Snapshot>,
     wanted: Vec<SocketAddr>,
@@ -30,7 +29,7 @@ struct ReadyToTakeUp {
 }
 
 impl Running {
-    /// Takes up the configuration file as it is now, or keeps everything as it was and says why.
+    /// Applies the present configuration file, or changes nothing and says why.
     pub(super) fn reload(&mut self, asked_by: &str) -> Answer {
         let Some(file) = self.parts.config_file.clone() else {
             let message = format!("{asked_by}: there is no configuration file to read again");
@@ -60,7 +59,7 @@ impl Running {
         answer
     }
 
-    /// Reads the configuration, makes ready all that can fail, and then takes it up.
+    /// Reads the configuration, prepares everything that can fail, and then applies it.
     fn try_reload(&mut self, file: &Path) -> Result<(), Vec<String>> {
         let config = read(file)?;
         for key in fixed_keys_that_differ(&config, &self.parts.snapshot.config) {
@@ -73,8 +72,8 @@ impl Running {
         Ok(())
     }
 
-    /// Opens what the new configuration asks for. The logs and the admin listener come last: they change at
-    /// once.
+    /// Opens what the new configuration needs. The admin listener and the logs come last, because they change
+    /// at once.
     fn make_ready(&mut self, config: Config) -> Result<ReadyToTakeUp, String> {
         let parts = &mut self.parts;
         servlet::begin_configuration();
@@ -106,7 +105,7 @@ impl Running {
         Ok(ReadyToTakeUp { snapshot, wanted, added, http3 })
     }
 
-    /// Hands the new configuration to the cores, and waits for them to have it.
+    /// Passes the new configuration to the cores, and waits until they have applied it.
     fn take_up(&mut self, ready: ReadyToTakeUp) {
         let ReadyToTakeUp { snapshot, wanted, added, http3 } = ready;
         let parts = &mut self.parts;
@@ -130,11 +129,11 @@ impl Running {
         let mut old = vec![std::mem::replace(&mut parts.snapshot, snapshot)];
         old.extend(wait_for_all(&all_done, parts.cores.len()));
         servlet::taken_up();
-        // The last holder waits for the watcher of files, which is not worth anybody's wait.
+        // The drop of the last handle waits for the watcher of files; this thread must not wait for that.
         let _ = std::thread::Builder::new().name("old snapshot".to_string()).spawn(move || drop(old));
     }
 
-    /// Opens the log files again.
+    /// Reopens the log files.
     pub(super) fn reopen_logs(&self) -> Answer {
         self.parts.access_log.reopen();
         match self.parts.error_log.reopen() {
@@ -151,7 +150,7 @@ impl Running {
     }
 }
 
-/// Reads a configuration file, and looks whether this machine has what it names.
+/// Reads a configuration file, and checks whether this machine has what it names.
 fn read(file: &Path) -> Result<Config, Vec<String>> {
     let texts = |problems: Vec<config::ConfigProblem>| problems.iter().map(ToString::to_string).collect();
     let config::Loaded { config, places } = config::load_file(file).map_err(texts)?;
@@ -159,7 +158,7 @@ fn read(file: &Path) -> Result<Config, Vec<String>> {
     if problems.is_empty() { Ok(config) } else { Err(texts(problems)) }
 }
 
-/// The keys that differ and do not follow a reload.
+/// The keys that differ but that a reload cannot change.
 fn fixed_keys_that_differ(new: &Config, old: &Config) -> Vec<&'static str> {
     let ((server, accelerator), (old_server, old_accelerator)) =
         ((&new.server, &new.accelerator), (&old.server, &old.accelerator));
@@ -179,7 +178,7 @@ fn fixed_keys_that_differ(new: &Config, old: &Config) -> Vec<&'static str> {
     table.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
 }
 
-/// Waits until so many have given back what they had before, or nobody is left who could.
+/// Waits until so many cores have returned their previous snapshots, or until no other core can.
 fn wait_for_all(done: &Receiver<Arc<Snapshot>>, count: usize) -> Vec<Arc<Snapshot>> {
     let until = Instant::now() + RELOAD_PATIENCE;
     let next = || done.recv_timeout(until.saturating_duration_since(Instant::now())).ok();

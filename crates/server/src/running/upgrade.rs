@@ -1,4 +1,4 @@
-//! Upgrade: another process of the program takes the sockets, and this one finishes what is under way.
+//! Upgrade: another process takes the sockets, and this one finishes its requests.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,16 +12,16 @@ use crate::core_loop::{Departure, Order};
 use crate::handover::{Ready, Successor, own_program};
 use crate::systemd::Notice;
 
-/// A new process that is getting ready.
+/// A new process that is starting.
 pub struct Upgrade {
     /// The process.
     pub successor: Arc<Successor>,
-    /// Who wants to know what comes of it.
+    /// The clients of the control socket that wait for the outcome.
     replies: Vec<Reply>,
 }
 
 impl Running {
-    /// Starts the new process; what comes of it comes as an event.
+    /// Starts the new process; an event reports the outcome.
     pub(super) fn begin_upgrade(&mut self, program: Option<PathBuf>, reply: Option<Reply>) {
         if let Some(upgrade) = &self.upgrade {
             let process = upgrade.successor.process();
@@ -83,25 +83,25 @@ impl Running {
         }
     }
 
-    /// The new process accepts: lets go of what it has taken, and finishes the rest.
+    /// The new process accepts: releases what that has taken, and finishes the rest.
     pub(super) fn leave_to_successor(mut self, ready: &Ready) -> io::Result<()> {
         let Some(Upgrade { successor, replies }) = self.upgrade.take() else { return self.stop() };
         let process = successor.process();
         self.parts.error_log.info(format_args!(
             "process {process} has taken over; requests and connections of this one are finished"
         ));
-        // The new process speaks to systemd once it is told to go on; until then only the main process is
-        // heard.
+        // The new process sends notices to systemd once it is told to continue; until then systemd accepts
+        // notices only from the main process.
         self.tell(&Notice::MainProcess(process));
         self.parts.notifier.fall_silent();
         if let Some(control) = self.control.take() {
             control.leave();
         }
-        // They are the new process's now.
+        // The pid file and the admin address belong to the new process now.
         self.parts.pid_file = None;
         self.parts.admin.end();
         self.order_to_drain(Departure { left: ready.taken.clone().into(), patient: true });
-        // Should it be gone by now, nobody is left to go on; its end is in its own log.
+        // If the new process has ended by now, no process is left to continue; its own log says why.
         let _ = successor.go();
         for reply in replies {
             let mut answer = Answer::done(format!("process {process} has taken over"));
@@ -111,7 +111,8 @@ impl Running {
         self.finish()
     }
 
-    /// The process before has ended, and with it its connections of HTTP/3: the sockets are ours alone.
+    /// The previous process has ended, and with it its HTTP/3 connections: this process alone uses the
+    /// sockets.
     pub(super) fn begin_http3(&mut self) {
         let parts = &mut self.parts;
         parts.http3.go_on();

@@ -1,9 +1,8 @@
-//! HTTP/2 streams whose answers take their time: requests on their way in, handlers at work, bodies on their
-//! way out.
+//! HTTP/2 streams whose answers take time: incoming requests, handlers at work, outgoing bodies.
 //!
 //! Each request has a task, which leaves its answer in the connection's [`Inbox`]. Bodies go through pipes in
-//! both directions, and windows are opened again only as fast as they are read; so a slow handler slows its
-//! client, and a slow client its handler, and no other stream.
+//! both directions, and windows are opened again only as fast as they are read. So a slow handler slows its
+//! client, and a slow client slows its handler, but no other stream.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -26,29 +25,29 @@ use crate::header_blocks::split_field;
 use crate::session::UnderWayGuard;
 use crate::site::Snapshot;
 
-/// So much of a body may wait for the client's windows before its handler has to wait.
+/// How many bytes of a body may wait for the client's windows before its handler has to wait.
 const AHEAD_BYTES: u64 = 256 * 1024;
 
 /// An answer that has been found.
 pub struct Found {
     /// The stream.
     pub stream: StreamKey,
-    /// What was asked.
+    /// The request.
     pub received: Rc<ReceivedHead>,
-    /// When.
+    /// When it was received.
     pub received_at: Instant,
     /// The answer.
     pub answered: Answered,
-    /// What was found out on the way to it.
+    /// What was found out on the way to the answer.
     pub progress: Rc<Progress>,
-    /// The configuration that it was answered by.
+    /// The configuration under which it was answered.
     pub snapshot: Arc<Snapshot>,
 }
 
 /// An interim response: its stream, its status, its field lines.
 type Interim = (StreamKey, u16, Arc<[u8]>);
 
-/// Where tasks leave the answers of a connection.
+/// Where the tasks of a connection leave their answers.
 #[derive(Default)]
 pub struct Inbox {
     found: RefCell<VecDeque<Found>>,
@@ -70,7 +69,7 @@ impl Inbox {
         self.wake();
     }
 
-    /// The next of them.
+    /// The next interim response.
     pub fn take_interim(&self) -> Option<Interim> {
         self.interim.borrow_mut().pop_front()
     }
@@ -121,31 +120,31 @@ pub struct Incoming {
     /// The stream.
     pub stream: StreamKey,
     sender: Option<Sender>,
-    /// Put into the pipe and not given back to the client's windows.
+    /// Bytes in the pipe that were not released to the client's windows.
     unreleased_bytes: usize,
-    /// All that came.
+    /// All bytes received.
     received_bytes: u64,
     most_bytes: u64,
-    /// It has been found to be a stream of messages: it has no greatest length, and may pause.
+    /// The body was found to be a stream of messages: it has no maximum length, and may pause.
     is_unlimited: bool,
     /// It is one direction of a tunnel (RFC 8441).
     pub is_tunnel: bool,
-    /// Dropped with this, which tells who waits for the body's end.
+    /// Dropped together with the body, which wakes the task that waits for the body's end.
     _ends: oneshot::Sender<()>,
 }
 
-/// The body is longer than may be.
+/// The body is longer than allowed.
 pub struct TooLarge;
 
-/// How long an answer waits for the end of a body that nobody reads.
+/// How long an answer waits for the end of a body that the handler does not read.
 const LINGER: Duration = Duration::from_millis(250);
 
 /// The end of a request's body.
 pub struct BodyEnd(oneshot::Receiver<()>);
 
 impl BodyEnd {
-    /// Waits for it, but not for long: an answer before the end of the body must end the stream with a reset
-    /// (RFC 9113 section 8.1), which some clients take for an error although the answer is whole.
+    /// Waits for the end, but not for long: an answer before the end of the body must end the stream with a
+    /// reset (RFC 9113 section 8.1), which some clients take for an error although the answer is complete.
     pub async fn linger(self) {
         let _ = tokio::time::timeout(LINGER, self.0).await;
     }
@@ -168,13 +167,13 @@ impl Incoming {
         (incoming, BodyEnd(end))
     }
 
-    /// A direction of a tunnel, which may carry anything for any time.
+    /// One direction of a tunnel, which may carry any bytes for any time.
     pub fn tunnel(stream: StreamKey, sender: Sender) -> Incoming {
         let (incoming, _) = Incoming::new(stream, sender, u64::MAX);
         Incoming { is_tunnel: true, ..incoming }
     }
 
-    /// Takes in what came.
+    /// Takes in a piece that was received.
     pub fn push(&mut self, engine: &mut ServerConnection, piece: &[u8]) -> Result<(), TooLarge> {
         self.received_bytes += piece.len() as u64;
         self.is_unlimited |= self.sender.as_ref().is_some_and(Sender::is_unlimited);
@@ -195,25 +194,25 @@ impl Incoming {
         Ok(())
     }
 
-    /// The body is complete.
+    /// Ends the body.
     pub fn finish(&mut self) {
         self.finish_with_trailers(Vec::new());
     }
 
-    /// The body is complete, and these field lines are behind it.
+    /// Ends the body, followed by these field lines.
     pub fn finish_with_trailers(&mut self, trailers: Vec<u8>) {
         if let Some(sender) = self.sender.take() {
             sender.finish_with_trailers(trailers);
         }
     }
 
-    /// Whether it may make a pause for as long as it likes.
+    /// Whether it may pause for any time.
     pub fn may_pause(&self) -> bool {
         self.is_tunnel || self.is_unlimited
     }
 
-    /// Opens the client's windows for what the handler has read, and notes what that says of the body. Ready
-    /// if anything has changed; called again when more is read.
+    /// Opens the client's windows for what the handler has read, and notes whether the body is unlimited.
+    /// Ready if anything has changed; called again when more is read.
     pub fn poll_release(&mut self, engine: &mut ServerConnection, context: &mut Context<'_>) -> Poll<()> {
         let Some(sender) = &mut self.sender else { return Poll::Pending };
         let held_bytes = sender.held_bytes();
@@ -232,20 +231,20 @@ impl Incoming {
     }
 }
 
-/// A response's body that is not sent yet.
+/// A response's body that is not completely sent.
 pub struct Outgoing {
     /// The stream.
     pub stream: StreamKey,
     parts: VecDeque<Part>,
-    /// Where more comes from.
+    /// Where more of it comes from.
     source: Option<Receiver>,
-    /// What may still come from there, where that was promised.
+    /// How many bytes may still come from there, if a length was promised.
     promised_bytes: Option<u64>,
-    /// Its request is under way until it is sent.
+    /// The request stays under way until the body is sent.
     pub under_way: Option<UnderWayGuard>,
 }
 
-/// How a body goes on.
+/// How a body continues.
 pub enum Brought {
     /// It has grown, or ended.
     More,
@@ -254,7 +253,7 @@ pub enum Brought {
 }
 
 impl Outgoing {
-    /// A body whose parts are all there but the last, if that is a stream.
+    /// A body whose parts are all present, except the last if that is a stream.
     pub fn new(stream: StreamKey, parts: Vec<Part>) -> Outgoing {
         let mut parts = VecDeque::from(parts);
         let (source, promised_bytes) = match parts.pop_back() {
@@ -273,7 +272,7 @@ impl Outgoing {
         self.source.is_some()
     }
 
-    /// Gets what the handler has made, as far as the client may take it soon.
+    /// Gets what the handler has made, as far as the client may soon take it.
     pub fn poll_source(
         &mut self,
         engine: &mut ServerConnection,
@@ -356,7 +355,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Tells the engine what is there already of a body whose length is not known.
+    /// Reports to the engine the parts that are present of a body whose length is not known.
     pub fn offer_parts(&self, engine: &mut ServerConnection) {
         let bytes: u64 = self.parts.iter().filter_map(Part::length).sum();
         if bytes > 0 {
@@ -364,7 +363,7 @@ impl Outgoing {
         }
     }
 
-    /// Ends it before its time.
+    /// Ends the stream early.
     pub fn reset(&self, engine: &mut ServerConnection) {
         engine.reset(self.stream, ErrorCode::INTERNAL_ERROR);
     }
