@@ -1,8 +1,8 @@
-//! Which addresses a site or route lets in.
+//! The addresses that a site or route admits.
 //!
-//! The most specific network that holds the client's address decides, whether it stands in `allow` or in
-//! `deny`; the order in which they are written does not matter. An address in none of them is let in, unless
-//! there is an `allow`: whoever lists who may come means nobody else.
+//! The most specific network that contains the client's address decides, whether it is in `allow` or in
+//! `deny`; the order of the entries does not matter. An address in no network is admitted only if `allow` is
+//! empty.
 
 use std::net::IpAddr;
 
@@ -15,8 +15,8 @@ pub struct AddressRules {
 }
 
 impl AddressRules {
-    /// The rules; `None` where both lists are empty, which lets everybody in. A network in both lists is
-    /// refused: the configuration says so before, see `listed_twice` in it.
+    /// The rules; `None` if both lists are empty, which admits every address. A network in both lists is
+    /// denied; the configuration reports that earlier, see its `listed_twice`.
     pub fn new(allow: &[Network], deny: &[Network]) -> Option<AddressRules> {
         if allow.is_empty() && deny.is_empty() {
             return None;
@@ -26,8 +26,8 @@ impl AddressRules {
         Some(AddressRules { map: NetworkMap::new(allowed.chain(denied), allow.is_empty()) })
     }
 
-    /// Whether a client is let in. One without an address (on a socket that is not of the internet) is not,
-    /// because nothing can be said for it.
+    /// Whether a client is admitted. A client without an address (on a socket that is not an internet socket)
+    /// is not, because no rule can apply to it.
     #[inline]
     pub fn allows(&self, client: Option<IpAddr>) -> bool {
         client.is_some_and(|client| self.map.get(client))
@@ -91,7 +91,7 @@ mod tests {
             }
         }
 
-        /// Denying more never lets anybody in.
+        /// A denied address more never admits a client.
         #[test]
         fn a_longer_deny_list_lets_nobody_new_in(
             allow in prop::collection::vec(any_network(), 0..6),

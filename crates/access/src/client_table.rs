@@ -1,15 +1,15 @@
-//! What is remembered of clients, in bounded memory: until when each has used up its share.
+//! What the limits remember of clients, in bounded memory: until when each client has used up its share.
 //!
-//! A client is an address: an IPv4 address, or the first 64 bits of an IPv6 address, because a subscriber has
-//! all the addresses behind those and could use a new one for every request.
+//! A client is an IPv4 address, or the first 64 bits of an IPv6 address, because a subscriber has all the
+//! addresses with the same 64 bits and could use a new one for every request.
 //!
-//! The table is one for all cores and all limits of the process. It is cut into parts with a lock each, so
-//! that two cores rarely meet, and a part into sets of eight places. A client may stand in the places of one
-//! set only, found by a hash with a secret key, so nobody can choose whose neighbour he is. Where a set is
-//! full, the client whose share comes back soonest makes room. So a flood of new addresses pushes out one
-//! another, never those who have used up much: to make the table forget one client that is over its limit,
-//! eight others must each be further over theirs, in the same set. What is forgotten is at most the little
-//! that the least busy of nine had used.
+//! One table serves all cores and all limits of the process. It has parts with a lock each, so that two cores
+//! rarely contend, and a part has sets of eight places. A client can be only in the places of one set. A hash
+//! with a secret key finds the set, so a client cannot choose its neighbours. In a full set, the client whose
+//! share is whole again soonest makes room. So a flood of new addresses displaces its own addresses, never
+//! the clients that have used up much: to displace a client that is over its limit, eight others in the same
+//! set must each be further over theirs. What is lost is at most the little that the least busy of nine
+//! clients had used.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -18,10 +18,10 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 /// Places in one set: two cache lines.
 const WAYS: usize = 8;
 
-/// Parts with a lock of their own.
+/// How many parts there are, each with a lock of its own.
 const PARTS: usize = 64;
 
-/// A client that limits are counted for.
+/// A client for which limits count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Client {
     is_ipv4: bool,
@@ -39,7 +39,7 @@ impl Client {
     }
 }
 
-/// The table. It takes its memory when it is first used.
+/// The table. It allocates its memory on first use.
 pub struct ClientTable {
     parts: OnceLock<Box<[Part]>>,
     sets_in_part: usize,
@@ -53,8 +53,8 @@ type Set = [Place; WAYS];
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
     tag: u64,
-    /// When its share is whole again, in nanoseconds of the process's clock; in the past, it says nothing any
-    /// more.
+    /// When the client's share is whole again, in nanoseconds of the process's clock. A time in the past
+    /// means nothing.
     whole_at_ns: u64,
 }
 
@@ -65,13 +65,13 @@ impl ClientTable {
         ClientTable { parts: OnceLock::new(), sets_in_part, keys: RandomState::new() }
     }
 
-    /// Looks at when the client's share under the limit is whole again, and lets `change` put that off or
-    /// bring it nearer. 0 stands for a client that nothing is known of.
+    /// Passes `change` the time when the client's share under the limit is whole again, to read or change.
+    /// The time is 0 for an unknown client.
     #[inline]
     pub fn update<R>(&self, limit_id: u64, client: Client, change: impl FnOnce(&mut u64) -> R) -> R {
         let tag = self.keys.hash_one((limit_id, client));
         let parts = self.parts.get_or_init(|| self.make());
-        // The tag's bits choose the part, then the set; the whole tag tells the clients of a set apart.
+        // The tag's bits choose the part, then the set; the whole tag distinguishes the clients of a set.
         let part = &parts[tag as usize % PARTS];
         let mut sets = part.lock().unwrap_or_else(PoisonError::into_inner);
         let set = &mut sets[(tag / PARTS as u64) as usize % self.sets_in_part];
@@ -158,7 +158,7 @@ mod tests {
         }
     }
 
-    /// Whose share is whole again makes room first.
+    /// The client whose share is whole again makes room first.
     #[test]
     fn the_past_makes_room() {
         let table = ClientTable::new(1);
@@ -169,7 +169,7 @@ mod tests {
         }
         let kept: Vec<u32> = (0..5_000).filter(|number| get(&table, numbered(*number)) != 0).collect();
         assert_eq!(kept.len(), WAYS * PARTS);
-        // Each later one replaced the earliest of its set, so the latest of all are there.
+        // Each later client replaced the earliest of its set, so the latest ones are there.
         assert!(kept.iter().all(|number| get(&table, numbered(*number)) == known[number]));
         assert_eq!(get(&table, numbered(4_999)), 5_000);
     }
@@ -190,7 +190,7 @@ mod tests {
     }
 
     proptest! {
-        /// With room for all, it is a map.
+        /// With room for all clients, the table is a map.
         #[test]
         fn with_room_it_is_a_map(changes in prop::collection::vec((0u32..40, 1u64..100), 0..200)) {
             let table = ClientTable::new(1 << 16);

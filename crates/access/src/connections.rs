@@ -1,7 +1,7 @@
-//! How many connections each client has open, so that none can have them all.
+//! Counts the open connections of each client, so that no client can use all of them.
 //!
-//! The counts are exact, and bounded by the number of connections that the server has open at all: a client
-//! without a connection is not in them.
+//! The counts are exact. Their memory is bounded by the number of open connections, because a client without
+//! a connection has no entry.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,10 +11,10 @@ use std::hash::{BuildHasher, RandomState};
 
 use super::client_table::Client;
 
-/// Parts with a lock of their own.
+/// How many parts there are, each with a lock of its own.
 const PARTS: usize = 64;
 
-/// The open connections of each client, all cores together.
+/// The open connections of each client on all cores.
 pub struct ConnectionCounts {
     parts: [Part; PARTS],
     keys: RandomState,
@@ -31,14 +31,14 @@ struct Part {
     open: Mutex<HashMap<Client, u32>>,
 }
 
-/// One connection that is counted, until it is dropped.
+/// Counts one connection until it is dropped.
 pub struct ConnectionPermit {
     counts: Arc<ConnectionCounts>,
     client: Client,
 }
 
 impl ConnectionCounts {
-    /// Counts one more connection of the client; `None` where it has `most` open already.
+    /// Counts one more connection of the client; `None` if it already has `most`.
     pub fn admit(self: &Arc<ConnectionCounts>, client: Client, most: u32) -> Option<ConnectionPermit> {
         match self.part(client).entry(client) {
             Entry::Occupied(open) if *open.get() >= most => return None,
@@ -70,7 +70,7 @@ impl Drop for ConnectionPermit {
                 _ => *open.get_mut() -= 1,
             }
         }
-        // After a flood from many addresses its memory is given back.
+        // After a flood from many addresses, the memory is released.
         if part.len() * 8 < part.capacity() {
             part.shrink_to_fit();
         }
@@ -93,7 +93,8 @@ mod tests {
         let second = counts.admit(client(1), 2);
         assert!(first.is_some() && second.is_some() && counts.admit(client(1), 2).is_none());
         assert!(counts.admit(client(2), 2).is_some());
-        // A reload that lowers the limit lets nobody new in, and one that raises it does.
+        // After a reload that lowers the limit, no new connection is admitted; after one that raises it, one
+        // is.
         assert!(counts.admit(client(1), 1).is_none());
         assert!(counts.admit(client(1), 3).is_some());
         drop(first);
@@ -133,7 +134,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_counts_are_exact(steps in prop::collection::vec((0u32..4, any::<bool>()), 0..200), most in 1u32..5) {
+        fn the_counts_are_exact(
+            steps in prop::collection::vec((0u32..4, any::<bool>()), 0..200),
+            most in 1u32..5,
+        ) {
             let counts = Arc::new(ConnectionCounts::default());
             let mut held: [Vec<ConnectionPermit>; 4] = Default::default();
             for (number, opens) in steps {

@@ -1,19 +1,19 @@
-//! Who is let in: addresses, users, rates, connections, and who a client is behind proxies.
+//! Access control: addresses, users, rates, connections, and the client behind proxies.
 //!
-//! A [`ConnectionGate`] stands before connections, a [`Gate`] before the requests of a site or route that has
-//! rules; both are made anew with every configuration. What they remember lies in [`AccessShared`], which is
-//! made once. Nothing but `proxy_header` touches a socket.
+//! A [`ConnectionGate`] checks connections, a [`Gate`] the requests of a site or route with rules. Both are
+//! made anew with every configuration. Their memory is in [`AccessShared`], which is made once. Only
+//! `proxy_header` uses a socket.
 //!
 //! | module | |
 //! |---|---|
-//! | `connection_gate` | connections: how many per client, the PROXY protocol, who the client is |
+//! | `connection_gate` | connections: how many per client, the PROXY protocol, the client |
 //! | `gate` | requests: the rules of a site or route together |
-//! | `allow` | which networks are let in |
+//! | `allow` | which networks are admitted |
 //! | `client_table`, `rate` | what is remembered of clients, and how many requests they may make |
 //! | `connections` | how many connections each client has open |
 //! | `basic`, `checks` | user name and password, and how many are checked at a time |
-//! | `password_file`, `password_hash`, `success_cache` | whose password is what, and what was right a moment ago |
-//! | `proxy_protocol`, `proxy_header`, `real_ip` | the client that a proxy tells of |
+//! | `password_file`, `password_hash`, `success_cache` | stored passwords, and those found correct of late |
+//! | `proxy_protocol`, `proxy_header`, `real_ip` | the client that a proxy names |
 //! | `pace` | how slow a client may be |
 //! | `refusal` | what a rule answers |
 //! | `shared` | what outlives a configuration |

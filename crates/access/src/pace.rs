@@ -1,32 +1,31 @@
-//! How slow a client may be.
+//! The minimum speed of a client.
 //!
-//! A limit on the time without any progress is not enough: one byte each twenty seconds is progress, and
-//! holds a connection for days. So a transfer has an allowance of waiting time. Waiting spends it; each byte
-//! that arrives (or leaves) earns a little, at the least rate that is asked for; and it is never more than it
-//! was at the beginning, so that a fast start cannot be saved up for a long stand.
+//! A limit on the time without progress is not enough: one byte every twenty seconds is progress, and holds a
+//! connection for days. So a transfer has an allowance of waiting time. Waiting spends it, and each byte that
+//! arrives (or leaves) earns a little, at the minimum rate. The allowance never exceeds its initial value, so
+//! that a fast start does not allow a long pause.
 //!
-//! One deadline stands for both limits: without progress it comes after the stall timeout, with too little
-//! progress it comes somewhat later. Only time spent waiting for the client counts: the server's own delays
-//! are not the client's.
+//! One deadline serves both limits: without progress it expires after the stall timeout, with too little
+//! progress somewhat later. Only time spent waiting for the client counts, not the server's own delays.
 //!
-//! Nothing here reads a clock.
+//! This module does not read a clock.
 
 use std::time::Duration;
 
 use touchstone_config::LimitsConfig;
 
-/// The least that a client must do.
+/// The minimum that a client must do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MinimumPace {
-    /// How long it may make no progress at all.
+    /// How long it may make no progress.
     pub stall_timeout: Duration,
-    /// Bytes a second that it must take or give when it has been slow for that long; 0: any progress is
+    /// Bytes a second that it must take or send once it has been slow for that long; 0: any progress is
     /// enough.
     pub bytes_per_second: u64,
 }
 
 impl MinimumPace {
-    /// How a client must take its answers.
+    /// The minimum for a client that takes answers.
     pub fn of_answers(limits: &LimitsConfig) -> MinimumPace {
         MinimumPace { stall_timeout: limits.stall_timeout, bytes_per_second: limits.minimum_send_rate }
     }
@@ -40,22 +39,21 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// A transfer that begins.
+    /// The start of a transfer.
     #[inline]
     pub fn begin(minimum: MinimumPace) -> Pace {
         Pace { minimum, allowance: minimum.stall_timeout }
     }
 
-    /// How long the connection may wait now, before the client has been too slow.
+    /// How long the connection may wait now before the client is too slow.
     #[inline]
     pub fn allowance(&self) -> Duration {
         self.allowance
     }
 
-    /// Takes into account that the connection waited for the client, and what it got for it. False: it was
-    /// too slow.
+    /// Records a wait for the client, and the bytes that it brought. False: the client was too slow.
     ///
-    /// The time that passed may be measured coarsely, as long as it is right on average.
+    /// The time may be measured coarsely, if it is right on average.
     #[inline]
     pub fn record(&mut self, bytes: u64, waited: Duration) -> bool {
         let left = self.allowance.checked_sub(waited);
@@ -64,7 +62,7 @@ impl Pace {
         left.is_some()
     }
 
-    /// The waiting time that so many bytes are worth.
+    /// The waiting time that so many bytes earn.
     fn earned(&self, bytes: u64) -> Duration {
         match (bytes, self.minimum.bytes_per_second) {
             (0, _) => Duration::ZERO,
@@ -88,7 +86,7 @@ mod tests {
         Pace::begin(MinimumPace { stall_timeout: SECOND * stall_seconds as u32, bytes_per_second })
     }
 
-    /// How many times a client can do this before it is cut.
+    /// How many times a client can do this before it is cut off.
     fn turns(mut pace: Pace, bytes: u64, waited: Duration) -> usize {
         (0..10_000).take_while(|_| pace.record(bytes, waited)).count()
     }
@@ -105,7 +103,7 @@ mod tests {
         // Each turn costs ten seconds and earns a tenth of one.
         assert_eq!(turns(pace(30, 100), 10, SECOND * 10), 3);
         assert_eq!(turns(pace(30, 100), 1, SECOND * 29), 1);
-        // Exactly the rate is enough, for ever.
+        // Exactly the minimum rate is always enough.
         assert_eq!(turns(pace(30, 100), 1000, SECOND * 10), 10_000);
         assert_eq!(turns(pace(30, 100), 999, SECOND * 10), 2_001);
     }
@@ -120,7 +118,7 @@ mod tests {
     }
 
     proptest! {
-        /// Cut exactly where some stretch of waits is longer than the stall timeout and what was earned
+        /// Cut off exactly when some stretch of waits is longer than the stall timeout and what was earned
         /// within it.
         #[test]
         fn a_stretch_that_is_too_slow_decides(
@@ -150,7 +148,8 @@ mod tests {
         ) {
             let mut pace = pace(10, rate);
             for waited_ms in waits_ms {
-                prop_assert!(pace.record((rate * waited_ms).div_ceil(1000), Duration::from_millis(waited_ms)));
+                let bytes = (rate * waited_ms).div_ceil(1000);
+                prop_assert!(pace.record(bytes, Duration::from_millis(waited_ms)));
             }
         }
 

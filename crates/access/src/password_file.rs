@@ -1,9 +1,9 @@
-//! A file of users and their stored passwords, in the form of Apache's `htpasswd`: one `name:password` a
+//! A file of users and their stored passwords, in the format of Apache's `htpasswd`: one `name:password` a
 //! line; empty lines and lines that begin with `#` are skipped.
 //!
-//! The file may change while the server runs. It is looked at once a second at most, and read again on a
-//! thread that may wait. Lines that cannot be used shut out their users and nobody else, and are reported; a
-//! file that cannot be read leaves the users as they were, and is reported.
+//! The file may change while the server runs. It is checked at most once a second, and read again on a thread
+//! that may wait. A line that cannot be used excludes only its user, and is reported. A file that cannot be
+//! read leaves the users unchanged, and is reported.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,24 +17,24 @@ use std::time::{Duration, SystemTime};
 
 use super::password_hash::StoredPassword;
 
-/// The largest file that is read: some hundred thousand users.
+/// The largest file that is read; it can hold some hundred thousand users.
 const LARGEST_FILE_BYTES: u64 = 64 << 20;
 
 /// The longest user name, in bytes.
 pub const LONGEST_NAME_BYTES: usize = 255;
 
-/// How often the file is looked at, at most.
+/// How often the file is checked at most.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// A file that was changed so shortly before it was read may have been changed again after it, with the same
-/// size and within the same tick of the file system's clock.
+/// A file changed within this time before it was read may be changed again afterwards, with the same size and
+/// within the same tick of the file system's clock.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
 /// The users of a file at one time.
 #[derive(Debug, Default)]
 pub struct Users {
     by_name: HashMap<Box<[u8]>, Arc<StoredUser>>,
-    /// Verified in place of a user that does not exist, so that the time does not tell.
+    /// Verified in place of a user that does not exist, so that the time gives nothing away.
     stand_in: Option<Arc<StoredUser>>,
 }
 
@@ -53,13 +53,13 @@ impl Users {
         self.by_name.get(name)
     }
 
-    /// The user to verify where there is none of the name; `None` where there are no users at all.
+    /// The user to verify if no user has the name; `None` if there are no users.
     pub fn stand_in(&self) -> Option<&Arc<StoredUser>> {
         self.stand_in.as_ref()
     }
 }
 
-/// Reads the text of a file: the users, and what is wrong with the lines that were left out.
+/// Parses the text of a file. Returns the users, and the problems of the lines that were left out.
 pub fn parse(text: &[u8]) -> (Users, Vec<String>) {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let mut users = Users::default();
@@ -74,7 +74,7 @@ pub fn parse(text: &[u8]) -> (Users, Vec<String>) {
             Ok(user) => match users.by_name.entry(user.name.as_ref().into()) {
                 Entry::Vacant(free) => _ = free.insert(Arc::new(user)),
                 Entry::Occupied(_) => {
-                    // Which of the two was meant is not known.
+                    // It is not known which of the two was meant.
                     let shown = user.name.escape_ascii();
                     problems.push(format!("line {number}: user \"{shown}\" is listed twice"));
                     refused.push(user.name);
@@ -86,7 +86,7 @@ pub fn parse(text: &[u8]) -> (Users, Vec<String>) {
     for name in refused {
         users.by_name.remove(name.as_ref());
     }
-    // Any would do; the choice must not depend on the map's order.
+    // Any user would do, but the choice must not depend on the map's order.
     users.stand_in = users.by_name.values().max_by_key(|user| user.password.as_str()).cloned();
     (users, problems)
 }
@@ -101,7 +101,7 @@ fn parse_line(line: &[u8]) -> Result<StoredUser, String> {
             "the name must have 1 to {LONGEST_NAME_BYTES} bytes, none of them a control character"
         ));
     }
-    // Some programs keep more fields behind another colon.
+    // Some programs keep more fields after another colon.
     let stored = behind.split(|byte| *byte == b':').next().unwrap_or_default();
     let stored = std::str::from_utf8(stored).map_err(|_| "has a password that is not a hash".to_string());
     let password = stored.and_then(StoredPassword::parse);
@@ -109,18 +109,18 @@ fn parse_line(line: &[u8]) -> Result<StoredUser, String> {
     Ok(StoredUser { name: name.into(), password })
 }
 
-/// A file that is kept up with.
+/// A password file that follows changes of the file.
 pub struct PasswordFile {
     path: PathBuf,
     users: RwLock<Arc<Users>>,
-    /// What the file was when it was read; locked while it is read again.
+    /// The version of the file that was read; locked while it is read again.
     read: Mutex<FileVersion>,
     next_look_ns: AtomicU64,
-    /// It is not as it was read, or may not be.
+    /// The file has changed since it was read, or may have.
     changed: AtomicBool,
 }
 
-/// What tells one version of a file from the next.
+/// What distinguishes one version of a file from the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FileVersion {
     device: u64,
@@ -128,7 +128,7 @@ struct FileVersion {
     size: u64,
     modified: (i64, i64),
     status_changed: (i64, i64),
-    /// It was old enough when it was read that no later change can look like it.
+    /// The file was old enough when it was read that a later change must look different.
     settled: bool,
 }
 
@@ -152,7 +152,7 @@ impl FileVersion {
 }
 
 impl PasswordFile {
-    /// Reads a file. Everything that is wrong with it is said, each problem with the file's name.
+    /// Reads a file. The error lists every problem, each with the file's name.
     pub fn open(path: &Path) -> Result<PasswordFile, Vec<String>> {
         let (version, text) = read(path).map_err(|problem| vec![about(path, &problem)])?;
         let (users, problems) = parse(&text);
@@ -168,20 +168,20 @@ impl PasswordFile {
         })
     }
 
-    /// The users as they were last read.
+    /// The users, as last read.
     pub fn users(&self) -> Arc<Users> {
         self.users.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether the file has changed since it was read, as far as the last look tells; looks again when a
-    /// second has passed on the process's clock.
+    /// Whether the file has changed since it was read, as of the last check. Checks again when a second has
+    /// passed on the process's clock.
     pub fn has_changed(&self, now_ns: u64) -> bool {
         let due_ns = self.next_look_ns.load(Ordering::Relaxed);
         if now_ns >= due_ns {
             let next_ns = now_ns.saturating_add(LOOK_EVERY.as_nanos() as u64);
             let looks =
                 self.next_look_ns.compare_exchange(due_ns, next_ns, Ordering::Relaxed, Ordering::Relaxed);
-            // While somebody reads it, nobody needs to look.
+            // While another thread reads the file, no check is needed.
             if looks.is_ok()
                 && let Ok(read) = self.read.try_lock()
             {
@@ -194,11 +194,11 @@ impl PasswordFile {
         self.changed.load(Ordering::Acquire)
     }
 
-    /// Reads the file again where it has changed, and gives the users. May wait for the disk. Problems go to
-    /// `report`.
+    /// Reads the file again if it has changed, and returns the users. May wait for the disk. Reports problems
+    /// with `report`.
     pub fn refresh(&self, report: &dyn Fn(&str)) -> Arc<Users> {
         let mut version = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever waited for the lock finds it done.
+        // If another thread has read the file during the wait for the lock, nothing is left to do.
         if self.changed.swap(false, Ordering::AcqRel) {
             match read(&self.path) {
                 Ok((new_version, _)) if new_version == *version && version.settled => {}
@@ -226,7 +226,7 @@ fn read(path: &Path) -> Result<(FileVersion, Vec<u8>), String> {
     if !metadata.is_file() {
         return Err("is not a file".to_string());
     }
-    // Taken before the content: a change that comes between makes the next look find another version.
+    // Taken before the content: if the file changes in between, the next check finds another version.
     let version = FileVersion::of(&metadata);
     let mut text = Vec::new();
     file.take(LARGEST_FILE_BYTES + 1).read_to_end(&mut text).map_err(failed)?;
@@ -251,7 +251,7 @@ mod tests {
         fs::write(path, text).unwrap();
     }
 
-    /// Another file of the same name, as careful programs write it.
+    /// Replaces the file with another of the same name, as careful programs do.
     fn replace(path: &Path, text: &str) {
         let other = path.with_extension("new");
         write(&other, text);
@@ -283,7 +283,8 @@ mod tests {
     #[test]
     fn lines_refused() {
         let text = format!(
-            "alice:{BCRYPT}\nbob\n:{BCRYPT}\ndave:secret\neve\x07:{BCRYPT}\nalice:{SHA_256}\n{}:{BCRYPT}\ngrace:\nhal:\u{e9}\n",
+            "alice:{BCRYPT}\nbob\n:{BCRYPT}\ndave:secret\neve\x07:{BCRYPT}\n\
+             alice:{SHA_256}\n{}:{BCRYPT}\ngrace:\nhal:\u{e9}\n",
             "f".repeat(256)
         );
         let (users, problems) = parse(text.as_bytes());
@@ -293,15 +294,17 @@ mod tests {
             [
                 "line 2: there is no ':' between a name and a password",
                 &format!("line 3: {bad_name}"),
-                "line 4: user \"dave\" has a password that is plain text; make it again with 'htpasswd -B' (bcrypt)",
+                "line 4: user \"dave\" has a password that is plain text; \
+                 make it again with 'htpasswd -B' (bcrypt)",
                 &format!("line 5: {bad_name}"),
                 "line 6: user \"alice\" is listed twice",
                 &format!("line 7: {bad_name}"),
                 "line 8: user \"grace\" has no password; make it again with 'htpasswd -B' (bcrypt)",
-                "line 9: user \"hal\" has a password that is plain text; make it again with 'htpasswd -B' (bcrypt)",
+                "line 9: user \"hal\" has a password that is plain text; \
+                 make it again with 'htpasswd -B' (bcrypt)",
             ]
         );
-        // Which of the two alices is meant is not known, so neither is let in.
+        // It is not known which of the two alices is meant, so neither is admitted.
         assert_eq!(names(&users), Vec::<String>::new());
         let (_, problems) = parse(b"x:\xff");
         assert_eq!(problems.len(), 1);
@@ -322,8 +325,8 @@ mod tests {
             problems(&path),
             [
                 format!(
-                    "password file '{shown}': line 1: user \"alice\" has a password that is plain text; make it again \
-                     with 'htpasswd -B' (bcrypt)"
+                    "password file '{shown}': line 1: user \"alice\" has a password that is plain text; \
+                     make it again with 'htpasswd -B' (bcrypt)"
                 ),
                 format!("password file '{shown}': line 2: there is no ':' between a name and a password"),
             ]
@@ -345,13 +348,13 @@ mod tests {
 
         replace(&path, &format!("bob:{SHA_256}\n"));
         assert!(file.has_changed(SECOND_NS));
-        // Seen, but not read yet; and looked at no more than once a second.
+        // The change is noticed, but not read yet; the file is checked no more than once a second.
         assert_eq!(names(&file.users()), ["alice"]);
         assert!(file.has_changed(SECOND_NS + 1));
         assert_eq!(names(&file.refresh(&report)), ["bob"]);
         assert!(!file.has_changed(SECOND_NS + 2));
 
-        // One line that cannot be used shuts out its user alone.
+        // A line that cannot be used excludes only its user.
         replace(&path, &format!("bob:{SHA_256}\ncarol:secret\n"));
         assert!(!file.has_changed(2 * SECOND_NS - 1));
         assert!(file.has_changed(2 * SECOND_NS));
@@ -362,7 +365,7 @@ mod tests {
             "{first}"
         );
 
-        // No file: the users stay, and it is said at each look.
+        // If the file is missing, the users stay, and each check reports it.
         fs::remove_file(&path).unwrap();
         for second in 3..5 {
             assert!(file.has_changed(second * SECOND_NS));
@@ -376,7 +379,7 @@ mod tests {
         assert!(said.lock().unwrap().is_empty());
     }
 
-    /// A file that was just written is read again until it is old enough to be told from a later version.
+    /// A file that was just written is read again until it is old enough to differ from a later version.
     #[test]
     fn a_second_change_within_one_tick_is_seen() {
         let directory = tempfile::tempdir().unwrap();
@@ -386,7 +389,7 @@ mod tests {
         let metadata = fs::metadata(&path).unwrap();
         let version = FileVersion::of(&metadata);
         assert!(!version.settled && !version.is_still(&metadata));
-        // Changed in place, to the same size; the times may be the same.
+        // Changed in place with the same size; the times may be the same.
         write(&path, &format!("alicf:{BCRYPT}\n"));
         assert!(file.has_changed(1));
         assert_eq!(names(&file.refresh(&|_| {})), ["alicf"]);
@@ -404,7 +407,7 @@ mod tests {
             let _ = parse(&text);
         }
 
-        /// A line more takes no other user in, and what is wrong is said for each line.
+        /// Each name that is listed once is a user; each other line is a problem.
         #[test]
         fn every_line_is_a_user_or_a_problem(names in prop::collection::vec("[a-c]{0,2}", 0..8)) {
             let lines: Vec<String> = names.iter().map(|name| format!("{name}:{SHA_256}")).collect();
@@ -412,7 +415,8 @@ mod tests {
             let once = |name: &&String| names.iter().filter(|other| other == name).count() == 1;
             let good = names.iter().filter(|name| !name.is_empty()).filter(once).count();
             prop_assert_eq!(users.by_name.len(), good);
-            let firsts = names.iter().enumerate().filter(|(at, name)| !name.is_empty() && !names[..*at].contains(name));
+            let is_first = |at: usize, name: &String| !name.is_empty() && !names[..at].contains(name);
+            let firsts = names.iter().enumerate().filter(|&(at, name)| is_first(at, name));
             prop_assert_eq!(problems.len(), names.len() - firsts.count());
         }
     }

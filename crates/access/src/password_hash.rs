@@ -1,15 +1,15 @@
-//! Stored passwords: which forms are accepted, what their costs may be, and whether a password fits one.
+//! Stored passwords: the accepted formats, the limits of their costs, and the comparison with a password.
 //!
-//! Accepted are the forms that are slow on purpose: bcrypt (`$2y$`), SHA-crypt (`$5$`, `$6$`) and Argon2id.
-//! What a thief of the file could try by the billion a second is refused, and so is plain text; each refusal
-//! says what to do. Costs have an upper limit, so that one line of a file cannot hold a processor for
-//! minutes.
+//! Formats that are slow on purpose are accepted: bcrypt (`$2y$`), SHA-crypt (`$5$`, `$6$`) and Argon2id.
+//! Formats that an attacker with the file could try a billion times a second are refused, and so is plain
+//! text; each refusal says what to do. Costs have an upper limit, so that one line of a file cannot occupy a
+//! processor for minutes.
 
 use argon2::{Algorithm, Argon2, Params};
 use argon2::{PasswordHash as Argon2Hash, PasswordVerifier as _};
 use sha_crypt::{PasswordHashRef as ShaCryptHash, ShaCrypt};
 
-/// 2 to this power rounds: some seconds.
+/// 2 to this power rounds, which takes some seconds.
 const MOST_BCRYPT_COST: u32 = 16;
 /// About a second for a long password.
 const MOST_SHA_CRYPT_ROUNDS: u32 = 1_000_000;
@@ -33,7 +33,7 @@ enum Form {
 }
 
 impl StoredPassword {
-    /// Reads a stored password; what is wrong is said without repeating it.
+    /// Parses a stored password. The error does not repeat it.
     pub fn parse(text: &str) -> Result<StoredPassword, String> {
         let form = match text.split('$').nth(1) {
             Some("2y" | "2b" | "2a") if text.starts_with('$') => check_bcrypt(text).map(|()| Form::Bcrypt),
@@ -44,8 +44,8 @@ impl StoredPassword {
         Ok(StoredPassword { form, text: text.into() })
     }
 
-    /// Whether it was made from this password. Slow on purpose, and as slow for a wrong password as for the
-    /// right one.
+    /// Whether it was made from this password. This is slow on purpose, and as slow for a wrong password as
+    /// for the right one.
     pub fn fits(&self, password: &[u8]) -> bool {
         match self.form {
             Form::Bcrypt => bcrypt::verify(password, &self.text).unwrap_or(false),
@@ -68,7 +68,7 @@ impl StoredPassword {
 
 const MAKE_AGAIN: &str = "make it again with 'htpasswd -B' (bcrypt)";
 
-/// What a form is that is not accepted.
+/// The reason why a format is not accepted.
 fn refusal(text: &str) -> String {
     let is_traditional =
         text.len() == 13 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"./".contains(&byte));
@@ -99,7 +99,8 @@ fn check_bcrypt(text: &str) -> Result<(), String> {
     match hash.get_cost() {
         4..=MOST_BCRYPT_COST => Ok(()),
         cost => Err(format!(
-            "has a bcrypt hash of cost {cost}; it must be from 4 to {MOST_BCRYPT_COST}, because each one more takes twice as long"
+            "has a bcrypt hash of cost {cost}; it must be from 4 to {MOST_BCRYPT_COST}, \
+             because each one more takes twice as long"
         )),
     }
 }
@@ -162,8 +163,8 @@ pub(crate) mod tests {
     /// `secret`, made by `htpasswd -B -C 5`.
     pub(crate) const BCRYPT: &str = "$2y$05$BP4Fqmn5gVrMfkzfbyFV.ekoZ5d8giqy28nL/HDMpEfTQOLz77BsW";
     /// `secret`, made by glibc's crypt(3).
-    pub(crate) const SHA_512: &str = "$6$rounds=1500$saltsalt$34Syr0FSbWlp9hNFif0BNSVHRPxwiPh79DU920TQC0DoAPilRd9UG4mVZjAS\
-        SDEENmIuJl1xJneHoAcjNgCp00";
+    pub(crate) const SHA_512: &str = "$6$rounds=1500$saltsalt$34Syr0FSbWlp9hNFif0BNSVHRPxwiPh79DU920\
+        TQC0DoAPilRd9UG4mVZjASSDEENmIuJl1xJneHoAcjNgCp00";
     /// `secret`, made by glibc's crypt(3).
     pub(crate) const SHA_256: &str = "$5$rounds=1000$saltsalt$eKLZU9t9OoPWrqOQsoTIKG0aYkZ5rGOoOQhiIvoSWX2";
 
@@ -180,12 +181,13 @@ pub(crate) mod tests {
             // openssl passwd, with the default number of rounds.
             ("$5$saltsalt$0IyaXrmV7.sGNS6tirgqHLqX/G.FBvgkYA.lpPdS5sA", "secret"),
             (
-                "$6$saltsalt$TVLlQcbpFVof5W3Yz4DTP6gRstiNuHwwTt6GLc1E5n0U0aDehy0S5knV8wiOQSpT0Y77vwPZN.Pq.H91p5hVO1",
+                "$6$saltsalt$TVLlQcbpFVof5W3Yz4DTP6gRstiNuHwwTt6GLc1E5n0U0aDehy0S5knV8wiOQSpT\
+                 0Y77vwPZN.Pq.H91p5hVO1",
                 "secret",
             ),
             (
-                "$6$rounds=1000$saltsalt$Sx0pA8XCNq90Z0X31Gi3qea/LjpwvTn/IypBSGZye7Lt/OqMzFhqlc0N3lubKIIvfmoTI3M3yx.\
-                 nESda55WL21",
+                "$6$rounds=1000$saltsalt$Sx0pA8XCNq90Z0X31Gi3qea/LjpwvTn/IypBSGZye7Lt/OqMzFhq\
+                 lc0N3lubKIIvfmoTI3M3yx.nESda55WL21",
                 "p\u{e4}ss w:rd",
             ),
             // The reference implementation's test.c.
@@ -203,7 +205,7 @@ pub(crate) mod tests {
         assert!(fits(long, &"x".repeat(300)) && !fits(long, &"x".repeat(299)));
     }
 
-    /// bcrypt looks at 72 bytes; so do the programs that make the files.
+    /// bcrypt uses only the first 72 bytes; so do the programs that make the files.
     #[test]
     fn bcrypt_cuts_as_htpasswd_does() {
         let stored = "$2y$05$abcdefghijklmnopqrstuuGUnCqbfgs3htOkLrFduUjAyLBw1Rq/u";
@@ -297,13 +299,13 @@ pub(crate) mod tests {
             }
         }
 
-        /// A damaged hash is refused, or fits nothing; it never panics.
+        /// A damaged hash is refused or fits no password; it never panics.
         #[test]
         fn damage_is_harmless(at in 0usize..60, byte in 0x20u8..0x7f) {
             let mut text = BCRYPT.as_bytes().to_vec();
             text[at] = byte;
             let text = String::from_utf8(text).unwrap();
-            // Not so high a cost that the test takes long.
+            // Avoids a cost so high that the test takes long.
             if let Ok(stored) = StoredPassword::parse(&text)
                 && text[4..6] == *"05"
                 && text[7..] != BCRYPT[7..]

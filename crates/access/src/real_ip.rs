@@ -1,17 +1,18 @@
-//! The client's address as the proxies in front of this server tell it: `X-Forwarded-For`, `Forwarded`
-//! (RFC 7239) or `X-Real-IP`.
+//! The client's address according to the proxies in front of this server: `X-Forwarded-For`, `Forwarded` (RFC
+//! 7239) or `X-Real-IP`.
 //!
-//! Each proxy appends whom it heard from, so the list is only as good as whoever wrote its end. It is read
-//! from the right, for as long as the writer is trusted: the connection's peer wrote the last address, that
-//! address the one before, and so on; the first that is not trusted is the client. What stands further left,
-//! a client may have made up. Where an element cannot be read, nothing left of it is believed either.
+//! Each proxy appends the address from which it received the request, so an entry is only as reliable as its
+//! writer. The list is read from the right as long as the writer is trusted: the connection's peer wrote the
+//! last address, that address wrote the one before, and so on. The first address that is not trusted is the
+//! client. A client may have made up everything further left. Elements to the left of one that cannot be read
+//! are ignored too.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use touchstone_config::{ClientField, NetworkSet};
 use touchstone_http::grammar::trim_optional_white_space;
 
-/// Who the client of a request is that came from `peer`. `values` are those of the field, in the order of the
+/// The client of a request that came from `peer`. `values` are the values of the field, in the order of the
 /// head.
 pub fn client_address<'v>(
     peer: IpAddr,
@@ -29,7 +30,7 @@ pub fn client_address<'v>(
                 value.split(|byte| *byte == b',').for_each(|element| reading.element(node_address(element)));
             }
             ClientField::Forwarded => read_forwarded(value, &mut reading),
-            // A second field of this name was not written by the same proxy.
+            // Each field of this name replaces the one before: the same proxy did not write both.
             ClientField::XRealIp => {
                 reading = Reading { trusted, client: None, farthest_proxy: None };
                 reading.element(node_address(value));
@@ -39,12 +40,12 @@ pub fn client_address<'v>(
     reading.client.or(reading.farthest_proxy).unwrap_or(peer).to_canonical()
 }
 
-/// The walk from the right, done from the left in one pass: what is known if the list ended here.
+/// The walk from the right, done from the left in one pass: the result if the list ended here.
 struct Reading<'t> {
     trusted: &'t NetworkSet,
     /// The last address that is not trusted.
     client: Option<IpAddr>,
-    /// Where all are trusted: the first.
+    /// The first address, if all are trusted.
     farthest_proxy: Option<IpAddr>,
 }
 
@@ -60,8 +61,8 @@ impl Reading<'_> {
     }
 }
 
-/// An address as proxies write it: plain, with a port, or in brackets (RFC 7239 section 6). `unknown` and
-/// hidden names are none.
+/// An address as proxies write it: plain, with a port, or in brackets (RFC 7239 section 6). `None` for
+/// `unknown` and hidden names.
 fn node_address(element: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(trim_optional_white_space(element)).ok()?;
     if let Some(inside) = text.strip_prefix('[') {
@@ -77,7 +78,7 @@ fn node_address(element: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// A port, or a hidden one: `_` and a name.
+/// Whether this is a port, or a hidden one: `_` and a name.
 fn is_node_port(port: &str) -> bool {
     let hidden = port.strip_prefix('_');
     let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
@@ -93,7 +94,7 @@ fn read_forwarded(value: &[u8], reading: &mut Reading<'_>) {
     let mut rest = value;
     loop {
         let Some((element, behind)) = split_outside_quotes(rest, b',') else {
-            // A quoted string without an end: what belongs to it is not known.
+            // A quoted string does not end, so the end of the element is not known.
             return reading.element(None);
         };
         reading.element(forwarded_for(element));
@@ -104,7 +105,7 @@ fn read_forwarded(value: &[u8], reading: &mut Reading<'_>) {
     }
 }
 
-/// The address of `for=` in one element; `None` where there is none, or two.
+/// The address of `for=` in one element; `None` if there is none, or more than one.
 fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
     let mut found = None;
     let mut rest = Some(element);
@@ -127,13 +128,13 @@ fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
             [b'"', inside @ .., b'"'] => inside,
             _ => value,
         };
-        // No address needs a backslash, so one is not unescaped but refused with the rest.
+        // An address needs no backslash, so it is not unescaped; a value with one is refused.
         found = Some(node_address(inside)?);
     }
     found
 }
 
-/// Splits at the first separator that is not in a quoted string; `None` where a quoted string does not end.
+/// Splits at the first separator outside quoted strings; `None` if a quoted string does not end.
 fn split_outside_quotes(value: &[u8], separator: u8) -> Option<(&[u8], Option<&[u8]>)> {
     let mut quoted = false;
     let mut at = 0;
@@ -172,7 +173,7 @@ mod tests {
             (&["6.6.6.6, 192.0.2.1, 10.0.0.2"], "192.0.2.1"),
             (&["6.6.6.6", "192.0.2.1", "10.0.0.2"], "192.0.2.1"),
             (&["10.0.0.9, 192.0.2.1"], "192.0.2.1"),
-            // All are proxies: the farthest one began it.
+            // All are proxies: the farthest is the client.
             (&["10.0.0.3, 10.0.0.2"], "10.0.0.3"),
             (&["192.0.2.1:4711"], "192.0.2.1"),
             (&["[2001:4860::1]:4711"], "2001:4860::1"),
@@ -181,7 +182,7 @@ mod tests {
             (&["192.0.2.1 ,\t2001:db8::7"], "192.0.2.1"),
             (&[], "10.0.0.1"),
             (&[""], "10.0.0.1"),
-            // What cannot be read ends the walk.
+            // An element that cannot be read ends the walk.
             (&["192.0.2.1, unknown"], "10.0.0.1"),
             (&["192.0.2.1, unknown, 10.0.0.2"], "10.0.0.2"),
             (&["unknown, 192.0.2.1"], "192.0.2.1"),
@@ -208,10 +209,10 @@ mod tests {
             assert_eq!(client("192.0.2.7", field, &values), "192.0.2.7");
             assert_eq!(client("::ffff:192.0.2.7", field, &values), "192.0.2.7");
         }
-        let nobody = NetworkSet::default();
+        let none = NetworkSet::default();
         let values = [&b"10.0.0.9"[..]].into_iter();
         let peer = address("10.0.0.1");
-        assert_eq!(client_address(peer, &nobody, ClientField::XForwardedFor, values), peer);
+        assert_eq!(client_address(peer, &none, ClientField::XForwardedFor, values), peer);
     }
 
     #[test]
@@ -255,7 +256,7 @@ mod tests {
         }
     }
 
-    /// The rule, said in the plain way: from the right, while the writer is trusted.
+    /// The rule in its plain form: from the right, while the writer is trusted.
     fn plain(peer: IpAddr, elements: &[Option<IpAddr>]) -> IpAddr {
         let mut client = peer;
         for element in elements.iter().rev() {
@@ -296,7 +297,7 @@ mod tests {
             }
         }
 
-        /// What the client writes in front changes nothing, as long as it is cut off by a comma or a line.
+        /// What the client writes in front changes nothing, if a comma or a line separates it.
         #[test]
         fn a_client_cannot_choose_its_address(made_up in "[ -~]{0,40}") {
             for (field, written) in

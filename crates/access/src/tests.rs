@@ -1,4 +1,4 @@
-//! The gates as a whole: what is asked of a connection and of a request, and what comes of it.
+//! Tests of the gates as a whole: the checks of a connection and of a request, and their results.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ fn rate(requests: u64, burst: u64) -> AccessConfig {
     AccessConfig { rate_limit: Some(rate_limit), ..AccessConfig::default() }
 }
 
-/// A password file and what a site says to use it.
+/// A password file, and the configuration of a site that uses it.
 struct Users {
     directory: tempfile::TempDir,
 }
@@ -82,7 +82,7 @@ fn basic(file: PasswordSource, failures_per_minute: u64) -> AccessConfig {
     AccessConfig { basic_authentication, ..AccessConfig::default() }
 }
 
-/// What becomes of a request in the end: who asks, or the status.
+/// The result of a request: its user, or the status.
 fn outcome(gates: &[&Gate], request: &RequestView<'_>) -> Result<Option<String>, u16> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let passed = runtime.block_on(pass(gates, request)).map_err(|refusal| refusal.status)?;
@@ -137,7 +137,7 @@ fn rates() {
     assert!((1790..=1800).contains(&wait) && refusal.fields.ends_with("\r\n"), "{wait}");
     assert!(gate.admit_at_once(&from("192.0.2.1", &none)).is_none());
     assert_eq!(outcome(&[&gate], &from("192.0.2.2", &none)), Ok(None));
-    // The subscriber has the first 64 bits.
+    // A subscriber has all addresses with the same first 64 bits.
     for last in 1..=2 {
         assert_eq!(outcome(&[&gate], &from(&format!("2001:db8::{last}"), &none)), Ok(None));
     }
@@ -145,7 +145,7 @@ fn rates() {
     assert_eq!(outcome(&[&gate], &from("2001:db8:0:1::3", &none)), Ok(None));
 }
 
-/// What is not let in at once is not counted at once: it comes again and is counted then.
+/// A request that is not admitted at once is not counted then; it is checked again and counted once.
 #[test]
 fn each_request_is_counted_once() {
     let users = Users::new();
@@ -164,7 +164,7 @@ fn what_a_client_used_up_is_remembered_over_a_reload() {
     let none = Fields::new();
     assert_eq!(outcome(&[&open(&rate(1, 1), &shared)], &from("192.0.2.1", &none)), Ok(None));
     assert_eq!(outcome(&[&open(&rate(1, 1), &shared)], &from("192.0.2.1", &none)), Err(429));
-    // Another limit begins anew, and so does another site.
+    // A limit with other values starts anew, and so does another site.
     assert_eq!(outcome(&[&open(&rate(2, 1), &shared)], &from("192.0.2.1", &none)), Ok(None));
     let other = Gate::open(&rate(1, 1), &"other site", &shared).unwrap().unwrap();
     assert_eq!(outcome(&[&other], &from("192.0.2.1", &none)), Ok(None));
@@ -181,7 +181,7 @@ fn passwords() {
     {
         assert_eq!(log_in(&gate, "192.0.2.1", wrong), Err(401), "{wrong:?}");
     }
-    // What was right is known now, for everybody who says the same.
+    // A correct password is known now, for every client that sends it.
     let fields = authorization("alice:secret");
     let admitted = gate.admit_at_once(&from("192.0.2.9", &fields)).unwrap();
     assert_eq!(admitted.user.unwrap().name(), b"alice");
@@ -244,14 +244,15 @@ fn too_many_failures() {
     let config = basic(PasswordSource::File(users.path()), 3);
     let gate = open(&config, &shared());
     assert_eq!(log_in(&gate, "192.0.2.7", "bob:secret"), Ok(Some("bob".to_string())));
-    // What is right is not counted.
+    // A correct password is not counted.
     for _ in 0..9 {
         assert_eq!(log_in(&gate, "192.0.2.1", "alice:secret"), Ok(Some("alice".to_string())));
     }
     for _ in 0..3 {
         assert_eq!(log_in(&gate, "192.0.2.1", "alice:wrong"), Err(401));
     }
-    // Now nothing slow is done for this client any more, right or wrong; what is known is let in still.
+    // The server now verifies no more passwords for this client, right or wrong; a known one is still
+    // admitted.
     let fields = authorization("bob:other");
     let Verdict::Refuse(refusal) = gate.check(&from("192.0.2.1", &fields)) else { panic!("looked at") };
     assert_eq!(refusal.status, 429);
@@ -265,7 +266,7 @@ fn too_many_failures() {
     }
 }
 
-/// Many wrong passwords at once are counted before the first has been found wrong.
+/// Many wrong passwords at once are counted before the first is found to be wrong.
 #[test]
 fn many_at_once_are_counted() {
     let users = Users::new();
@@ -306,21 +307,21 @@ fn a_changed_file_counts_at_once() {
     assert_eq!(log_in(&gate, "192.0.2.1", "alice:secret"), Err(401));
     assert_eq!(log_in(&gate, "192.0.2.1", "bob:secret"), Ok(Some("bob".to_string())));
 
-    // One bad line shuts out its user, and is reported.
+    // A bad line excludes its user, and is reported.
     users.write(&format!("alice:{BCRYPT}\ncarol:plain\n"));
     shared.advance(1);
     assert_eq!(log_in(&gate, "192.0.2.1", "alice:secret"), alice);
     assert_eq!(log_in(&gate, "192.0.2.1", "bob:secret"), Err(401));
     assert!(reported.lock().unwrap().iter().any(|problem| problem.contains("user \"carol\"")));
 
-    // Without the file the users stay.
+    // Without the file, the users stay.
     std::fs::remove_file(users.path()).unwrap();
     shared.advance(1);
     assert_eq!(log_in(&gate, "192.0.2.1", "alice:secret"), alice);
     assert!(reported.lock().unwrap().last().unwrap().ends_with("the users stay as they were"));
 }
 
-/// A file that nobody touches makes nobody wait; what was right is forgotten after a while.
+/// A file that does not change delays no client; a correct password is forgotten after a while.
 #[test]
 fn successes_are_remembered_for_a_while() {
     let users = Users::new();
@@ -349,7 +350,7 @@ fn a_route_says_what_its_site_does_not() {
     };
     let site = open(&site_config, &shared);
     let below = |config: &AccessConfig| Gate::open_below(Some(&site), config, &"route", &shared).unwrap();
-    // A route without rules has its site's, the very same.
+    // A route without rules has the gate of its site.
     assert!(Arc::ptr_eq(&below(&AccessConfig::default()).unwrap(), &site));
 
     let none = Fields::new();
@@ -357,7 +358,7 @@ fn a_route_says_what_its_site_does_not() {
     assert_eq!(outcome(&[&open_route], &from("192.0.2.1", &none)), Ok(None));
     assert_eq!(outcome(&[&site], &from("192.0.2.1", &none)), Err(401));
     assert_eq!(outcome(&[&open_route], &from("10.0.0.1", &none)), Err(403));
-    // They counted together: that was the second, and this is the third.
+    // Both gates count together: that was the second request, and this is the third.
     assert_eq!(outcome(&[&open_route], &from("192.0.2.1", &none)), Ok(None));
     assert_eq!(outcome(&[&site], &from("192.0.2.1", &none)), Err(429));
 
@@ -392,7 +393,7 @@ fn a_password_file_that_cannot_be_used_is_said() {
         problem.err().unwrap(),
         ["password file '/nowhere': cannot be read: No such file or directory (os error 2)"]
     );
-    // One that is read already is looked at again for a new configuration.
+    // A file that is already in use is checked again for a new configuration.
     let users = Users::new();
     let shared = shared();
     let _gate = open(&users.config(), &shared);
@@ -436,12 +437,12 @@ fn connections_per_client() {
     let _second = admits(&gate, "192.0.2.1");
     assert!(admits(&gate, "192.0.2.1").is_none());
     assert!(admits(&gate, "192.0.2.2").is_some());
-    // Counted together with those from before a reload.
+    // Counted together with the connections from before a reload.
     let reloaded = ConnectionGate::new(&config(text), &shared);
     assert!(admits(&reloaded, "192.0.2.1").is_none());
     drop(first);
     let _third = admits(&reloaded, "192.0.2.1").unwrap();
-    // A proxy comes for many; whom it comes for is counted when the header has said it.
+    // A proxy carries many clients; the client is counted when the header has named it.
     assert!((0..9).all(|_| admits(&gate, "10.0.0.1").is_some()));
     assert!(matches!(gate.admit_proxied(address("192.0.2.1")), Admission::Refused));
     assert!(matches!(gate.admit_proxied(address("192.0.2.9")), Admission::Admitted(Some(_))));
@@ -474,7 +475,7 @@ fn the_answer_to_too_many_is_an_answer() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever stands in Authorization: nobody is let in without the right password, and nothing panics.
+    /// No value of Authorization without the right password is admitted, and none panics.
     #[test]
     fn no_credentials_let_anybody_in(value in "(Basic |basic )?[ -~]{0,40}", bytes: Vec<u8>) {
         let users = Users::new();

@@ -1,5 +1,5 @@
-//! Any values of the fields in which proxies name the client: no panic, nobody believed who is not trusted,
-//! and no address that is not the peer's or an untrusted one's, except where all are trusted.
+//! Fuzzes the values of the fields in which proxies name the client: no panic; an untrusted peer is not
+//! believed; the result is the peer's address or an untrusted one, unless every address is trusted.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -14,7 +14,7 @@ fuzz_target!(|bytes: &[u8]| {
         let values = || bytes.split(|byte| *byte == b'\n');
         assert_eq!(client_address(stranger, &trusted, field, values()), stranger);
         assert_eq!(client_address(proxy, &NetworkSet::default(), field, values()), proxy);
-        // What stands to the left of the proxy's own line changes nothing.
+        // What is left of the proxy's own value changes nothing.
         let written: &[u8] = if field == ClientField::Forwarded { b"for=192.0.2.1" } else { b"192.0.2.1" };
         let lines = values().chain([written]);
         assert_eq!(client_address(proxy, &trusted, field, lines), stranger);
