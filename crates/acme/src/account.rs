@@ -16,18 +16,18 @@ use touchstone_config::{AcmeConfig, ExternalAccountConfig};
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_tls::key_warning;
 
-/// The account as it is kept.
+/// The account as it is stored.
 #[derive(Serialize, Deserialize)]
 struct KeptAccount {
-    /// What the authority was told at last.
+    /// The contacts that the authority was last told.
     contact: Vec<String>,
-    /// The external account that it is bound to.
+    /// The external account to which it is bound.
     external_account: Option<String>,
     /// Its URL and its key.
     credentials: AccountCredentials,
 }
 
-/// The account that is kept, or a new one. Nobody else may do so at the same time.
+/// The stored account, or a new one. The caller must be the only one that does this at the time.
 pub async fn open(
     settings: &AcmeConfig,
     storage: &Storage,
@@ -44,7 +44,7 @@ pub async fn open(
     }
 }
 
-/// Puts the kept account aside, because the authority does not know it any more.
+/// Moves the stored account aside, because the authority does not know it any more.
 pub fn forget(storage: &Storage) -> Result<(), Failure> {
     let file = storage.account_file();
     fs::rename(&file, file.with_extension("unknown.json"))
@@ -55,11 +55,11 @@ pub fn forget(storage: &Storage) -> Result<(), Failure> {
 pub fn read_hmac_key(file: &Path) -> Result<Vec<u8>, String> {
     let text = fs::read_to_string(file).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => format!("{}: there is no such file", file.display()),
-        // Not text: what there is instead is not repeated.
+        // Not text: the content is not repeated.
         io::ErrorKind::InvalidData => format!("{}: is not base64url", file.display()),
         _ => format!("{}: cannot be read: {error}", file.display()),
     })?;
-    // Some authorities give it in the other alphabet, or with padding.
+    // Some authorities write it in the other alphabet, or with padding.
     let text = text.trim().trim_end_matches('=').replace('+', "-").replace('/', "_");
     let key = BASE64_URL_SAFE_NO_PAD
         .decode(text)
@@ -76,7 +76,7 @@ fn read(file: &Path) -> Result<Option<KeptAccount>, String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("{}: cannot be read: {error}", file.display())),
     };
-    // The reason could repeat what stands there, and there stands a key.
+    // The error could repeat the content, which holds a key.
     serde_json::from_slice(&text).map(Some).map_err(|error| {
         format!(
             "{}: the account in it is damaged (line {}, column {}); put the file aside to register anew",
@@ -103,7 +103,7 @@ async fn take_up(
 ) -> Result<Account, Failure> {
     let KeptAccount { contact, external_account, credentials } = kept;
     let contact_is_same = contact == settings.contact;
-    // It is used up below, and written again only if the contact is new.
+    // The credentials are consumed below, and written again only if the contact is new.
     let again = serde_json::to_value(&credentials).ok();
     let account = Account::builder_with_http(Box::new(client.clone())).from_credentials(credentials).await?;
     if !contact_is_same {

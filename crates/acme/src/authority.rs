@@ -1,5 +1,5 @@
-//! What all certificates of an authority share: its account, the files, the way to it, and a limit on what is
-//! asked of it at a time.
+//! What all certificates of an authority share: its account, its files, the client, and a limit on
+//! simultaneous orders.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -17,10 +17,10 @@ use super::client::AuthorityClient;
 use super::failure::Failure;
 use super::storage::Storage;
 
-/// Orders under way at a time.
+/// The most orders under way at a time.
 const MOST_ORDERS: usize = 4;
 
-/// Between two looks whether another process has let go of the storage.
+/// The pause before the next attempt to lock a storage that another process uses.
 const LOCK_PAUSE: Duration = Duration::from_secs(1);
 
 /// An authority, as one configuration knows it.
@@ -31,20 +31,20 @@ pub struct Authority {
     pub storage: Storage,
     /// Where proofs are offered.
     pub offers: Offers,
-    /// Where the operator is told.
+    /// The log for the operator.
     pub error_log: ErrorLog,
     orders: Semaphore,
-    /// Names with an order under way. A name has one proof at a time in TLS handshakes, so two orders that
-    /// have a name in common come one after the other.
+    /// Names with an order under way. A name can have one proof at a time in TLS handshakes, so orders that
+    /// share a name wait for each other.
     busy_names: std::sync::Mutex<HashSet<String>>,
-    /// Told when names are not busy any more.
+    /// Notified when names become free.
     names_are_free: Notify,
     /// Two orders must not register at the same time.
     account: Mutex<()>,
     lock: OnceCell<File>,
 }
 
-/// The right to make an order; given back when it is dropped.
+/// The right to make an order; returned when it is dropped.
 pub struct Turn<'a> {
     authority: &'a Authority,
     names: &'a [String],
@@ -62,7 +62,7 @@ impl Drop for Turn<'_> {
 }
 
 impl Authority {
-    /// Nothing is asked or written yet.
+    /// An authority; sends and writes nothing yet.
     pub fn new(settings: Arc<AcmeConfig>, offers: Offers, error_log: ErrorLog) -> Authority {
         Authority {
             storage: Storage::new(&settings),
@@ -77,15 +77,15 @@ impl Authority {
         }
     }
 
-    /// Waits until this process is the one that asks for certificates in this storage. While an old process
-    /// ends after an upgrade, the new one serves what is there.
+    /// Waits until this process is the one that requests certificates for this storage. While an old process
+    /// ends after an upgrade, the new one serves the certificates that exist.
     pub async fn wait_for_storage(&self) {
         self.lock.get_or_init(|| self.lock_storage()).await;
     }
 
     /// Waits until an order for these names may be made.
     pub async fn turn<'a>(&'a self, names: &'a [String]) -> Turn<'a> {
-        // Never closed, so there is always a permit to come.
+        // The semaphore is never closed, so a permit always follows.
         let permit = self.orders.acquire().await.ok();
         loop {
             let freed = self.names_are_free.notified();
@@ -96,7 +96,8 @@ impl Authority {
         }
     }
 
-    /// The way to the authority. Made for each use, so that a new file of authorities counts at once.
+    /// A client for the authority. Made for each use, so that a change of the file of trusted authorities
+    /// applies at once.
     pub fn client(&self) -> Result<AuthorityClient, Failure> {
         let provider = self.offers.tls.provider().clone();
         AuthorityClient::new(provider, self.settings.ca_certificate.as_deref()).map_err(Failure::Own)
@@ -108,7 +109,7 @@ impl Authority {
         account::open(&self.settings, &self.storage, client, &self.error_log).await
     }
 
-    /// Puts the account aside that the authority does not know any more.
+    /// Moves the account aside that the authority does not know any more.
     pub async fn forget_account(&self) -> Result<(), Failure> {
         let _alone = self.account.lock().await;
         account::forget(&self.storage)
@@ -140,7 +141,7 @@ impl Authority {
                 }
                 Err(error) => format!("cannot be used: {error}; no certificate is asked for"),
             };
-            // Said at the second look: after a reload those who had it may still be on their way out.
+            // Reported at the second attempt: after a reload, the former holder may still be ending.
             match &mut said {
                 None => said = Some(String::new()),
                 Some(said) if *said != trouble => {
@@ -171,7 +172,7 @@ mod tests {
         names.iter().map(ToString::to_string).collect()
     }
 
-    /// Whether somebody gets a turn now.
+    /// Whether a turn for these names is available now.
     async fn is_free(authority: &Authority, wanted: &[&str]) -> bool {
         let names = names(wanted);
         let turn = authority.turn(&names);

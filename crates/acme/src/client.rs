@@ -1,7 +1,6 @@
 //! HTTPS to the authority: one connection for each request, with limits on time and size.
 //!
-//! A certificate takes some fifteen requests in two months, so there is nothing to gain by keeping
-//! connections.
+//! A certificate takes some fifteen requests in two months, so persistent connections would gain nothing.
 
 use std::fmt;
 use std::future::Future;
@@ -28,23 +27,23 @@ use touchstone_http::date::parse_http_date;
 /// From the look-up of the name to the end of the TLS handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// From there to the last byte of the answer.
+/// From the end of the TLS handshake to the last byte of the answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The largest answer; a chain of certificates takes a few kilobytes.
 const MOST_ANSWER_BYTES: usize = 1 << 20;
 
-/// Who we are (RFC 8555 section 6.1).
+/// The user agent (RFC 8555 section 6.1).
 const AGENT: &str = concat!("touchstone/", env!("CARGO_PKG_VERSION"), " instant-acme");
 
-/// The way to an authority. Clones share what they have learned.
+/// A client of an authority. Clones share what they have learned.
 #[derive(Clone)]
 pub struct AuthorityClient {
     tls: TlsConnector,
     not_before: Arc<Mutex<Option<SystemTime>>>,
 }
 
-/// A request that got no answer, or none of ACME.
+/// A request that got no answer, or an answer that is not ACME.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unanswered(pub String);
 
@@ -57,7 +56,7 @@ impl fmt::Display for Unanswered {
 impl std::error::Error for Unanswered {}
 
 impl AuthorityClient {
-    /// Trusts the authorities of this file, or those of the system.
+    /// A client that trusts the authorities in this file, or those of the system.
     pub fn new(
         provider: Arc<CryptoProvider>,
         ca_certificate: Option<&Path>,
@@ -75,7 +74,7 @@ impl AuthorityClient {
         Ok(AuthorityClient { tls: TlsConnector::from(Arc::new(config)), not_before: Arc::default() })
     }
 
-    /// Until when the authority has asked for patience (429 or 503 with Retry-After), said once.
+    /// Until when the authority has asked to wait (429 or 503 with Retry-After); returned once.
     pub fn take_not_before(&self) -> Option<SystemTime> {
         self.not_before.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -107,7 +106,7 @@ impl AuthorityClient {
         self.tls.connect(name, socket).await.map_err(|error| about(uri, handshake_problem(&error)))
     }
 
-    /// Answers that are not of ACME are said to be so, before somebody tries to read them.
+    /// Refuses answers that are not ACME, before they are parsed.
     fn check(&self, uri: &Uri, answer: Response<Bytes>) -> Result<Response<Bytes>, Unanswered> {
         let status = answer.status();
         if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
@@ -141,7 +140,7 @@ impl HttpClient for AuthorityClient {
     }
 }
 
-/// Turns `POST https://a.org/x` into `POST /x` with a Host field, as a server wants it (RFC 9112 section
+/// Turns `POST https://a.org/x` into `POST /x` with a Host field, as a server requires (RFC 9112 section
 /// 3.2.1).
 fn to_origin_form(request: &mut Request<BodyWrapper<Bytes>>) -> Result<(), Unanswered> {
     let uri = request.uri().clone();
@@ -166,7 +165,7 @@ async fn exchange(
         let body = Limited::new(body, MOST_ANSWER_BYTES).collect().await?.to_bytes();
         Ok(Response::from_parts(parts, body))
     };
-    // The connection moves the bytes. It ends when the server closes it, which may be just after its answer.
+    // The connection moves the bytes. It ends when the server closes it, perhaps just after its answer.
     tokio::pin!(answer, connection);
     tokio::select! {
         answer = &mut answer => answer,
@@ -174,9 +173,9 @@ async fn exchange(
     }
 }
 
-/// Seconds, or a date (RFC 9110 section 10.2.3).
+/// Parses seconds, or a date (RFC 9110 section 10.2.3).
 fn retry_after(value: &HeaderValue) -> Option<SystemTime> {
-    /// Longer than any wait that makes sense.
+    /// Longer than any sensible wait.
     const MOST_S: u64 = 7 * 24 * 3600;
     let text = value.as_bytes().trim_ascii();
     let seconds = match std::str::from_utf8(text).ok()?.parse::<u64>() {
@@ -218,8 +217,8 @@ fn handshake_problem(error: &std::io::Error) -> String {
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match cause {
         Some(rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer)) => {
-            "its certificate comes from an authority that is not trusted here; for an ACME server of your own set \
-             acme.ca_certificate to the authority that signed it"
+            "its certificate comes from an authority that is not trusted here; for an ACME server of your \
+             own set acme.ca_certificate to the authority that signed it"
                 .to_string()
         }
         Some(rustls::Error::InvalidCertificate(reason)) => {

@@ -1,4 +1,4 @@
-//! What went wrong on the way to a certificate, in words that say what to do.
+//! The errors on the way to a certificate, in words that say what to do.
 
 use std::fmt;
 
@@ -10,32 +10,32 @@ use super::client::Unanswered;
 /// Why there is no certificate.
 #[derive(Debug)]
 pub enum Failure {
-    /// The authority could not be convinced that a name leads here.
+    /// The authority could not verify that a name leads here.
     Challenge {
-        /// How it was to be proven.
+        /// The kind of proof.
         challenge: AcmeChallenge,
-        /// What the authority says, for each name.
+        /// The authority's reason, for each name.
         reason: String,
     },
     /// The authority has refused, or could not be asked.
     Authority(instant_acme::Error),
-    /// Something of our own: a file, a setting.
+    /// A local error: a file, a setting.
     Own(String),
 }
 
-/// The account is not known any more (RFC 8555 section 6.7).
+/// The account is not known (RFC 8555 section 6.7).
 const ACCOUNT_DOES_NOT_EXIST: &str = "urn:ietf:params:acme:error:accountDoesNotExist";
 
-/// The certificate that an order says it replaces has been replaced already (RFC 9773 section 7.4).
+/// The certificate that the order replaces has been replaced already (RFC 9773 section 7.4).
 const ALREADY_REPLACED: &str = "urn:ietf:params:acme:error:alreadyReplaced";
 
 impl Failure {
-    /// The account must be registered anew.
+    /// Whether the account must be registered anew.
     pub fn is_unknown_account(&self) -> bool {
         self.problem_type() == Some(ACCOUNT_DOES_NOT_EXIST)
     }
 
-    /// The order must be made again without naming the certificate that it replaces.
+    /// Whether the order must be made again without the certificate that it replaces.
     pub fn is_already_replaced(&self) -> bool {
         self.problem_type() == Some(ALREADY_REPLACED)
     }
@@ -78,10 +78,11 @@ fn write_error(formatter: &mut fmt::Formatter<'_>, error: &instant_acme::Error) 
             formatter.write_str(advice(problem.r#type.as_deref().unwrap_or_default()))
         }
         Error::Timeout(_) => formatter.write_str("the authority took too long over the order"),
-        // What could not be read may hold anything; only its place is said.
+        // Content that cannot be parsed may be anything, so only its position is shown.
         Error::Json(error) => write!(
             formatter,
-            "the authority's answer is not one of ACME (line {}, column {}): is acme.directory the URL of a directory?",
+            "the authority's answer is not one of ACME (line {}, column {}): \
+             is acme.directory the URL of a directory?",
             error.line(),
             error.column()
         ),
@@ -90,7 +91,7 @@ fn write_error(formatter: &mut fmt::Formatter<'_>, error: &instant_acme::Error) 
     }
 }
 
-/// What a problem says, with the names that it is about.
+/// The text of a problem, with the names that it concerns.
 pub fn problem_text(problem: &Problem) -> String {
     let kind = problem.r#type.as_deref().unwrap_or_default();
     let kind = kind.strip_prefix("urn:ietf:params:acme:error:").unwrap_or(kind);

@@ -1,4 +1,4 @@
-//! From the configuration to the certificates that are wanted.
+//! Finds the certificates that a configuration needs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use touchstone_config::{AcmeChallenge, AcmeConfig, Config};
 
 use super::storage::Storage;
 
-/// Which certificates are wanted, and from whom.
+/// The certificates that are needed, and their authority.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// `[acme]`, with the challenges that can succeed here.
@@ -16,29 +16,28 @@ pub struct Plan {
     pub certificates: Vec<CertificatePlan>,
 }
 
-/// One certificate that is wanted.
+/// One certificate that is needed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CertificatePlan {
-    /// The host names that it is for; the first one gives it its name.
+    /// The host names of the certificate; the first one names it.
     pub names: Vec<String>,
 }
 
 impl CertificatePlan {
-    /// What messages call it.
+    /// The name of the certificate in messages.
     pub fn label(&self) -> &str {
         self.names.first().map_or("", String::as_str)
     }
 }
 
 impl Plan {
-    /// What a configuration asks for; `None` where no site has a certificate by ACME.
+    /// The plan of a configuration; `None` if no site has a certificate by ACME.
     pub fn of(config: &Config) -> Option<Plan> {
         let mut certificates: Vec<CertificatePlan> = Vec::new();
         for site in config.sites.iter().filter(|site| site.tls.acme) {
             let Some(first) = site.hosts.first() else { continue };
             match certificates.iter_mut().find(|certificate| certificate.names.first() == Some(first)) {
-                // Sites that begin with the same host have the same file, and one certificate for all their
-                // hosts.
+                // Sites with the same first host have the same file, and one certificate for all their hosts.
                 Some(known) => {
                     for host in &site.hosts {
                         if !known.names.contains(host) {
@@ -54,14 +53,14 @@ impl Plan {
         }
         let mut settings = config.acme.clone();
         if config.sites.iter().all(|site| site.tls.is_on()) {
-            // Nobody here could answer in plain HTTP.
+            // No site here could answer in plain HTTP.
             settings.challenges.retain(|challenge| *challenge != AcmeChallenge::Http01);
         }
         Some(Plan { settings: Arc::new(settings), certificates })
     }
 }
 
-/// The file of the certificate, and its key, of a site with these hosts.
+/// The file with the certificate and its key, for a site with these hosts.
 pub fn certificate_file(settings: &AcmeConfig, hosts: &[String]) -> PathBuf {
     Storage::new(settings).certificate_file(hosts.first().map_or("", String::as_str))
 }

@@ -1,4 +1,4 @@
-//! The moment to renew a certificate: what the authority suggests (ARI, RFC 9773), or a share of the
+//! The time to renew a certificate: the authority's suggestion (ARI, RFC 9773), or a share of the
 //! certificate's life.
 
 use std::time::Duration;
@@ -11,56 +11,56 @@ use super::failure::Failure;
 use touchstone_config::AcmeConfig;
 use touchstone_tls::LoadedCertificate;
 
-/// How far apart two questions to the authority may be (RFC 9773 section 4.3.2).
+/// The shortest and longest time between two queries to the authority (RFC 9773 section 4.3.2).
 const LEAST_BETWEEN_S: i64 = 60;
 const MOST_BETWEEN_S: i64 = 24 * 3600;
 
-/// How long after a question that was not answered the next one is asked.
+/// How long after a query without an answer the next one is sent.
 const AFTER_FAILURE_S: i64 = 6 * 3600;
 
-/// The end of the last window that makes sense, in percent of the certificate's life.
+/// The latest time to renew, in percent of the certificate's life.
 const LATEST_PERCENT: i64 = 95;
 
-/// The width of the window in which a moment is chosen, in percent of the certificate's life.
+/// The width of the window in which a time is chosen, in percent of the certificate's life.
 const WINDOW_PERCENT: i64 = 5;
 
 /// When a certificate is renewed. All times are seconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Renewal {
-    /// Which certificate this is about, in DER.
+    /// The certificate that this is for, in DER.
     certificate: Vec<u8>,
     window: (i64, i64),
-    /// Whatever the authority suggests, not later.
+    /// The latest time, whatever the authority suggests.
     latest_s: i64,
-    /// The moment.
+    /// The time.
     pub at_s: i64,
-    /// When the authority is to be asked again; `None`: never.
+    /// When the authority is to be queried again; `None`: never.
     pub ask_again_s: Option<i64>,
-    /// Why the authority wants the certificate renewed, where it says so.
+    /// Why the authority wants the certificate renewed, if it says so.
     pub explanation: Option<String>,
-    /// The authority knows the certificate: an order may say that it replaces it.
+    /// The authority knows the certificate: an order may say that it replaces this one.
     pub is_known: bool,
 }
 
-/// What the authority said.
+/// The authority's answer.
 pub enum Suggestion {
     /// A window.
     Window {
-        /// From when to when.
+        /// Its start and end.
         window: (i64, i64),
-        /// For how long this holds.
+        /// How long the suggestion holds.
         valid_s: i64,
         /// A page that explains it.
         explanation: Option<String>,
     },
     /// It makes no suggestions.
     Unsupported,
-    /// It could not be asked now.
+    /// It could not be queried now.
     Failed(Failure),
 }
 
 impl Renewal {
-    /// The moment by the certificate's life alone.
+    /// The time by the certificate's life alone.
     pub fn by_life(certificate: &LoadedCertificate, settings: &AcmeConfig, now_s: i64) -> Renewal {
         let life = (certificate.not_before_s, certificate.not_after_s);
         let window = window_of_life(life, i64::try_from(settings.renew_at_percent).unwrap_or(60));
@@ -75,12 +75,12 @@ impl Renewal {
         }
     }
 
-    /// Whether this is about the given certificate.
+    /// Whether this is for the given certificate.
     pub fn is_of(&self, certificate: &LoadedCertificate) -> bool {
         self.certificate == identity(certificate)
     }
 
-    /// Takes in what the authority said.
+    /// Applies the authority's answer.
     pub fn take_in(&mut self, suggestion: Suggestion, now_s: i64) {
         match suggestion {
             Suggestion::Unsupported => self.ask_again_s = None,
@@ -89,8 +89,8 @@ impl Renewal {
                 self.is_known = true;
                 self.explanation = explanation;
                 self.ask_again_s = Some(now_s + valid_s.clamp(LEAST_BETWEEN_S, MOST_BETWEEN_S));
-                // The same window leaves the moment that was chosen in it: choosing again and again would
-                // move it towards the window's beginning.
+                // The same window keeps the time chosen in it: repeated choices would move the time towards
+                // the window's start.
                 if window != self.window {
                     self.window = window;
                     self.at_s = choose(window).min(self.latest_s);
@@ -100,7 +100,7 @@ impl Renewal {
     }
 }
 
-/// Asks the authority when it would have a certificate renewed.
+/// Queries the authority for the time at which it suggests the renewal.
 pub async fn ask(account: &Account, certificate: &LoadedCertificate) -> Suggestion {
     let identifier = match identifier(certificate) {
         Some(identifier) => identifier,
@@ -111,7 +111,7 @@ pub async fn ask(account: &Account, certificate: &LoadedCertificate) -> Suggesti
             let window = information.suggested_window;
             let (start, end) = (window.start.unix_timestamp(), window.end.unix_timestamp());
             if end < start {
-                // RFC 9773 section 4.2: such a window is as good as none.
+                // RFC 9773 section 4.2: such a window counts as none.
                 return Suggestion::Failed(Failure::Own("its window ends before it begins".to_string()));
             }
             let valid_s = i64::try_from(valid.as_secs()).unwrap_or(MOST_BETWEEN_S);
@@ -122,18 +122,19 @@ pub async fn ask(account: &Account, certificate: &LoadedCertificate) -> Suggesti
     }
 }
 
-/// The name of a certificate in questions and orders; `None` where it does not name its authority's key.
+/// The name of a certificate in queries and orders; `None` if the certificate does not name its authority's
+/// key.
 pub fn identifier(certificate: &LoadedCertificate) -> Option<CertificateIdentifier<'static>> {
     let first = certificate.certified.cert.first()?;
     CertificateIdentifier::try_from(first).ok().map(CertificateIdentifier::into_owned)
 }
 
-/// Now, in seconds since 1970.
+/// The current time, in seconds since 1970.
 pub fn now_s() -> i64 {
     OffsetDateTime::now_utc().unix_timestamp()
 }
 
-/// A length of time that differs by up to a tenth each time, so that many servers do not ask together.
+/// A duration that varies by up to a tenth, so that many servers do not send queries together.
 pub fn spread(duration: Duration) -> Duration {
     duration.mul_f64(0.9 + 0.2 * fraction())
 }
@@ -147,7 +148,7 @@ fn window_of_life((begin, end): (i64, i64), percent: i64) -> (i64, i64) {
     (part(percent), part(percent + WINDOW_PERCENT))
 }
 
-/// A moment in a window, all of them equally likely (RFC 9773 section 4.2).
+/// A time in a window, with equal probability for all (RFC 9773 section 4.2).
 fn choose((start, end): (i64, i64)) -> i64 {
     // Windows are days or months long; the fraction is exact far beyond that.
     start.saturating_add((end.saturating_sub(start) as f64 * fraction()) as i64)
@@ -156,7 +157,7 @@ fn choose((start, end): (i64, i64)) -> i64 {
 /// A random number from 0 to 1.
 fn fraction() -> f64 {
     let mut bytes = [0; 4];
-    // Without randomness nothing here is secret: it only spreads load.
+    // If there is no randomness, no secret is lost: it only spreads load.
     let _ = rand::fill(&mut bytes);
     f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)
 }
@@ -205,7 +206,7 @@ mod tests {
         assert_eq!(renewal.ask_again_s, Some(3610));
         renewal.take_in(suggestion((5, 5), 3600), 10);
         assert_eq!(renewal.at_s, 5);
-        // An authority that would let it end is not followed.
+        // An authority that would let the certificate expire is not followed.
         renewal.take_in(suggestion((3_000_000, 4_000_000), 3600), 10);
         assert_eq!(renewal.at_s, 2_000_000);
     }
@@ -225,7 +226,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_moment_lies_in_its_window(start in -1_000_000_000i64..4_000_000_000, length in 0i64..100_000_000) {
+        fn a_moment_lies_in_its_window(
+            start in -1_000_000_000i64..4_000_000_000,
+            length in 0i64..100_000_000,
+        ) {
             let moment = choose((start, start + length));
             prop_assert!((start..=start + length).contains(&moment));
         }

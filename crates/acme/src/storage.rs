@@ -1,4 +1,4 @@
-//! Where account and certificates are kept.
+//! The storage of accounts and certificates.
 //!
 //! ```text
 //! STORAGE/lock                                  held by the process that asks for certificates
@@ -7,8 +7,8 @@
 //! STORAGE/AUTHORITY/HOST/attempt                when the last order was made, in seconds since 1970
 //! ```
 //!
-//! Key and certificate are one file, so that they always belong together: it is renamed into place when it is
-//! whole.
+//! Key and certificate are in one file, so that they always belong together. The file is renamed into place
+//! when it is complete.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -26,7 +26,7 @@ pub struct Storage {
 }
 
 impl Storage {
-    /// Nothing is made before it is needed.
+    /// The files of an authority. Directories are made when they are needed.
     pub fn new(settings: &AcmeConfig) -> Storage {
         let root = settings.storage.clone();
         Storage { authority: root.join(directory_name(&settings.directory)), root }
@@ -37,13 +37,13 @@ impl Storage {
         self.authority.join("account.json")
     }
 
-    /// The file of a certificate, and its key, by its first host.
+    /// The file with a certificate and its key, by its first host.
     pub fn certificate_file(&self, host: &str) -> PathBuf {
         self.authority.join(host).join("certificate.pem")
     }
 
-    /// Takes the lock that lets one process at a time ask for certificates; `None` while another has it. It
-    /// is held until the file is dropped.
+    /// Takes the lock that lets one process at a time request certificates; `None` if another process holds
+    /// it. It is held until the file is dropped.
     pub fn try_lock(&self) -> io::Result<Option<File>> {
         private_file::make_directory(&self.root)?;
         let file = OpenOptions::new()
@@ -59,19 +59,20 @@ impl Storage {
         }
     }
 
-    /// What is wrong with the modes of a directory that was there before; its files are safe anyway.
+    /// What is wrong with the mode of a directory that existed before; its files are safe anyway.
     pub fn mode_warning(&self) -> Option<String> {
         let mode = fs::metadata(&self.root).ok()?.permissions().mode() & 0o777;
         (mode & 0o077 != 0).then(|| {
             format!(
-                "{}: others may look into this directory, where keys are kept (mode {mode:03o}): 'chmod go= {}'",
+                "{}: others may look into this directory, where keys are kept (mode {mode:03o}): \
+                 'chmod go= {}'",
                 self.root.display(),
                 self.root.display()
             )
         })
     }
 
-    /// Writes a file for its owner alone. The lock must be held.
+    /// Writes a file for its owner alone. The caller must hold the lock.
     pub fn write(&self, file: &Path, bytes: &[u8]) -> io::Result<()> {
         if let Some(directory) = file.parent() {
             private_file::make_directory(directory)?;
@@ -85,7 +86,7 @@ impl Storage {
         fs::read_to_string(self.attempt_file(host)).ok()?.trim().parse().ok()
     }
 
-    /// Notes that an order is being made.
+    /// Records that an order is being made.
     pub fn note_attempt(&self, host: &str, now_s: i64) -> io::Result<()> {
         self.write(&self.attempt_file(host), format!("{now_s}\n").as_bytes())
     }
@@ -95,8 +96,8 @@ impl Storage {
     }
 }
 
-/// The name of a directory for an authority: its URL, with what a name cannot hold changed in a way that
-/// keeps the names of two authorities apart.
+/// The name of a directory for an authority: its URL, with characters that a name cannot hold replaced so
+/// that two authorities keep different names.
 fn directory_name(url: &str) -> String {
     let rest = url.strip_prefix("https://").unwrap_or(url).trim_end_matches('/');
     let name: String = rest
@@ -110,7 +111,7 @@ fn directory_name(url: &str) -> String {
         })
         .take(200)
         .collect();
-    // Neither nothing nor the directory itself nor the one above.
+    // Not empty, and neither the directory itself nor its parent.
     if name.trim_matches('.').is_empty() { format!("authority{name}") } else { name }
 }
 
