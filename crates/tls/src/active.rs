@@ -1,5 +1,5 @@
-//! What the connections of an endpoint work with: the rustls configuration of each policy, and the choice
-//! among them.
+//! What the connections of an endpoint use: the rustls configuration of each policy, and the choice between
+//! them.
 
 use std::sync::Arc;
 
@@ -10,22 +10,22 @@ use super::quic_rules::QuicTls;
 use super::server_names::ServerNames;
 use super::shared::{Challenges, Sessions};
 
-/// What new connections of an endpoint work with. It never changes.
+/// What new connections of an endpoint use. It never changes.
 pub struct ActiveTls {
     /// One for each different policy.
     pub(super) configs: Vec<Arc<ServerConfig>>,
-    /// The same for clients that would rather not use AES.
+    /// The same for clients that prefer not to use AES.
     pub(super) chacha_configs: Vec<Arc<ServerConfig>>,
     /// The policy of each name.
     pub(super) policies: ServerNames<usize>,
-    /// The policy for names that are not known.
+    /// The policy for unknown names.
     pub(super) default_policy: usize,
     /// The rules over QUIC.
     pub(super) quic: QuicTls,
-    /// Held so that the next one finds them.
+    /// Held so that the next `ActiveTls` finds them.
     pub(super) _sessions: Vec<Arc<Sessions>>,
     pub(super) challenges: Arc<Challenges>,
-    /// Answers an ACME authority, which has no client certificate and no session, and nobody else.
+    /// Answers only an ACME authority, which has no client certificate and no session.
     pub(super) challenge_config: Arc<ServerConfig>,
 }
 

@@ -180,13 +180,15 @@ fn parse_chain<'a>(
         .collect()
 }
 
-/// No client takes a server's certificate without extensions (RFC 5280 section 4.1.2.1, RFC 9525 section 6).
+/// Refuses a certificate without extensions, which no client accepts from a server (RFC 5280 section 4.1.2.1,
+/// RFC 9525 section 6).
 fn check_version(certificate: &X509Certificate<'_>) -> Result<(), UnusableCertificate> {
     match certificate.version() {
         X509Version::V3 => Ok(()),
         version => Err(UnusableCertificate::Chain(format!(
-            "the certificate is of X.509 version {}, which has no place for the names of hosts: make one of version \
-             3, with 'openssl x509 -req' by the options '-extfile' or '-copy_extensions copy'",
+            "the certificate is of X.509 version {}, which has no place for the names of hosts: \
+             make one of version 3, with 'openssl x509 -req' by the options '-extfile' or \
+             '-copy_extensions copy'",
             version.0 + 1
         ))),
     }
@@ -202,8 +204,8 @@ fn unusable(error: rustls::Error) -> UnusableCertificate {
             UnusableCertificate::Chain(format!("the certificate cannot be used: {error:?}"))
         }
         _ => UnusableCertificate::Key(
-            "the key cannot be used: it is damaged, or neither ECDSA P-256, P-384 or P-521, Ed25519, nor RSA of 2048 \
-             bits or more"
+            "the key cannot be used: it is damaged, or neither ECDSA P-256, P-384 or P-521, Ed25519, \
+             nor RSA of 2048 bits or more"
                 .to_string(),
         ),
     }

@@ -202,7 +202,9 @@ mod tests {
             while let Some(character) = characters.next() {
                 match character {
                     '\\' => { prop_assert!(characters.next().is_some()); }
-                    ',' | '+' | '"' | ';' | '<' | '>' => prop_assert!(false, "bare {character:?} in {text:?}"),
+                    ',' | '+' | '"' | ';' | '<' | '>' => {
+                        prop_assert!(false, "bare {character:?} in {text:?}");
+                    }
                     _ => prop_assert!(!character.is_control()),
                 }
             }

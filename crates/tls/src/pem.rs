@@ -110,14 +110,16 @@ fn sections<T: PemObject>(file: &Path, text: &[u8]) -> Result<Vec<T>, PemProblem
     })
 }
 
-/// Names what a file holds that does not hold what was wanted.
+/// Names what a file holds instead of what was wanted.
 fn what_instead(text: &[u8]) -> String {
     let has = |mark: &str| memchr::memmem::find(text, mark.as_bytes()).is_some();
     if text.is_empty() {
         return "it is empty".to_string();
     }
     if has("-----BEGIN ENCRYPTED PRIVATE KEY-----") || has("Proc-Type: 4,ENCRYPTED") {
-        return "its key is locked with a passphrase; write it unlocked with 'openssl pkey -in FILE -out NEW'".to_string();
+        return "its key is locked with a passphrase; \
+                write it unlocked with 'openssl pkey -in FILE -out NEW'"
+            .to_string();
     }
     if has("-----BEGIN CERTIFICATE REQUEST-----") || has("-----BEGIN NEW CERTIFICATE REQUEST-----") {
         return "it holds a certificate request, which is what an authority turns into a certificate"
@@ -142,7 +144,9 @@ fn what_instead(text: &[u8]) -> String {
         return format!("it holds {kind}");
     }
     if text.first() == Some(&0x30) {
-        return "it is in DER form; write it as PEM with 'openssl x509 -inform DER' or 'openssl pkey -inform DER'".to_string();
+        return "it is in DER form; \
+                write it as PEM with 'openssl x509 -inform DER' or 'openssl pkey -inform DER'"
+            .to_string();
     }
     "it is not in PEM form ('-----BEGIN ...')".to_string()
 }

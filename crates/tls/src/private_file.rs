@@ -1,20 +1,20 @@
-//! Files that only their owner may read, written so that nobody ever finds half of one.
+//! Files that only their owner may read, written so that a reader never finds a partial one.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// The ending of files that are not finished yet.
+/// The suffix of unfinished files.
 const UNFINISHED: &str = ".new";
 
-/// Makes a directory for its owner alone, and those on the way to it.
+/// Makes a directory for its owner alone, and its missing parents.
 pub fn make_directory(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// Writes beside the file and renames: whenever the process is killed or the power fails, the file holds what
-/// it held before or all of `bytes`, and no mode of an older file stays.
+/// Writes another file beside this one and renames it. If the process is killed or the power fails, the file
+/// has either its old content or all of `bytes`. The mode of an older file does not stay.
 pub fn write(file: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut beside = file.as_os_str().to_owned();
     beside.push(format!(".{}{UNFINISHED}", std::process::id()));
@@ -24,18 +24,18 @@ pub fn write(file: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
         opened.write_all(bytes)?;
         opened.sync_all()?;
         fs::rename(&beside, file)?;
-        // Until then the new name is not on the disk.
+        // Before this, the new name is not on the disk.
         File::open(file.parent().unwrap_or(Path::new("/")))?.sync_all()
     };
-    // What an earlier process with our number left behind.
+    // An earlier process with the same process id may have left a file behind.
     let _ = fs::remove_file(&beside);
     write().inspect_err(|_| {
         let _ = fs::remove_file(&beside);
     })
 }
 
-/// Removes what processes left behind that were killed while they wrote `file`. Only for who is sure to be
-/// the only one that writes it.
+/// Removes what processes left behind that were killed while they wrote `file`. The caller must be the only
+/// writer of the file.
 pub fn remove_unfinished(file: &Path) {
     let (Some(directory), Some(name)) = (file.parent(), file.file_name().and_then(|name| name.to_str()))
     else {

@@ -1,12 +1,12 @@
-//! TLS inside QUIC (RFC 9001): certificates, names and rules as on the TCP side, in the form that the QUIC
-//! library asks for.
+//! TLS inside QUIC (RFC 9001): the same certificates, names and rules as over TCP, in the form that the QUIC
+//! library needs.
 //!
-//! As there, which rules hold depends on the name that the client asks for; so rustls gets its configuration
-//! when the ClientHello is there ([`QuicSession`]). A site takes part only if HTTP/3 is on for it.
+//! As over TCP, the rules depend on the name that the client requests, so rustls gets its configuration once
+//! the ClientHello is there ([`QuicSession`]). Only sites with HTTP/3 take part.
 //!
-//! Sessions are taken up again by what the server has kept, once each, and not by tickets that carry
-//! everything: only so may early data be accepted, since nobody can play it to this process a second time
-//! (RFC 8446 section 8.1).
+//! Sessions are resumed once each from what the server has stored, not from tickets that carry the whole
+//! state. Only so may early data be accepted, because it cannot be replayed to this process (RFC 8446 section
+//! 8.1).
 
 use std::any::Any;
 use std::sync::Arc;
@@ -28,19 +28,18 @@ use super::endpoint::TlsEndpoint;
 use super::quic_rules::QuicConfig;
 use super::suite_name::suite_name;
 
-/// The most that is kept of a ClientHello that is not whole. The QUIC library has a limit of its own, which
-/// is lower.
+/// The most bytes kept of an incomplete ClientHello. The QUIC library has its own limit, which is lower.
 const MOST_HELLO_BYTES: usize = 64 * 1024;
 
-/// What the QUIC library asks for sessions; one for each address, as long as the endpoint is the same.
+/// Makes the sessions for the QUIC library; one for each address, as long as the endpoint stays the same.
 pub struct QuicCrypto {
     endpoint: Arc<TlsEndpoint>,
-    /// For what does not depend on a certificate: the keys of first packets.
+    /// For what does not depend on a certificate: the keys of the first packets.
     initial: QuicServerConfig,
 }
 
 impl QuicCrypto {
-    /// For the sites of this endpoint; `None` when none of them speaks HTTP/3.
+    /// For the sites of this endpoint; `None` if none of them speaks HTTP/3.
     pub fn new(endpoint: Arc<TlsEndpoint>) -> Option<QuicCrypto> {
         let active = endpoint.active();
         let config = active.quic.configs.first()?.config.clone();
@@ -84,51 +83,51 @@ impl crypto::ServerConfig for QuicCrypto {
 struct QuicSession {
     crypto: Arc<QuicCrypto>,
     active: Arc<ActiveTls>,
-    /// Ours, written out.
+    /// The server's parameters, encoded.
     parameters: Vec<u8>,
-    /// The ClientHello, as far as it has come.
+    /// The part of the ClientHello that was received.
     hello: Vec<u8>,
-    /// Made when it is known what the client asks for.
+    /// Made once the client's request is known.
     connection: Option<Box<ServerConnection>>,
     next_secrets: Option<Secrets>,
     facts_are_told: bool,
     server_name: Option<Box<str>>,
-    /// Which policy holds here.
+    /// The index of the policy.
     policy: usize,
 }
 
-/// What is known of a session once the client has said hello: what the library hands on as "handshake data".
+/// What is known of a session after the ClientHello. The library calls it "handshake data".
 #[derive(Clone)]
 pub struct QuicFacts {
     active: Arc<ActiveTls>,
     policy: usize,
-    /// The host that the client named, in lower case.
+    /// The host that the client requested, in lower case.
     pub server_name: Option<Box<str>>,
-    /// The client shows a certificate, or may; nothing is to be told it before the handshake is done.
+    /// The client sends a certificate, or may. It gets no answer before the handshake is complete.
     pub wants_certificate: bool,
-    /// An earlier session was taken up again.
+    /// An earlier session was resumed.
     pub is_resumed: bool,
-    /// Such as `TLS_AES_128_GCM_SHA256`.
+    /// The name of the cipher suite, such as `TLS_AES_128_GCM_SHA256`.
     pub cipher_suite: &'static str,
 }
 
 impl QuicFacts {
-    /// Whether requests for `host` (in lower case, without port) may come over this session; otherwise they
-    /// are answered with 421 (RFC 9110 section 15.5.20).
+    /// Whether requests for `host` (in lower case, without port) may use this session; others are answered
+    /// with 421 (RFC 9110 section 15.5.20).
     pub fn may_serve(&self, host: &str) -> bool {
         self.server_name.as_deref() == Some(host)
             || self.active.quic.policy_of(Some(host)) == Some(self.policy)
     }
 }
 
-/// Who the client is, from what the library calls the peer's identity.
+/// The client's certificate, from what the library calls the peer's identity.
 pub fn client_certificate(identity: Option<Box<dyn Any>>) -> Option<ClientCertificate> {
     let chain = identity?.downcast::<Vec<CertificateDer<'static>>>().ok()?;
     ClientCertificate::read(&chain)
 }
 
 impl QuicSession {
-    /// Gathers the hello, and begins the session with it when it is whole.
+    /// Gathers the ClientHello, and begins the session once it is complete.
     fn begin(&mut self, received: &[u8]) -> Result<bool, TransportError> {
         self.hello.extend_from_slice(received);
         let hello = match client_hello::peek_message(&self.hello) {
@@ -164,7 +163,7 @@ fn alert(description: AlertDescription, reason: &str) -> TransportError {
 
 impl crypto::Session for QuicSession {
     fn initial_keys(&self, id: &ConnectionId, _side: Side) -> Keys {
-        // Asked for with version 1 only, which is never refused.
+        // Called with version 1 only, which is always supported.
         crypto::ServerConfig::initial_keys(&self.crypto.initial, 1, id)
             .unwrap_or_else(|_| unreachable!("QUIC version 1 is supported"))
     }
@@ -221,8 +220,7 @@ impl crypto::Session for QuicSession {
             let description = connection.alert().unwrap_or(AlertDescription::InternalError);
             return Err(alert(description, &error.to_string()));
         }
-        // The hello has been answered: everything that there is to know is known, the client's certificate
-        // excepted.
+        // The hello has been answered: everything is known except the client's certificate.
         Ok(!std::mem::replace(&mut self.facts_are_told, true))
     }
 
@@ -252,7 +250,7 @@ impl crypto::Session for QuicSession {
     }
 
     fn is_valid_retry(&self, _original_id: &ConnectionId, _header: &[u8], _payload: &[u8]) -> bool {
-        // Servers are never told to try again.
+        // A server never receives a Retry packet.
         false
     }
 
@@ -262,7 +260,7 @@ impl crypto::Session for QuicSession {
         _label: &[u8],
         _context: &[u8],
     ) -> Result<(), ExportKeyingMaterialError> {
-        // Nothing in HTTP/3 asks for any.
+        // HTTP/3 needs none.
         Err(ExportKeyingMaterialError)
     }
 }

@@ -211,7 +211,8 @@ fn open_self_signed(
         shared.development(names, || make().map(|made| made.loaded)).map_err(|error| error.to_string())?;
     if is_new {
         notices.push(Notice::info(format!(
-            "site {label}: a development certificate was made, which ends with this process; browsers do not trust it"
+            "site {label}: a development certificate was made, which ends with this process; \
+             browsers do not trust it"
         )));
     }
     Ok(loaded)

@@ -1,12 +1,14 @@
 //! The TLS of one connection, without I/O: received bytes go in, plaintext and bytes to send come out.
 //!
 //! ```text
-//! receive(bytes) -> plaintext, and what the handshake has to say     send(plaintext) -> records     close() -> goodbye
+//! receive(bytes)  -> plaintext, and messages of the handshake
+//! send(plaintext) -> records
+//! close()         -> close_notify
 //! ```
 //!
-//! Records are decrypted where they were received; only what is not whole yet is kept. What is sent goes
-//! straight into the buffer from which the core writes, after the handshake messages that may be there, so
-//! that one write carries all: a session ticket together with the first response, for example.
+//! Records are decrypted in place; only an incomplete one is kept. Records to send go straight into the
+//! buffer from which the core writes, after any handshake messages, so that one write carries all of them: a
+//! session ticket together with the first response, for example.
 //!
 //! # Limits
 //!
@@ -177,8 +179,8 @@ impl TlsSession {
         self.seal(rest, out)
     }
 
-    /// Says goodbye (close_notify), so that the client knows that nothing was cut off. From now on nothing is
-    /// sent, and what is received is ignored.
+    /// Sends close_notify, so that the client knows that nothing was cut off. Afterwards nothing is sent, and
+    /// received bytes are ignored.
     pub fn close(&mut self, out: &mut CiphertextBuffer) {
         if self.phase == Phase::Open {
             let goodbye = self.with_write_traffic(out, |traffic, out| {
