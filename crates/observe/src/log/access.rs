@@ -8,8 +8,8 @@
 //!
 //! [`CoreBuffer::record`] copies a line into memory that the core owns: no lock, no allocation, no system
 //! call. When 64 KiB are full, or every 250 ms when the core calls [`CoreBuffer::flush`], the buffer goes to
-//! the writer and an empty one takes its place. Where the writer cannot keep up (a slow or full disk), up to
-//! [`QUEUE_BYTES`] wait for each core; after that whole buffers are dropped and counted, because answers
+//! the writer and an empty one takes its place. If the writer cannot keep up (a slow or full disk), up to
+//! [`QUEUE_BYTES`] wait for each core. After that, whole buffers are dropped and counted, because answers
 //! matter more than their record. The lines of one core stay in order; those of different cores are mixed
 //! buffer by buffer.
 
@@ -26,7 +26,7 @@ use crate::log_line::{LineFormat, LogClock, largest_line};
 
 pub use crate::log_line::{Record, TlsRecord};
 
-/// A buffer this full goes to the writer at once.
+/// A buffer with this many bytes goes to the writer at once.
 pub const FLUSH_BYTES: usize = 64 << 10;
 
 /// The most memory that waits for the writer, for each core.
@@ -35,23 +35,23 @@ pub const QUEUE_BYTES: usize = 4 << 20;
 /// How often a core should call [`CoreBuffer::flush`].
 pub const FLUSH_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How long [`AccessLog::finish`] waits for a destination that takes nothing more, such as a pipe that no one
-/// reads.
+/// How long [`AccessLog::finish`] waits for a destination that takes no more, such as a pipe without a
+/// reader.
 pub const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A new buffer's size: full, and a line of nearly any length beyond.
+/// The size of a new buffer: it holds a full buffer and one more line of nearly any length.
 const BUFFER_BYTES: usize = FLUSH_BYTES + (16 << 10);
 
-/// With so many buffers on their way, a timer's flush of a part of one waits: they would only use up the
+/// When this many buffers are under way, a timer does not flush a partly filled one: that would only fill the
 /// queue.
 const QUEUED_WHEN_BEHIND: usize = 4;
 
-/// Empty buffers that are kept for the next flood; the rest of a flood's memory is given back.
+/// How many empty buffers are kept for the next flood; the rest of a flood's memory is released.
 const SPARE_BUFFERS: usize = 4;
 
 /// The log as a whole: it owns the writer thread.
 ///
-/// It runs with the destination `off` too, so that a reload can turn it on.
+/// It also runs with the destination `off`, so that a reload can turn it on.
 pub struct AccessLog {
     messages: Sender<Message>,
     problems: Arc<Problems>,
@@ -64,8 +64,8 @@ pub struct AccessLog {
 impl AccessLog {
     /// Opens the destination and starts the writer. The error names what could not be opened.
     ///
-    /// `on_problem` hears, at most once a second, of lines that were lost; it is called from the writer's
-    /// thread and from those of the cores.
+    /// `on_problem` is called at most once a second when lines were lost, from the threads of the writer and
+    /// the cores.
     pub fn start(
         config: &AccessLogConfig,
         on_problem: Box<dyn Fn(&str) + Send + Sync>,
@@ -82,7 +82,7 @@ impl AccessLog {
 
     /// A buffer for one core.
     pub fn core_buffer(&self) -> CoreBuffer {
-        // As many as can be on their way, so that sending one home never fails.
+        // As many as can be under way, so that a return never fails.
         let (home, returned) = sync_channel(QUEUE_BYTES / BUFFER_BYTES + 1);
         let (code, format) = self.setting.current();
         CoreBuffer {
@@ -102,15 +102,15 @@ impl AccessLog {
         }
     }
 
-    /// Opens the file again, after it was renamed (SIGUSR1). What was handed over before goes to the old one.
-    /// A file that cannot be opened is said to `on_problem`, and the old one stays.
+    /// Opens the file again, after it was renamed (SIGUSR1). Lines passed on earlier go to the old file. If
+    /// the file cannot be opened, `on_problem` is called and the old one stays.
     pub fn reopen(&self) {
-        // The writer ends only with the log, so there is someone to hear it.
+        // The writer ends only with the log, so it receives the message.
         let _ = self.messages.send(Message::Reopen);
     }
 
-    /// Goes on with another destination or format (SIGHUP). Lines made before go to the old destination.
-    /// Where the new one cannot be opened, everything stays as it was.
+    /// Changes to another destination or format (SIGHUP). Lines made before go to the old destination. If the
+    /// new one cannot be opened, nothing changes.
     pub fn reconfigure(&self, config: &AccessLogConfig) -> io::Result<()> {
         let generation = self.setting.generation().wrapping_add(1);
         let output = Output::open(generation, &config.destination).map_err(name_the_log)?;
@@ -124,13 +124,13 @@ impl AccessLog {
         self.problems.lost_lines()
     }
 
-    /// The same, for whoever outlives this handle.
+    /// The same count, for an owner that outlives this handle.
     pub fn lost_lines_count(&self) -> LostLines {
         LostLines(Some(Arc::clone(&self.problems)))
     }
 
-    /// Writes everything that has been handed over and ends the writer. Drop the cores' buffers before: that
-    /// hands over what they still hold.
+    /// Writes everything that was passed on, and ends the writer. Drop the cores' buffers before: that passes
+    /// on what they still hold.
     pub fn finish(self) {
         let _ = self.messages.send(Message::Finish);
         match self.ended.recv_timeout(FINISH_TIMEOUT) {
@@ -140,13 +140,13 @@ impl AccessLog {
                     "access log: given up after {seconds} s; what waited to be written is lost"
                 ));
             }
-            // A panic in it has been shown by the panic hook; there is nothing more to save.
+            // The panic hook has already reported a panic of the thread; nothing can be saved.
             _ => drop(self.thread.join()),
         }
     }
 }
 
-/// How many lines the log has lost. The default is that of no log.
+/// How many lines the log has lost. The default is for no log.
 #[derive(Clone, Default)]
 pub struct LostLines(Option<Arc<Problems>>);
 
@@ -157,15 +157,15 @@ impl LostLines {
     }
 }
 
-/// One core's part of the log. Dropping it hands over what it holds.
+/// One core's part of the log. Dropping it passes its lines on.
 pub struct CoreBuffer {
     setting: Arc<Setting>,
-    /// The setting that the lines in the buffer were made for.
+    /// The setting under which the lines in the buffer were made.
     code: u64,
     /// Its format; `None`: the log is off.
     format: Option<LineFormat>,
     clock: LogClock,
-    /// A line whose length was not known before.
+    /// Holds a line whose maximum length was not known.
     scratch: Vec<u8>,
     lines: Vec<u8>,
     spare: Vec<Vec<u8>>,
@@ -173,13 +173,13 @@ pub struct CoreBuffer {
     problems: Arc<Problems>,
     home: SyncSender<Vec<u8>>,
     returned: Receiver<Vec<u8>>,
-    /// Buffers on their way to the writer and back, and their memory.
+    /// How many buffers are under way to the writer and back, and their memory.
     queued: usize,
     queued_bytes: usize,
 }
 
 impl CoreBuffer {
-    /// Adds the line of one request. Where the log is off it does nothing.
+    /// Adds the line of one request. Does nothing if the log is off.
     #[inline]
     pub fn record(&mut self, record: &Record<'_>) {
         let code = self.setting.load();
@@ -192,25 +192,25 @@ impl CoreBuffer {
         }
     }
 
-    /// Whether a record is written at all.
+    /// Whether records are written.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.setting.load() & Setting::ON != 0
     }
 
-    /// Whether a line holds the duration; where not, no clock need be read for it.
+    /// Whether a line contains the duration; if not, no clock need be read for it.
     #[inline]
     pub fn wants_duration(&self) -> bool {
         self.setting.load() & Setting::WANTS_DURATION != 0
     }
 
-    /// Whether a line holds the request's id; where not, none need be made for it.
+    /// Whether a line contains the request's id; if not, none need be made for it.
     #[inline]
     pub fn wants_request_id(&self) -> bool {
         self.setting.load() & Setting::WANTS_REQUEST_ID != 0
     }
 
-    /// Hands what there is to the writer; a core calls it every [`FLUSH_INTERVAL`].
+    /// Passes the buffer to the writer; a core calls this every [`FLUSH_INTERVAL`].
     pub fn flush(&mut self) {
         self.take_returned();
         if self.queued < QUEUED_WHEN_BEHIND {
@@ -232,7 +232,8 @@ impl CoreBuffer {
         }
     }
 
-    /// Makes the line elsewhere first: then its length is known, and a buffer never grows by itself.
+    /// Makes the line in another buffer first: then its length is known, and the core's buffer never grows by
+    /// itself.
     fn append_by_copy(&mut self, record: &Record<'_>) {
         let Some(format) = &self.format else { return };
         let mut line = std::mem::take(&mut self.scratch);
@@ -246,7 +247,7 @@ impl CoreBuffer {
         self.scratch = line;
     }
 
-    /// Before the first line, and where a very long one is to come.
+    /// Called before the first line, and before a very long one.
     #[cold]
     fn make_room(&mut self, line_bytes: usize) {
         self.take_returned();
@@ -256,15 +257,16 @@ impl CoreBuffer {
 
     #[cold]
     fn change_setting(&mut self) {
-        // With the Release of the store: what is sent from here on comes after the writer has been told.
+        // Together with the Release of the store: what is sent from here on arrives after the writer's
+        // notice.
         fence(Ordering::Acquire);
         self.take_returned();
         self.hand_over();
         (self.code, self.format) = self.setting.current();
     }
 
-    /// Gives the buffer to the writer. Where the queue is full, a buffer that is full too is dropped and
-    /// counted; one that is not stays and goes on filling.
+    /// Passes the buffer to the writer. If the queue is full, a full buffer is dropped and counted; one that
+    /// is not full stays and is filled further.
     fn hand_over(&mut self) {
         if self.lines.is_empty() {
             return;
@@ -289,7 +291,7 @@ impl CoreBuffer {
                 self.queued += 1;
                 self.queued_bytes += lines_bytes;
             }
-            // The log was finished before this core: there is no one left to write it.
+            // The log was finished before this core: no writer is left.
             Err(refused) => {
                 if let Message::Lines { lines, .. } = refused.0 {
                     self.problems.lost(count_lines(&lines), None);
@@ -309,7 +311,7 @@ impl CoreBuffer {
         while let Ok(buffer) = self.returned.try_recv() {
             self.queued -= 1;
             self.queued_bytes -= buffer.capacity();
-            // One that a very long line has made large is given back, and so is what only a flood needs.
+            // A buffer that a very long line has enlarged is released, and so is one that only a flood needs.
             if buffer.capacity() == BUFFER_BYTES && self.spare.len() < SPARE_BUFFERS {
                 self.spare.push(buffer);
             }
@@ -325,11 +327,11 @@ impl Drop for CoreBuffer {
     }
 }
 
-/// What the cores must know of the configuration.
+/// What the cores need of the configuration.
 struct Setting {
-    /// For a look at every request: the generation of the output in the upper half, below what is wanted.
+    /// Read for every request: the generation of the output in the upper half, flags below.
     code: AtomicU64,
-    /// The same with the format, for a look after every change.
+    /// The same with the format; read after every change.
     current: Mutex<(u64, Option<LineFormat>)>,
 }
 
@@ -350,7 +352,7 @@ impl Setting {
         self.code.load(Ordering::Relaxed)
     }
 
-    /// The code and the format that belong together.
+    /// The code and the format that belongs to it.
     fn current(&self) -> (u64, Option<LineFormat>) {
         self.locked().clone()
     }
@@ -364,7 +366,7 @@ impl Setting {
             code |= if format.wants_request_id() { Setting::WANTS_REQUEST_ID } else { 0 };
         }
         *self.locked() = (code, format);
-        // Release: the writer has been told of this generation before any core sees it.
+        // Release: the writer has received this generation before any core sees it.
         self.code.store(code, Ordering::Release);
     }
 
@@ -376,7 +378,7 @@ impl Setting {
         (code >> 32) as u32
     }
 
-    /// No code that holds the lock can panic, so a poisoned one is as good as any.
+    /// The state. Code that holds the lock cannot panic, so a poisoned lock can be used.
     fn locked(&self) -> MutexGuard<'_, (u64, Option<LineFormat>)> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }

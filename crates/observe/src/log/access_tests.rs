@@ -105,7 +105,8 @@ fn combined() {
     let record = Record { referer: None, user_agent: Some(b"a\"b\n"), body_bytes: 0, ..usual() };
     assert_eq!(
         line(LineFormat::Combined, &record),
-        "127.0.0.1 - - [20/Nov/2026:10:00:00 +0000] \"GET /a.html?b=c HTTP/1.1\" 200 - \"-\" \"a\\\"b\\x0a\"\n"
+        "127.0.0.1 - - [20/Nov/2026:10:00:00 +0000] \"GET /a.html?b=c HTTP/1.1\" 200 - \"-\" \
+         \"a\\\"b\\x0a\"\n"
     );
 }
 
@@ -272,7 +273,8 @@ fn a_reopen_that_fails_keeps_the_old_file() {
     assert_eq!(
         said.all(),
         [format!(
-            "access log: cannot open '{path}': No such file or directory (os error 2); the lines go to the old file"
+            "access log: cannot open '{path}': No such file or directory (os error 2); the lines go to the \
+             old file"
         )]
     );
 }

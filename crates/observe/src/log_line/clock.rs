@@ -150,7 +150,11 @@ mod tests {
 
         /// Both forms, and a clock that was elsewhere before, name the same second.
         #[test]
-        fn setting_is_the_same_as_beginning(first in -9_999_999_999i64..99_999_999_999, second in -9_999_999_999i64..99_999_999_999, milliseconds in 0u16..1000) {
+        fn setting_is_the_same_as_beginning(
+            first in -9_999_999_999i64..99_999_999_999,
+            second in -9_999_999_999i64..99_999_999_999,
+            milliseconds in 0u16..1000,
+        ) {
             let mut moved = LogClock::at(first, 1);
             moved.set(second, milliseconds);
             let fresh = LogClock::at(second, milliseconds);

@@ -144,7 +144,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn common_is_one_quoted_line_that_can_be_read_back(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn common_is_one_quoted_line_that_can_be_read_back(
+            bytes in prop::collection::vec(any::<u8>(), 0..300),
+        ) {
             let text = common(&bytes);
             prop_assert!(text.len() <= bytes.len() * LARGEST_COMMON);
             prop_assert!(text.bytes().all(|byte| (0x20..0x7F).contains(&byte)));
@@ -169,7 +171,10 @@ mod tests {
         }
 
         #[test]
-        fn json_is_what_serde_reads(bytes in prop::collection::vec(any::<u8>(), 0..300), text in any::<String>()) {
+        fn json_is_what_serde_reads(
+            bytes in prop::collection::vec(any::<u8>(), 0..300),
+            text in any::<String>(),
+        ) {
             for bytes in [&bytes[..], text.as_bytes()] {
                 let written = json(bytes);
                 prop_assert!(written.len() <= bytes.len() * LARGEST_JSON);

@@ -156,7 +156,8 @@ fn no_variable(source: &str) -> String {
     match near {
         Some(near) => format!("'{source}' is not a format; did you mean '{near}'?"),
         None => format!(
-            "'{source}' is not a format: write common, combined, json, or a line with variables such as $client"
+            "'{source}' is not a format: write common, combined, json, or a line with variables such as \
+             $client"
         ),
     }
 }
@@ -256,9 +257,12 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a client sends, a line stays one line of printable ASCII.
+        /// A line stays one line of printable ASCII for any request.
         #[test]
-        fn nothing_breaks_a_line(target in prop::collection::vec(any::<u8>(), 0..100), format in "[$a-z{}% ]{0,40}") {
+        fn nothing_breaks_a_line(
+            target in prop::collection::vec(any::<u8>(), 0..100),
+            format in "[$a-z{}% ]{0,40}",
+        ) {
             let _ = Template::compile(&format);
             let record = Record { client: "::1", target: &target, host: Some(&target), ..Record::default() };
             let template = Template::compile("$target $path $query $host").unwrap();

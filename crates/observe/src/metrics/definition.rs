@@ -100,8 +100,8 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_request_duration_seconds",
         kind: Kind::Histogram,
-        help: "From the head of a request to the last byte of its response handed to the system; every request that is \
-            not answered straight from the file cache.",
+        help: "From the head of a request to the last byte of its response handed to the system; every \
+            request that is not answered straight from the file cache.",
         labels: &[SITE, ROUTE],
         collect: |totals, samples| {
             for route in totals.routes.iter().filter(|route| route.durations.count > 0) {
@@ -112,8 +112,8 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_cached_request_duration_seconds",
         kind: Kind::Histogram,
-        help: "The same for requests answered straight from the file cache. One in `admin.sample_hits` is timed and \
-            counts for all of them, so the count is an estimate.",
+        help: "The same for requests answered straight from the file cache. One in `admin.sample_hits` is \
+            timed and counts for all of them, so the count is an estimate.",
         labels: &[SITE, ROUTE],
         collect: |totals, samples| {
             for route in totals.routes.iter().filter(|route| route.hit_durations.count > 0) {
@@ -131,8 +131,8 @@ pub static METRICS: &[Definition] = &[
             ORIGIN,
             (
                 "state",
-                "`up`; `slow_start`: it has come back and gets a part of its share; `ejected`: it has failed and is left \
-                 alone; `down`: its checks fail",
+                "`up`; `slow_start`: it has come back and gets a part of its share; `ejected`: it has failed \
+                 and is left alone; `down`: its checks fail",
             ),
         ],
         collect: |totals, samples| {
@@ -180,9 +180,10 @@ pub static METRICS: &[Definition] = &[
             ORIGIN,
             (
                 "reason",
-                "`resolve`: its host was not found; `connect`: no connection; `tls`: no TLS; `closed`: closed without a \
-                 response; `response`: no valid response; `broken`: broke off behind its head; `timeout`: too slow; `full`: \
-                 no room within the limits; `client`: the client's own body broke off",
+                "`resolve`: its host was not found; `connect`: no connection; `tls`: no TLS; `closed`: \
+                 closed without a response; `response`: no valid response; `broken`: broke off behind its \
+                 head; `timeout`: too slow; `full`: no room within the limits; `client`: the client's own \
+                 body broke off",
             ),
         ],
         collect: |totals, samples| {
@@ -281,12 +282,12 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_connections",
         kind: Kind::Gauge,
-        help: "Open connections by what they do, up to 0.2 s old; those that are answered and closed at once are never \
-            among them.",
+        help: "Open connections by what they do, up to 0.2 s old; those that are answered and closed at once \
+            are never among them.",
         labels: &[(
             "state",
-            "`idle`: kept, waiting for a request; `reading`: part of a request has come; `answering`: a request is \
-             being answered; `writing`: the client is to take more of the answer",
+            "`idle`: kept, waiting for a request; `reading`: part of a request has come; `answering`: a \
+             request is being answered; `writing`: the client is to take more of the answer",
         )],
         collect: |totals, samples| {
             for state in ConnectionState::ALL {
@@ -300,8 +301,9 @@ pub static METRICS: &[Definition] = &[
         help: "Connections that were ended because the client was too slow, or idle too long.",
         labels: &[(
             "kind",
-            "`header`: limits.header_timeout; `idle`: limits.keep_alive_timeout, or no first request; `body`: a request \
-             body; `send`: a response (in HTTP/3, its stream); `made_room`: idle, ended for another connection at limits.connections",
+            "`header`: limits.header_timeout; `idle`: limits.keep_alive_timeout, or no first request; \
+             `body`: a request body; `send`: a response (in HTTP/3, its stream); `made_room`: idle, ended \
+             for another connection at limits.connections",
         )],
         collect: |totals, samples| {
             for kind in Timeout::ALL {
@@ -332,10 +334,11 @@ pub static METRICS: &[Definition] = &[
         help: "TLS handshakes that failed.",
         labels: &[(
             "reason",
-            "`plain_http`: HTTP without TLS; `ended_by_client`: by an alert, such as for a certificate that it does not \
-             trust; `nothing_in_common`: version, cipher or application protocol; `client_certificate`: none, or not \
-             trusted; `no_certificate`: none for that name; `broken`: the client broke the protocol; `too_much`: the \
-             client sent too much; `abandoned`: the client went away; `keys_used_up` and `not_open`: should not happen",
+            "`plain_http`: HTTP without TLS; `ended_by_client`: by an alert, such as for a certificate that \
+             it does not trust; `nothing_in_common`: version, cipher or application protocol; \
+             `client_certificate`: none, or not trusted; `no_certificate`: none for that name; `broken`: the \
+             client broke the protocol; `too_much`: the client sent too much; `abandoned`: the client went \
+             away; `keys_used_up` and `not_open`: should not happen",
         )],
         collect: |totals, samples| {
             for (reason, count) in HANDSHAKE_FAILURES.iter().zip(totals.handshake_failures) {
@@ -452,9 +455,10 @@ pub static METRICS: &[Definition] = &[
             ROUTE,
             (
                 "result",
-                "`hit`: answered from what is stored, or with a response that another request had asked for; `miss`: from \
-                 the origin or program; `stale`: from what is stored although it was stale; `revalidated`: from what is \
-                 stored, which the origin has said to be right; `bypass`: of a kind that the cache has nothing to do with",
+                "`hit`: answered from what is stored, or with a response that another request had asked for; \
+                 `miss`: from the origin or program; `stale`: from what is stored although it was stale; \
+                 `revalidated`: from what is stored, which the origin has said to be right; `bypass`: of a \
+                 kind that the cache has nothing to do with",
             ),
         ],
         collect: |totals, samples| {
@@ -592,8 +596,8 @@ pub static METRICS: &[Definition] = &[
         help: "How often the directory of the copies could not be written to or read from.",
         labels: &[(
             "cause",
-            "`full`: there was no room; `read_only`: it must not be written to; `missing`: it, or a file in it, has been \
-             taken away; `write`, `read`: any other failure",
+            "`full`: there was no room; `read_only`: it must not be written to; `missing`: it, or a file in \
+             it, has been taken away; `write`, `read`: any other failure",
         )],
         collect: |totals, samples| {
             if let Some(counters) = totals.accelerator_disk {
@@ -609,7 +613,8 @@ pub static METRICS: &[Definition] = &[
     Definition {
         name: "touchstone_access_log_lost_lines",
         kind: Kind::Counter,
-        help: "Lines of the access log that were dropped because they could not be written, or not fast enough.",
+        help: "Lines of the access log that were dropped because they could not be written, or not fast \
+            enough.",
         labels: &[],
         collect: |totals, samples| samples.add(&[], totals.lost_lines),
     },

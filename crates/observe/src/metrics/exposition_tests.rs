@@ -219,12 +219,17 @@ fn which_format_is_wanted() {
 proptest! {
     /// Names of sites and routes may hold anything that a configuration may.
     #[test]
-    fn any_label_reads_back(site in any::<String>(), name in "[ -~\n\"\\\\]{0,20}", accept in any::<String>()) {
+    fn any_label_reads_back(
+        site in any::<String>(),
+        name in "[ -~\n\"\\\\]{0,20}",
+        accept in any::<String>(),
+    ) {
         let totals = Totals { routes: vec![route(&site, &name, 1)], ..Totals::default() };
         let [old, new] = both(&totals);
         prop_assert_eq!(&old, &new);
         let labels = vec![("site".to_string(), site.clone()), ("route".to_string(), name.clone())];
-        prop_assert!(old.iter().any(|sample| sample.name == "touchstone_route_cache_hits_total" && sample.labels == labels));
+        let name = "touchstone_route_cache_hits_total";
+        prop_assert!(old.iter().any(|sample| sample.name == name && sample.labels == labels));
         let _ = Format::accepted(Some(accept.as_bytes()));
     }
 }

@@ -1,8 +1,8 @@
-//! How long things took: a histogram of fixed size with buckets that are log-linear.
+//! A histogram of durations with a fixed size and log-linear buckets.
 //!
-//! Each power of ten from 1 microsecond to 100 seconds is cut into 36 equal steps, so that a bucket is at
-//! most a quarter of its value wide, and the bounds that monitoring systems usually ask for (1, 2.5, 5, 10)
-//! are bounds of buckets: what is counted below them is exact. A bucket holds its upper bound, as `le` of
+//! Each power of ten from 1 microsecond to 100 seconds is divided into 36 equal steps, so that the width of a
+//! bucket is at most a quarter of its value. The bounds that monitoring systems usually want (1, 2.5, 5, 10)
+//! are bounds of buckets, so the counts below them are exact. A bucket includes its upper bound, as `le` of
 //! Prometheus does.
 
 use super::count::Count;
@@ -59,7 +59,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts something that took so long, as if it had happened `weight` times.
+    /// Counts a duration as if it had occurred `weight` times.
     pub fn record(&self, took_ns: u64, weight: u64) {
         self.buckets[bucket_of(took_ns)].add(weight);
         self.sum_ns.add(took_ns.saturating_mul(weight));
@@ -72,7 +72,7 @@ pub struct Distribution {
     buckets: Box<[u64]>,
     /// How many were counted.
     pub count: u64,
-    /// How long they took together, in nanoseconds.
+    /// The sum of the durations, in nanoseconds.
     pub sum_ns: u64,
 }
 
@@ -88,13 +88,13 @@ impl Distribution {
         for (sum, bucket) in self.buckets.iter_mut().zip(&histogram.buckets) {
             let count = bucket.get();
             *sum += count;
-            // From the buckets, so that both agree even while a record is being made.
+            // Counted from the buckets, so that both agree even while a record is being made.
             self.count += count;
         }
         self.sum_ns = self.sum_ns.wrapping_add(histogram.sum_ns.get());
     }
 
-    /// How many took no longer than each of [`SHOWN_BOUNDS_NS`].
+    /// How many durations are at most each of [`SHOWN_BOUNDS_NS`].
     pub fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> {
         let mut from = 0;
         let mut below = 0;
@@ -106,8 +106,8 @@ impl Distribution {
         })
     }
 
-    /// The time that this share (0 to 1) stayed within, in nanoseconds, as exact as the buckets are; `None`
-    /// where nothing was counted.
+    /// The duration within which this share (0 to 1) stayed, in nanoseconds, as exact as the buckets; `None`
+    /// if nothing was counted.
     pub fn quantile_ns(&self, share: f64) -> Option<u64> {
         if self.count == 0 {
             return None;
@@ -130,7 +130,7 @@ fn bucket_of(took_ns: u64) -> usize {
     if took_ns <= LEAST_NS {
         return 0;
     }
-    // A bucket holds its upper bound: one less falls into it by division.
+    // A bucket includes its upper bound: one less falls into it by division.
     let value = took_ns - 1;
     let decade = (value.ilog10() - LEAST_NS.ilog10()) as usize;
     if decade >= DECADES {
@@ -144,7 +144,7 @@ fn bucket_of(took_ns: u64) -> usize {
 fn upper_bound_ns(bucket: usize) -> u64 {
     match bucket {
         0 => LEAST_NS,
-        // There is none: where it is asked for, the largest that is known must do.
+        // There is no upper bound: the largest known bound stands for it.
         _ if bucket == BUCKETS - 1 => lower_bound_ns(bucket),
         _ => {
             let (decade, step) = ((bucket - 1) / STEPS, (bucket - 1) % STEPS);
@@ -209,7 +209,8 @@ mod tests {
             prop_assert!(bucket == BUCKETS - 1 || took_ns <= upper_bound_ns(bucket));
             prop_assert!(bucket == 0 || took_ns > lower_bound_ns(bucket));
             if bucket > 0 && bucket < BUCKETS - 1 {
-                prop_assert!(upper_bound_ns(bucket) - lower_bound_ns(bucket) <= lower_bound_ns(bucket) / 4 + 1);
+                let (low, high) = (lower_bound_ns(bucket), upper_bound_ns(bucket));
+                prop_assert!(high - low <= low / 4 + 1);
             }
         }
     }

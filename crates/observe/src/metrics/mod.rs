@@ -1,13 +1,13 @@
-//! What is counted, and how it is shown to monitoring systems.
+//! The counters of the server, and how monitoring systems see them.
 //!
 //! ```text
 //! core 0: hit, answered -> counts of its own --\
-//! core 1: hit, answered -> counts of its own ---+--> Totals, when somebody asks --> exposition, status page
+//! core 1: hit, answered -> counts of its own ---+--> Totals, on request --> exposition, status page
 //! core n: hit, answered -> counts of its own --/
 //! ```
 //!
-//! A core writes its counts without locks and without sharing a cache line; whoever asks reads them all and
-//! adds them up. The table in `definition` says every metric once.
+//! A core writes its counters without locks and without sharing a cache line. A reader reads and adds up the
+//! counters of all cores. The table in `definition` defines every metric once.
 //!
 //! | module | |
 //! |---|---|

@@ -1,8 +1,8 @@
-//! What all cores share of the metrics: where their counts are, and what is counted for the process as a
+//! What all cores share of the metrics: the places of their counters, and the counters of the process as a
 //! whole.
 //!
-//! A core registers its counts once, and a route's counts when their first request comes; locks are taken
-//! then and when somebody reads, never for a request.
+//! A core registers its counters once, and those of a route at the route's first request. Locks are taken
+//! only then and when the metrics are read, never for a request.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,18 +16,18 @@ use super::core_counts::CoreCounts;
 use super::route_counts::{RouteCounts, RouteLabels};
 use crate::log::access::LostLines;
 
-/// The most pairs of site and route that are counted on their own, those of former configurations included.
-/// What exceeds them is counted together, so that a configuration that is generated anew every hour cannot
+/// The most pairs of site and route that have their own counters, including those of former configurations.
+/// Any others share one set of counters, so that a configuration that is generated anew every hour cannot
 /// fill memory.
 const MOST_ROUTES: usize = 10_000;
 
-/// The site and route of all that has no count of its own.
+/// The labels for all routes without their own counters.
 const OTHERS: &str = "(others)";
 
 /// The metrics of the process.
 pub struct Metrics {
     cores: Mutex<Vec<Arc<CoreCounts>>>,
-    /// By labels, the counts of each core that has any.
+    /// By labels, the counters of each core that has any.
     routes: Mutex<BTreeMap<RouteLabels, BTreeMap<usize, Arc<RouteCounts>>>>,
     cache: Mutex<CacheHistory>,
     accelerator: Mutex<Option<Arc<Store>>>,
@@ -39,11 +39,11 @@ pub struct Metrics {
     started_at: f64,
 }
 
-/// The file cache, which a reload replaces by a new one whose counts begin at zero.
+/// The file cache. A reload replaces it with a new one, whose counters start at zero.
 #[derive(Default)]
 struct CacheHistory {
     current: Option<Weak<FileCache>>,
-    /// What former caches counted.
+    /// The counters of former caches.
     evictions: u64,
     invalidations: u64,
     compressions: u64,
@@ -66,24 +66,24 @@ impl Metrics {
         })
     }
 
-    /// This is where answers of programs and origins are stored from now on, if any are.
+    /// Sets where answers of programs and origins are stored from now on, if they are stored.
     pub fn use_accelerator(&self, store: Option<&Arc<Store>>) {
         *lock(&self.accelerator) = store.cloned();
     }
 
-    /// The counts of its copies on disk, if there are any.
+    /// The counters of its copies on disk, if there are any.
     pub fn accelerator_disk_counters(&self) -> Option<TierCounters> {
         let store = lock(&self.accelerator).clone();
         store.and_then(|store| store.tier().map(|tier| tier.counters()))
     }
 
-    /// The counts of it.
+    /// The counters of the store.
     pub fn accelerator_counters(&self) -> Option<Counters> {
         let store = lock(&self.accelerator).clone();
         store.map(|store| store.counters())
     }
 
-    /// The cache that is in use from now on.
+    /// Sets the cache that is in use from now on.
     pub fn use_cache(&self, cache: Option<&Arc<FileCache>>) {
         let mut history = lock(&self.cache);
         if let Some(former) = history.current.take().and_then(|cache| cache.upgrade()) {
@@ -95,19 +95,19 @@ impl Metrics {
         history.current = cache.map(Arc::downgrade);
     }
 
-    /// A configuration that was read again is taken up.
+    /// Counts a reload that was applied.
     pub fn reload_taken_up(&self) {
         self.reloads[1].fetch_add(1, Ordering::Relaxed);
         self.generation.fetch_add(1, Ordering::Relaxed);
         self.taken_up_at.store(unix_seconds() as u64, Ordering::Relaxed);
     }
 
-    /// One was not; that before stays.
+    /// Counts a reload that failed.
     pub fn reload_failed(&self) {
         self.reloads[0].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The server stops: what was begun is finished.
+    /// Notes that the server stops and finishes its requests.
     pub fn begin_drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
     }
@@ -117,12 +117,12 @@ impl Metrics {
         self.draining.load(Ordering::Relaxed)
     }
 
-    /// Reloads that failed, and that were taken up.
+    /// How many reloads failed, and how many were applied.
     pub fn reloads(&self) -> [u64; 2] {
         [0, 1].map(|result| self.reloads[result].load(Ordering::Relaxed))
     }
 
-    /// The configuration's generation, from 1, and since when it is in use (seconds since 1970).
+    /// The configuration's generation, starting at 1, and since when it is in use (seconds since 1970).
     pub fn generation(&self) -> (u64, u64) {
         (self.generation.load(Ordering::Relaxed), self.taken_up_at.load(Ordering::Relaxed))
     }
@@ -132,23 +132,23 @@ impl Metrics {
         self.started_at
     }
 
-    /// Lines that the access log has lost.
+    /// How many lines the access log has lost.
     pub fn lost_lines(&self) -> u64 {
         self.lost_lines.count()
     }
 
-    /// The counts of every core, in their order.
+    /// The counters of every core, in their order.
     pub fn cores(&self) -> Vec<Arc<CoreCounts>> {
         lock(&self.cores).clone()
     }
 
-    /// Each route's counts, one for each core that has any.
+    /// Each route's counters, one set for each core that has any.
     pub fn routes(&self) -> Vec<(RouteLabels, Vec<Arc<RouteCounts>>)> {
         let routes = lock(&self.routes);
         routes.iter().map(|(labels, cores)| (labels.clone(), cores.values().cloned().collect())).collect()
     }
 
-    /// What the file cache has counted, former ones included; `None` where there is none.
+    /// The counters of the file cache, including former ones; `None` if there is no cache.
     pub fn cache_counters(&self) -> Option<CacheCounters> {
         let history = lock(&self.cache);
         let now = history.current.as_ref().and_then(Weak::upgrade)?.counters();
@@ -182,7 +182,7 @@ fn unix_seconds() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |elapsed| elapsed.as_secs_f64())
 }
 
-/// No code that holds one of these locks can panic, so a poisoned one is as good as any.
+/// Locks a mutex. Code that holds one of these locks cannot panic, so a poisoned lock can be used.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
