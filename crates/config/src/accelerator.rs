@@ -46,8 +46,8 @@ pub static ACCELERATOR: Section<AcceleratorConfig> = Section {
             default: Some("\"256MiB\""),
             example: "\"2GiB\"",
             documentation: "The most memory that stored responses may take, all together, in bytes. \
-            Those that are used least make room for new ones. The number of locks that cores share follows from the size \
-            at the start.",
+            Those that are used least make room for new ones. The number of locks that cores share follows \
+            from the size at the start.",
             kind: Kind::Size { least: MIB, most: 16 * TIB, set: |config, value| config.memory_bytes = value },
         },
         Key {
@@ -55,8 +55,8 @@ pub static ACCELERATOR: Section<AcceleratorConfig> = Section {
             default: Some("\"\""),
             example: "\"/var/cache/touchstone\"",
             documentation: "A directory for copies of what is stored, which are there after a restart. \
-                It is made if it is not there; the server must be able to write to it, and no other user should. It counts when \
-                the server starts, not on a reload. Empty: there are no copies.",
+                It is made if it is not there; the server must be able to write to it, and no other user \
+                should. It counts when the server starts, not on a reload. Empty: there are no copies.",
             kind: Kind::File(|config, value| config.disk = value),
         },
         Key {
@@ -64,7 +64,8 @@ pub static ACCELERATOR: Section<AcceleratorConfig> = Section {
             default: Some("\"10GiB\""),
             example: "\"100GiB\"",
             documentation: "The most that the copies may take on disk, all together, in bytes. \
-                Where there is less room the oldest go earlier. It counts when the server starts, not on a reload.",
+                Where there is less room the oldest go earlier. It counts when the server starts, not on a \
+                reload.",
             kind: Kind::Size {
                 least: 8 * MIB,
                 most: 1024 * TIB,
@@ -94,8 +95,8 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
     name: "site.route.cache",
     repeated: false,
     documentation: "The route's answers are cached as RFC 9111 says, see [the accelerator](accelerator.md). \
-        An empty table will do: what the answers say themselves counts. Each key changes what counts where they say \
-        nothing, or bounds what they say.",
+        An empty table will do: what the answers say themselves counts. Each key changes what counts where \
+        they say nothing, or bounds what they say.",
     blank: Policy::default,
     keys: &[
         seconds(
@@ -103,8 +104,9 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
             "\"0s\"",
             "\"5s\"",
             "How long an answer is fresh that says nothing of it and has no `Last-Modified`. \
-             With more than 0, answers of programs that never asked for it are cached, as Novell's FastCache did; but \
-             not those that set a cookie, or come of a request with one, unless `ignore_cookies` says so.",
+             With more than 0, answers of programs that never asked for it are cached, as Novell's FastCache \
+             did; but not those that set a cookie, or come of a request with one, unless `ignore_cookies` \
+             says so.",
             |policy, value| policy.default_freshness = whole_seconds(value),
         ),
         seconds(
@@ -134,8 +136,8 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
             name: "heuristic_percent",
             default: Some("10"),
             example: "0",
-            documentation: "The part of its age that an answer with `Last-Modified` is fresh for where it says nothing \
-                else, in percent. 0: such answers are validated each time.",
+            documentation: "The part of its age that an answer with `Last-Modified` is fresh for where it \
+                says nothing else, in percent. 0: such answers are validated each time.",
             kind: Kind::Number {
                 least: 0,
                 most: 100,
@@ -153,16 +155,16 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
             "stale_while_revalidate",
             "\"0s\"",
             "\"30s\"",
-            "How long an answer is still given when it is stale, while it is validated in the background, where it does \
-             not say so itself (RFC 5861).",
+            "How long an answer is still given when it is stale, while it is validated in the background, \
+             where it does not say so itself (RFC 5861).",
             |policy, value| policy.stale_while_revalidate = whole_seconds(value),
         ),
         seconds(
             "stale_if_error",
             "\"24h\"",
             "\"1h\"",
-            "How long a stale answer is given when the origin cannot be reached or answers 500, 502, 503 or 504, where \
-             it does not say so itself. Never where it says `must-revalidate` or the like.",
+            "How long a stale answer is given when the origin cannot be reached or answers 500, 502, 503 or \
+             504, where it does not say so itself. Never where it says `must-revalidate` or the like.",
             |policy, value| policy.stale_if_error = whole_seconds(value),
         ),
         Key {
@@ -176,7 +178,8 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
             name: "ignore_parameters",
             default: Some("[]"),
             example: "[\"utm_*\", \"fbclid\"]",
-            documentation: "Parameters of the query that do not matter. A `*` at the end stands for any ending.",
+            documentation: "Parameters of the query that do not matter. A `*` at the end stands for any \
+                ending.",
             kind: Kind::CheckedArray {
                 what: "array of names of parameters",
                 parse: |text| match text {
@@ -197,8 +200,8 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
             name: "ignore_cookies",
             default: Some("false"),
             example: "true",
-            documentation: "Whether cookies do not matter to the answers. `Vary: Cookie` then selects nothing, and \
-                `Set-Cookie` is not stored. Only for answers that are the same for everybody.",
+            documentation: "Whether cookies do not matter to the answers. `Vary: Cookie` then selects \
+                nothing, and `Set-Cookie` is not stored. Only for answers that are the same for everybody.",
             kind: Kind::Boolean(|policy, value| policy.ignore_cookies = value),
         },
         Key {
@@ -228,7 +231,8 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
             name: "vary_also",
             default: Some("[]"),
             example: "[\"X-Device\"]",
-            documentation: "Fields of requests that select an answer as if every answer named them in `Vary`.",
+            documentation: "Fields of requests that select an answer as if every answer named them in \
+                `Vary`.",
             kind: Kind::CheckedArray {
                 what: "array of names of header fields",
                 parse: |text| match values::is_token(text) {
@@ -243,7 +247,8 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
             default: Some("true"),
             example: "false",
             documentation: "Whether `Cache-Control` and `Pragma` of requests count. \
-                With `false` clients cannot make the cache ask the origin, nor ask for less than it would give.",
+                With `false` clients cannot make the cache ask the origin, nor ask for less than it would \
+                give.",
             kind: Kind::Boolean(|policy, value| policy.client_directives = value),
         },
         Key {

@@ -1,4 +1,4 @@
-//! Who is let in: the keys that a `[[site]]` and a `[[site.route]]` have in common, and `[proxies]`.
+//! Access: the keys that a `[[site]]` and a `[[site.route]]` have in common, and `[proxies]`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,13 +12,13 @@ use super::{Loaded, SectionPlaces, SiteConfig, values};
 /// The access keys of a site or route.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AccessConfig {
-    /// Networks that are let in.
+    /// The networks that are admitted.
     pub allow: Vec<Network>,
-    /// Networks that are not.
+    /// The networks that are not.
     pub deny: Vec<Network>,
-    /// Who must say who they are; `None`: not said here.
+    /// Users and passwords; `None`: not set here.
     pub basic_authentication: Option<BasicAuthenticationConfig>,
-    /// How many requests a client may make; `None`: not said here.
+    /// How many requests a client may make; `None`: not set here.
     pub rate_limit: Option<RateLimitConfig>,
 }
 
@@ -27,36 +27,36 @@ pub struct AccessConfig {
 pub struct BasicAuthenticationConfig {
     /// Users and their passwords.
     pub file: PasswordSource,
-    /// What the browser shows beside its question.
+    /// The name that the browser shows when it asks for a password.
     pub realm: String,
-    /// How long a password that was right is not checked again.
+    /// How long a correct password is not checked again.
     pub remember: Duration,
-    /// Wrong passwords that a client may send; 0: any number.
+    /// How many wrong passwords a client may send; 0: any number.
     pub failures_per_minute: u64,
 }
 
-/// Where users and their passwords are.
+/// The source of users and passwords.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PasswordSource {
-    /// Nobody is asked.
+    /// No password is needed.
     Off,
-    /// In this file.
+    /// This file.
     File(PathBuf),
 }
 
 /// `rate_limit`
 #[derive(Debug, Clone, PartialEq)]
 pub struct RateLimitConfig {
-    /// So many requests; 0: no limit.
+    /// How many requests; 0: no limit.
     pub requests: u64,
-    /// In so long.
+    /// The period.
     pub per: Duration,
-    /// So many at once; 0: as many as `requests`.
+    /// How many at once; 0: as many as `requests`.
     pub burst: u64,
 }
 
-/// The field in which the trusted proxies name the client. Only one is looked at: a proxy that writes one
-/// passes the others through as the client sent them.
+/// The field in which the trusted proxies name the client. Only this field is read: a proxy that writes one
+/// field passes the others through as the client sent them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientField {
     /// `X-Forwarded-For`: addresses after commas.
@@ -68,7 +68,7 @@ pub enum ClientField {
 }
 
 impl ClientField {
-    /// Its name in lower case.
+    /// The name in lower case.
     pub fn name(self) -> &'static [u8] {
         match self {
             ClientField::XForwardedFor => b"x-forwarded-for",
@@ -81,11 +81,11 @@ impl ClientField {
 /// `[proxies]`
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProxiesConfig {
-    /// Whose word on the client counts.
+    /// The proxies whose statements about the client are believed.
     pub trusted: Vec<Network>,
-    /// The field in which they say it.
+    /// The field in which they name it.
     pub client_field: ClientField,
-    /// Addresses to listen on where they say it with a PROXY header.
+    /// The addresses to listen on where they name it in a PROXY header.
     pub proxy_protocol: Vec<SocketAddr>,
 }
 
@@ -112,8 +112,8 @@ pub static PROXIES: Section<ProxiesConfig> = Section {
             default: Some("[]"),
             example: "[\"10.0.0.0/8\", \"2001:db8::7\"]",
             documentation: "The addresses of the proxies. \
-                The client of their requests is the right-most address in `client_field` that is not one of them. \
-                Name no network in which clients are too: they could choose their address.",
+                The client of their requests is the right-most address in `client_field` that is not one of \
+                them. Name no network in which clients are too: they could choose their address.",
             kind: Kind::Networks(|proxies, value| proxies.trusted = value),
         },
         Key {
@@ -144,9 +144,9 @@ pub static PROXIES: Section<ProxiesConfig> = Section {
             name: "proxy_protocol",
             default: Some("[]"),
             example: "[\"127.0.0.1:8080\"]",
-            documentation: "The addresses from the sites' `listen` on which a trusted proxy begins each connection with \
-                a header of the PROXY protocol, version 1 or 2. It must: without one the connection is closed. From \
-                anybody else such a header is a bad request.",
+            documentation: "The addresses from the sites' `listen` on which a trusted proxy begins each \
+                connection with a header of the PROXY protocol, version 1 or 2. It must: without one the \
+                connection is closed. From anybody else such a header is a bad request.",
             kind: Kind::SocketAddresses(|proxies, value| proxies.proxy_protocol = value),
         },
     ],
@@ -157,8 +157,8 @@ pub static BASIC_AUTHENTICATION: Section<BasicAuthenticationConfig> = Section {
     name: "site.basic_authentication",
     repeated: false,
     documentation: "Users and passwords with Basic authentication (RFC 7617). \
-        The same keys stand in `[site.route.basic_authentication]`. Use it with HTTPS: without, passwords can be read \
-        on the way.",
+        The same keys stand in `[site.route.basic_authentication]`. Use it with HTTPS: without, passwords \
+        can be read on the way.",
     blank: || BasicAuthenticationConfig {
         file: PasswordSource::Off,
         realm: String::new(),
@@ -171,8 +171,9 @@ pub static BASIC_AUTHENTICATION: Section<BasicAuthenticationConfig> = Section {
             default: None,
             example: "\"users.htpasswd\"",
             documentation: "The file of users and passwords, as `htpasswd -B` makes it, or `\"off\"`. \
-                Passwords may be hashed with bcrypt, SHA-crypt (`$5$`, `$6$`) or Argon2id; other forms are refused. A \
-                change is seen within a second or two. `\"off\"` in a route lets everybody in where the site does not.",
+                Passwords may be hashed with bcrypt, SHA-crypt (`$5$`, `$6$`) or Argon2id; other forms are \
+                refused. A change is seen within a second or two. `\"off\"` in a route lets everybody in \
+                where the site does not.",
             kind: Kind::Checked {
                 what: "path of a file, or `\"off\"`",
                 parse: |text, base| match text {
@@ -199,9 +200,9 @@ pub static BASIC_AUTHENTICATION: Section<BasicAuthenticationConfig> = Section {
             name: "remember",
             default: Some("\"1m\""),
             example: "\"5m\"",
-            documentation: "How long a password that was right is taken as right without being checked again. \
-                A check takes some hundredths of a second of processor time. A password that is changed in the file is \
-                checked at once.",
+            documentation: "How long a password that was right is taken as right without being checked \
+                again. A check takes some hundredths of a second of processor time. A password that is \
+                changed in the file is checked at once.",
             kind: Kind::Duration {
                 least: Duration::ZERO,
                 most: Duration::from_secs(3600),
@@ -227,9 +228,9 @@ pub static BASIC_AUTHENTICATION: Section<BasicAuthenticationConfig> = Section {
 pub static RATE_LIMIT: Section<RateLimitConfig> = Section {
     name: "site.rate_limit",
     repeated: false,
-    documentation: "How many requests each client may make: an IPv4 address, or the first 64 bits of an IPv6 address. \
-        The same keys stand in `[site.route.rate_limit]`. What is too much is answered with 429 Too Many Requests and \
-        the time to wait.",
+    documentation: "How many requests each client may make: an IPv4 address, or the first 64 bits of an IPv6 \
+        address. The same keys stand in `[site.route.rate_limit]`. What is too much is answered with 429 Too \
+        Many Requests and the time to wait.",
     blank: || RateLimitConfig { requests: 0, per: Duration::ZERO, burst: 0 },
     keys: &[
         Key {
@@ -268,9 +269,10 @@ pub(super) const fn allow<C>(set: fn(&mut C, Vec<Network>)) -> Key<C> {
         name: "allow",
         default: Some("[]"),
         example: "[\"192.0.2.0/24\", \"2001:db8::/32\"]",
-        documentation: "The networks whose clients are let in; everybody else is answered with 403 Forbidden. \
-            Where `deny` has networks too, the longest network that holds the address decides. Empty, with an empty \
-            `deny`: every client is let in, or in a route, every client that the site lets in.",
+        documentation: "The networks whose clients are let in; everybody else is answered with 403 \
+            Forbidden. Where `deny` has networks too, the longest network that holds the address decides. \
+            Empty, with an empty `deny`: every client is let in, or in a route, every client that the site \
+            lets in.",
         kind: Kind::Networks(set),
     }
 }
@@ -315,7 +317,7 @@ pub(super) const fn rate_limit<C>(
     }
 }
 
-/// Reads `basic_authentication` into the access keys that it stands with.
+/// Reads `basic_authentication` into the access keys of its section.
 pub(super) fn read_basic_authentication(
     reader: &mut Reader<'_>,
     value: &Value<'_>,
@@ -328,7 +330,7 @@ pub(super) fn read_basic_authentication(
     })
 }
 
-/// Reads `rate_limit` into the access keys that it stands with.
+/// Reads `rate_limit` into the access keys of its section.
 pub(super) fn read_rate_limit(
     reader: &mut Reader<'_>,
     value: &Value<'_>,
@@ -341,19 +343,19 @@ pub(super) fn read_rate_limit(
     })
 }
 
-/// A network that stands in both lists, which leaves open what is meant.
+/// A network in both lists, which would be ambiguous.
 fn listed_twice(allow: &[Network], deny: &[Network]) -> Option<Network> {
     deny.iter().find(|network| allow.contains(network)).copied()
 }
 
-/// What is wrong with the access keys of a site or route: a key and a message.
+/// The problems of the access keys of a site or route: a key and a message each.
 pub(super) fn problems(access: &AccessConfig) -> Vec<(&'static str, String)> {
     let twice = listed_twice(&access.allow, &access.deny);
     twice.map(|network| ("deny", format!("'deny': {network} stands in 'allow' too"))).into_iter().collect()
 }
 
 impl Reader<'_> {
-    /// Access keys of sites that contradict each other, and proxies that cannot be.
+    /// Checks for access keys of sites that contradict each other, and for impossible settings of proxies.
     pub(super) fn check_access(&mut self, loaded: &Loaded) {
         for (site, places) in loaded.config.sites.iter().zip(&loaded.places.sites) {
             for (key, message) in problems(&site.access) {

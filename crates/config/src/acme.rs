@@ -93,8 +93,8 @@ impl Default for AcmeConfig {
 pub static ACME: Section<AcmeConfig> = Section {
     name: "acme",
     repeated: false,
-    documentation: "The authority that certificates come from, for the sites with `certificate = \"acme\"` (RFC 8555). \
-        They are asked for when the server starts, kept, and renewed in time.",
+    documentation: "The authority that certificates come from, for the sites with `certificate = \"acme\"` \
+        (RFC 8555). They are asked for when the server starts, kept, and renewed in time.",
     blank: || AcmeConfig {
         directory: String::new(),
         agree_to_terms: false,
@@ -115,8 +115,9 @@ pub static ACME: Section<AcmeConfig> = Section {
             default: None,
             example: "\"letsencrypt-staging\"",
             documentation: "The authority, by the URL of its directory. \
-                `\"letsencrypt\"` and `\"letsencrypt-staging\"` stand for those of Let's Encrypt. Begin with the second: \
-                browsers do not trust its certificates, but mistakes do not use up the limits of the first.",
+                `\"letsencrypt\"` and `\"letsencrypt-staging\"` stand for those of Let's Encrypt. Begin with \
+                the second: browsers do not trust its certificates, but mistakes do not use up the limits of \
+                the first.",
             kind: Kind::Checked {
                 what: "`\"letsencrypt\"`, `\"letsencrypt-staging\"` or a URL with `https://`",
                 parse: |text, _| parse_directory(text),
@@ -147,16 +148,16 @@ pub static ACME: Section<AcmeConfig> = Section {
             default: Some("\"/var/lib/touchstone/acme\""),
             example: "\"/var/lib/touchstone/acme\"",
             documentation: "The directory where account key, certificates and their keys are kept. \
-                It is made if missing, for its owner alone. Keep it: a lost one is made again at the next start, but \
-                authorities limit how often.",
+                It is made if missing, for its owner alone. Keep it: a lost one is made again at the next \
+                start, but authorities limit how often.",
             kind: Kind::Directory(|acme, value| acme.storage = value),
         },
         Key {
             name: "ca_certificate",
             default: Some("\"\""),
             example: "\"tls/our-authority.pem\"",
-            documentation: "A PEM file with the authority that the directory's own HTTPS certificate must come from, for \
-                an ACME server of your own. Empty: those that the system trusts.",
+            documentation: "A PEM file with the authority that the directory's own HTTPS certificate must \
+                come from, for an ACME server of your own. Empty: those that the system trusts.",
             kind: Kind::File(|acme, value| acme.ca_certificate = value),
         },
         Key {
@@ -172,8 +173,9 @@ pub static ACME: Section<AcmeConfig> = Section {
             default: Some("[\"tls-alpn-01\", \"http-01\"]"),
             example: "[\"http-01\"]",
             documentation: "How it is proven that a host name leads here, the preferred way first. \
-                `\"tls-alpn-01\"` takes a connection to port 443, `\"http-01\"` one to port 80, where a site must listen \
-                in plain HTTP; without such a site it is left out. When the first fails, the next is tried.",
+                `\"tls-alpn-01\"` takes a connection to port 443, `\"http-01\"` one to port 80, where a site \
+                must listen in plain HTTP; without such a site it is left out. When the first fails, the \
+                next is tried.",
             kind: Kind::CheckedArray {
                 what: "array of `\"tls-alpn-01\"` and `\"http-01\"`",
                 parse: |text| AcmeChallenge::parse(text).map(|challenge| challenge.name().to_string()),
@@ -187,8 +189,8 @@ pub static ACME: Section<AcmeConfig> = Section {
             name: "profile",
             default: Some("\"\""),
             example: "\"shortlived\"",
-            documentation: "The kind of certificate, by the authority's name for it, such as `\"shortlived\"` at \
-                Let's Encrypt. Empty: the authority's default.",
+            documentation: "The kind of certificate, by the authority's name for it, such as \
+                `\"shortlived\"` at Let's Encrypt. Empty: the authority's default.",
             kind: Kind::Token(|acme, value| acme.profile = value),
         },
         Key {
@@ -196,8 +198,8 @@ pub static ACME: Section<AcmeConfig> = Section {
             default: Some("60"),
             example: "60",
             documentation: "How much of a certificate's life has passed when it is renewed, in percent. \
-                The moment is chosen at random from the 5 % that follow. Where the authority names a time itself \
-                (`renewal_information`), that counts.",
+                The moment is chosen at random from the 5 % that follow. Where the authority names a time \
+                itself (`renewal_information`), that counts.",
             kind: Kind::Number { least: 1, most: 90, set: |acme, value| acme.renew_at_percent = value },
         },
         Key {
@@ -213,8 +215,8 @@ pub static ACME: Section<AcmeConfig> = Section {
             default: Some("\"5m\""),
             example: "\"10m\"",
             documentation: "How long to wait after a failure before a certificate is asked for again. \
-                The wait doubles with each further failure, up to `retry_at_most`. No certificate is asked for twice \
-                within this time or a minute, whichever is shorter, not even over restarts.",
+                The wait doubles with each further failure, up to `retry_at_most`. No certificate is asked \
+                for twice within this time or a minute, whichever is shorter, not even over restarts.",
             kind: Kind::Duration {
                 least: Duration::from_secs(1),
                 most: Duration::from_secs(24 * 3600),
@@ -239,8 +241,8 @@ pub static ACME: Section<AcmeConfig> = Section {
 pub static EXTERNAL_ACCOUNT: Section<ExternalAccountConfig> = Section {
     name: "acme.external_account",
     repeated: false,
-    documentation: "An account that you have with the authority already (external account binding, RFC 8555 section \
-        7.3.4). The authority gives you both values.",
+    documentation: "An account that you have with the authority already (external account binding, RFC 8555 \
+        section 7.3.4). The authority gives you both values.",
     blank: || ExternalAccountConfig { key_id: String::new(), hmac_key: None },
     keys: &[
         Key {
@@ -324,13 +326,13 @@ impl Reader<'_> {
         let Some((_, first)) = sites().find(|(site, _)| site.tls.acme) else { return };
         let acme = &loaded.config.acme;
         let Some(places) = loaded.places.sections.get(ACME.name) else {
-            let message = "'certificate' \"acme\" needs a section [acme], with 'directory' and 'agree_to_terms' \
-                (see docs/acme.md)";
+            let message = "'certificate' \"acme\" needs a section [acme], with 'directory' and \
+                'agree_to_terms' (see docs/acme.md)";
             return self.problem(first.key("certificate"), message.to_string());
         };
         if !acme.agree_to_terms {
-            let message = "'agree_to_terms' must be true for certificates to be asked for: it says that you have read \
-                the authority's terms of service and agree to them";
+            let message = "'agree_to_terms' must be true for certificates to be asked for: it says that you \
+                have read the authority's terms of service and agree to them";
             self.problem(places.key("agree_to_terms"), message.to_string());
         }
         if acme.retry_at_most < acme.retry_after {
@@ -345,8 +347,8 @@ impl Reader<'_> {
                 self.problem(places.key("challenges"), message);
             }
             [AcmeChallenge::Http01] if !speaks_plain_http => {
-                let message = "'challenges': \"http-01\" needs a [[site]] that listens in plain HTTP, where the \
-                    authority finds it on port 80";
+                let message = "'challenges': \"http-01\" needs a [[site]] that listens in plain HTTP, where \
+                    the authority finds it on port 80";
                 self.problem(places.key("challenges"), message.to_string());
             }
             _ => {}
@@ -360,8 +362,8 @@ impl Reader<'_> {
         }
         for (position, host) in site.hosts.iter().enumerate() {
             let reason = if host.contains('*') {
-                "a certificate for a wildcard takes the DNS-01 challenge, which is not spoken here; name each host, or \
-                 give the certificate as a file"
+                "a certificate for a wildcard takes the DNS-01 challenge, which is not spoken here; name \
+                 each host, or give the certificate as a file"
             } else if host.starts_with('[') || host.parse::<std::net::IpAddr>().is_ok() {
                 "certificates for addresses are not asked for; name hosts, or give the certificate as a file"
             } else if host.contains('_') {

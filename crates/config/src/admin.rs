@@ -1,4 +1,5 @@
-//! `[admin]`: where metrics and the status page are served, and to whom; `[request_id]`: names of requests.
+//! `[admin]`: where metrics and the status page are served, and to which clients; `[request_id]`: ids of
+//! requests.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -14,11 +15,11 @@ use super::{AcceptRequestId, Loaded, RequestIdConfig, values};
 pub struct AdminConfig {
     /// Where it listens.
     pub listen: AdminListen,
-    /// Networks that may ask, beside this machine.
+    /// The networks that may ask, besides this machine.
     pub allow: Vec<Network>,
-    /// The file with the token that who asks must show.
+    /// The file with the token that clients must send.
     pub token_file: Option<PathBuf>,
-    /// Host names by which it may be asked.
+    /// The host names under which it may be requested.
     pub hosts: Vec<String>,
     /// One in so many turns of cached answers is timed; 0: none.
     pub sample_hits: u32,
@@ -29,9 +30,9 @@ pub struct AdminConfig {
 pub enum AdminListen {
     /// Nowhere.
     Off,
-    /// At an address.
+    /// At this address.
     Tcp(SocketAddr),
-    /// At a path.
+    /// At this path.
     Unix(PathBuf),
 }
 
@@ -42,26 +43,26 @@ impl Default for AdminConfig {
 }
 
 impl AdminConfig {
-    /// Whether it listens anywhere.
+    /// Whether it listens.
     pub fn is_on(&self) -> bool {
         self.listen != AdminListen::Off
     }
 
-    /// One in so many turns of cached answers is timed; 0: none. Nobody would see the times where nothing
-    /// listens.
+    /// One in so many turns of cached answers is timed; 0: none. If nothing listens, the times could not be
+    /// seen.
     pub fn hit_sampling(&self) -> u32 {
         if self.is_on() { self.sample_hits } else { 0 }
     }
 }
 
 impl AdminListen {
-    /// `off`, `ADDRESS:PORT` or `unix:PATH`; a relative path is taken from `base`.
+    /// Parses `off`, `ADDRESS:PORT` or `unix:PATH`; a relative path is relative to `base`.
     fn parse(text: &str, base: &Path) -> Result<AdminListen, String> {
         match text.strip_prefix("unix:") {
             _ if text == "off" => Ok(AdminListen::Off),
             Some(path) => {
                 let path = values::parse_path(path, base)?;
-                // The kernel has room for 108 bytes and their end (unix(7)).
+                // The kernel has room for 108 bytes including the final zero (unix(7)).
                 if path.as_os_str().len() > 107 {
                     return Err(format!("the path '{}' is longer than 107 bytes", path.display()));
                 }
@@ -88,8 +89,8 @@ impl fmt::Display for AdminListen {
 pub static ADMIN: Section<AdminConfig> = Section {
     name: "admin",
     repeated: false,
-    documentation: "Metrics for monitoring systems and a live status page for people, on a listener of their own. \
-        They tell who asks for what, so only this machine can ask unless more is said here.",
+    documentation: "Metrics for monitoring systems and a live status page for people, on a listener of their \
+        own. They tell who asks for what, so only this machine can ask unless more is said here.",
     blank: || AdminConfig {
         listen: AdminListen::Off,
         allow: Vec::new(),
@@ -102,10 +103,10 @@ pub static ADMIN: Section<AdminConfig> = Section {
             name: "listen",
             default: Some("\"off\""),
             example: "\"127.0.0.1:9180\"",
-            documentation: "Where `/metrics`, `/status`, `/sessions` and `/health` are served: an address with its port, \
-                `\"unix:/run/touchstone/admin.sock\"` for a socket that only the server's own user and root may open, or \
-                `\"off\"`. An address that other machines can reach is refused unless `allow` or `token_file` says \
-                who may ask.",
+            documentation: "Where `/metrics`, `/status`, `/sessions` and `/health` are served: an address \
+                with its port, `\"unix:/run/touchstone/admin.sock\"` for a socket that only the server's own \
+                user and root may open, or `\"off\"`. An address that other machines can reach is refused \
+                unless `allow` or `token_file` says who may ask.",
             kind: Kind::Checked {
                 what: "`\"off\"`, `\"ADDRESS:PORT\"` or `\"unix:PATH\"`",
                 parse: |text, base| AdminListen::parse(text, base).map(|listen| listen.to_string()),
@@ -118,8 +119,9 @@ pub static ADMIN: Section<AdminConfig> = Section {
             name: "allow",
             default: Some("[]"),
             example: "[\"127.0.0.1\", \"10.1.0.0/16\"]",
-            documentation: "The networks whose clients may ask; everybody else is answered with 403 Forbidden. \
-                Empty: every client that can reach the address, and shows the token where there is one.",
+            documentation: "The networks whose clients may ask; everybody else is answered with 403 \
+                Forbidden. Empty: every client that can reach the address, and shows the token where there \
+                is one.",
             kind: Kind::Networks(|admin, value| admin.allow = value),
         },
         Key {
@@ -127,25 +129,26 @@ pub static ADMIN: Section<AdminConfig> = Section {
             default: Some("\"\""),
             example: "\"admin.token\"",
             documentation: "A file with a token of at least 16 characters that who asks must show: \
-                `Authorization: Bearer TOKEN`, or as the password of the question that a browser asks, with any user \
-                name. It is read again with every reload. Empty: none is asked for.",
+                `Authorization: Bearer TOKEN`, or as the password of the question that a browser asks, with \
+                any user name. It is read again with every reload. Empty: none is asked for.",
             kind: Kind::File(|admin, value| admin.token_file = value),
         },
         Key {
             name: "hosts",
             default: Some("[]"),
             example: "[\"metrics.example.org\"]",
-            documentation: "The host names by which the listener may be asked, beside numeric addresses and `localhost`. \
-                Others are answered with 421 Misdirected Request, so that no web page can make a browser on this machine \
-                read what is here. Where a token is asked for, every name will do.",
+            documentation: "The host names by which the listener may be asked, beside numeric addresses and \
+                `localhost`. Others are answered with 421 Misdirected Request, so that no web page can make \
+                a browser on this machine read what is here. Where a token is asked for, every name will do.",
             kind: Kind::Hosts(|admin, value| admin.hosts = value),
         },
         Key {
             name: "sample_hits",
             default: Some("64"),
             example: "1",
-            documentation: "One in so many of the requests that are answered straight from the file cache is timed. \
-                1 times each, which costs each some tens of nanoseconds; 0 times none. All other requests are timed.",
+            documentation: "One in so many of the requests that are answered straight from the file cache is \
+                timed. 1 times each, which costs each some tens of nanoseconds; 0 times none. All other \
+                requests are timed.",
             kind: Kind::Number {
                 least: 0,
                 most: 1_000_000,
@@ -187,8 +190,8 @@ pub static REQUEST_ID: Section<RequestIdConfig> = Section {
             default: Some("\"proxies\""),
             example: "\"always\"",
             documentation: "Whether an id that a request comes with is taken. \
-                It must have 1 to 128 characters: letters, digits and `-._~+/=:@`. Otherwise a new one is made, a UUID of \
-                version 7.",
+                It must have 1 to 128 characters: letters, digits and `-._~+/=:@`. Otherwise a new one is \
+                made, a UUID of version 7.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "never",
@@ -212,23 +215,23 @@ pub static REQUEST_ID: Section<RequestIdConfig> = Section {
             default: Some("false"),
             example: "true",
             documentation: "Whether the field is added to every answer. \
-                Answers that are ready in the file cache cannot have one each, so every request then takes the longer \
-                way.",
+                Answers that are ready in the file cache cannot have one each, so every request then takes \
+                the longer way.",
             kind: Kind::Boolean(|config, value| config.answer = value),
         },
         Key {
             name: "forward",
             default: Some("false"),
             example: "true",
-            documentation: "Whether programs and origins get the field with the id, in place of one that the request came \
-                with.",
+            documentation: "Whether programs and origins get the field with the id, in place of one that the \
+                request came with.",
             kind: Kind::Boolean(|config, value| config.forward = value),
         },
     ],
 };
 
 impl Reader<'_> {
-    /// An admin listener that strangers could reach, and keys that mean nothing.
+    /// Checks for an admin listener that other machines could reach, and for keys without effect.
     pub(super) fn check_admin(&mut self, loaded: &Loaded) {
         let Some(places) = loaded.places.sections.get(ADMIN.name) else { return };
         let admin = &loaded.config.admin;
@@ -239,8 +242,8 @@ impl Reader<'_> {
                     && admin.token_file.is_none()
                 {
                     let message = format!(
-                        "'listen': other machines can reach {address}; say in 'allow' which of them may ask, or set \
-                         'token_file', or listen on 127.0.0.1"
+                        "'listen': other machines can reach {address}; say in 'allow' which of them may ask, \
+                         or set 'token_file', or listen on 127.0.0.1"
                     );
                     self.problem(places.key("listen"), message);
                 }
@@ -254,7 +257,8 @@ impl Reader<'_> {
                 }
             }
             AdminListen::Unix(_) if !admin.allow.is_empty() => {
-                let message = "'allow' means nothing for a unix socket; the rights of its file and directory say who may open it";
+                let message = "'allow' means nothing for a unix socket; the rights of its file and directory \
+                    say who may open it";
                 self.problem(places.key("allow"), message.to_string());
             }
             AdminListen::Unix(_) | AdminListen::Off => {}

@@ -62,16 +62,18 @@ pub enum Sessions {
 pub static AJP: Section<ProgramsConfig> = Section {
     name: "site.route.ajp",
     repeated: false,
-    documentation: "Servlet containers such as Tomcat answer the requests of the route over AJP13, see [AJP](ajp.md). \
-        AJP is not encrypted and containers believe all that it says: it belongs on a network of one's own.",
+    documentation: "Servlet containers such as Tomcat answer the requests of the route over AJP13, see \
+        [AJP](ajp.md). AJP is not encrypted and containers believe all that it says: it belongs on a network \
+        of one's own.",
     blank,
     keys: &[
         Key {
             default: None,
             example: "[\"127.0.0.1:8009 route=a weight=2\", \"unix:/run/tomcat/ajp.sock route=b\"]",
-            documentation: "Where containers listen: an address with its port, or `unix:` with the path of a socket. \
-                Of several, which must have the same applications, `route=` is the jvmRoute of one, by which sessions find \
-                it; `weight=` gives one more of the requests, and `backup` only those that no other takes.",
+            documentation: "Where containers listen: an address with its port, or `unix:` with the path of a \
+                socket. Of several, which must have the same applications, `route=` is the jvmRoute of one, \
+                by which sessions find it; `weight=` gives one more of the requests, and `backup` only those \
+                that no other takes.",
             kind: Kind::CheckedArray {
                 what: "array of addresses of containers",
                 parse: |text| parse_backend(text).map(|_| text.to_string()),
@@ -87,8 +89,8 @@ pub static AJP: Section<ProgramsConfig> = Section {
         Key {
             default: Some("true"),
             example: "false",
-            documentation: "The containers see the field Authorization, as an application needs that checks users itself. \
-                It holds passwords.",
+            documentation: "The containers see the field Authorization, as an application needs that checks \
+                users itself. It holds passwords.",
             ..PASS_AUTHORIZATION
         },
         SESSIONS,
@@ -104,13 +106,14 @@ pub static AJP: Section<ProgramsConfig> = Section {
             ..KEEP_CONNECTIONS
         },
         Key {
-            documentation: "The most connections to each container, of all cores together; best no more than its \
-                maxConnections. 0: any number.",
+            documentation: "The most connections to each container, of all cores together; best no more than \
+                its maxConnections. 0: any number.",
             ..CONNECTIONS
         },
         IDLE_CONNECTIONS,
         Key {
-            documentation: "How long an idle connection is kept; less than the container keeps it (keepAliveTimeout), best.",
+            documentation: "How long an idle connection is kept; less than the container keeps it \
+                (keepAliveTimeout), best.",
             ..KEEP_ALIVE_TIMEOUT
         },
         CONNECTION_REQUESTS,
@@ -124,7 +127,8 @@ pub static AJP: Section<ProgramsConfig> = Section {
         MAX_FAILURES,
         FAIL_TIMEOUT,
         Key {
-            documentation: "How often each container is connected to and asked whether it is there. 0: only requests show it.",
+            documentation: "How often each container is connected to and asked whether it is there. 0: only \
+                requests show it.",
             ..CHECK_INTERVAL
         },
     ],
@@ -134,7 +138,8 @@ const SECRET: Key<ProgramsConfig> = Key {
     name: "secret",
     default: Some("\"\""),
     example: "\"correct horse battery staple\"",
-    documentation: "What the connector's `secret` is: a container answers requests without it with 403. Empty: none is sent.",
+    documentation: "What the connector's `secret` is: a container answers requests without it with 403. \
+        Empty: none is sent.",
     kind: Kind::Checked {
         what: "secret",
         parse: |text, _| values::parse_header_value(text),
@@ -146,8 +151,8 @@ const SECRET_FILE: Key<ProgramsConfig> = Key {
     name: "secret_file",
     default: Some("\"\""),
     example: "\"ajp.secret\"",
-    documentation: "A file whose first line is the secret, instead of `secret`: one that no other user can read. \
-        It is read when the server starts or reloads.",
+    documentation: "A file whose first line is the secret, instead of `secret`: one that no other user can \
+        read. It is read when the server starts or reloads.",
     kind: Kind::File(|programs, value| programs.ajp.secret_file = value),
 };
 
@@ -155,8 +160,9 @@ const PACKET_BYTES: Key<ProgramsConfig> = Key {
     name: "packet_bytes",
     default: Some("\"8KiB\""),
     example: "\"64KiB\"",
-    documentation: "The largest packet, which must be the connector's `packetSize`. The fields of a request must fit into \
-        one: longer ones are refused with 431 or 414. Larger packets also make long bodies faster.",
+    documentation: "The largest packet, which must be the connector's `packetSize`. The fields of a request \
+        must fit into one: longer ones are refused with 431 or 414. Larger packets also make long bodies \
+        faster.",
     kind: Kind::Size {
         least: LEAST_PACKET_BYTES as u64,
         most: MOST_PACKET_BYTES as u64,
@@ -180,8 +186,9 @@ const ATTRIBUTES: Key<ProgramsConfig> = Key {
     name: "attributes",
     default: Some("{}"),
     example: "{ \"org.example.site\" = \"shop\" }",
-    documentation: "Attributes that each request gets, which a servlet finds with `getAttribute`. A container refuses names \
-        that its `allowedRequestAttributesPattern` does not allow with 403. Nothing that a client sends becomes one.",
+    documentation: "Attributes that each request gets, which a servlet finds with `getAttribute`. A \
+        container refuses names that its `allowedRequestAttributesPattern` does not allow with 403. Nothing \
+        that a client sends becomes one.",
     kind: Kind::Fields {
         what: "table from names of attributes to values",
         check: check_attribute,
@@ -225,8 +232,8 @@ const SESSION_PARAMETER: Key<ProgramsConfig> = Key {
     name: "session_parameter",
     default: Some("\"jsessionid\""),
     example: "\"sid\"",
-    documentation: "The name of the parameter of a path with a session's identifier, for clients without cookies: \
-        `/shop/cart;jsessionid=1F2E.a`.",
+    documentation: "The name of the parameter of a path with a session's identifier, for clients without \
+        cookies: `/shop/cart;jsessionid=1F2E.a`.",
     kind: Kind::Token(|programs, value| programs.ajp.session_parameter = value),
 };
 
@@ -234,8 +241,8 @@ const PING_AFTER: Key<ProgramsConfig> = Key {
     name: "ping_after",
     default: Some("\"5s\""),
     example: "\"0s\"",
-    documentation: "How long a connection is idle before the container is asked whether it is there (CPing) ahead of the \
-        next request. 0: ahead of each.",
+    documentation: "How long a connection is idle before the container is asked whether it is there (CPing) \
+        ahead of the next request. 0: ahead of each.",
     kind: Kind::Duration {
         least: Duration::ZERO,
         most: DAY,
@@ -247,7 +254,8 @@ const PING_TIMEOUT: Key<ProgramsConfig> = Key {
     name: "ping_timeout",
     default: Some("\"2s\""),
     example: "\"500ms\"",
-    documentation: "How long the container may take to say that it is there (CPong). Then the connection is given up.",
+    documentation: "How long the container may take to say that it is there (CPong). Then the connection is \
+        given up.",
     kind: Kind::Duration {
         least: INSTANT,
         most: HOUR,
@@ -259,8 +267,8 @@ const PING_NEW: Key<ProgramsConfig> = Key {
     name: "ping_new",
     default: Some("false"),
     example: "true",
-    documentation: "Asks on each new connection as well, so that a container that accepts connections and answers none is \
-        left for another after `ping_timeout`, whatever the request's method.",
+    documentation: "Asks on each new connection as well, so that a container that accepts connections and \
+        answers none is left for another after `ping_timeout`, whatever the request's method.",
     kind: Kind::Boolean(|programs, value| programs.ajp.ping_new = value),
 };
 

@@ -110,17 +110,17 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "directory",
             default: Some("\"\""),
             example: "\"/usr/lib/cgi-bin\"",
-            documentation: "The directory of the programs. What follows the route's `path` is looked for in it, so the \
-                route needs a `path` that ends with a slash. Empty: the whole path is looked for below the root of the \
-                route or site.",
+            documentation: "The directory of the programs. What follows the route's `path` is looked for in \
+                it, so the route needs a `path` that ends with a slash. Empty: the whole path is looked for \
+                below the root of the route or site.",
             kind: Kind::File(|cgi, value| cgi.directory = value),
         },
         Key {
             name: "program",
             default: Some("\"\""),
             example: "\"/usr/lib/git-core/git-http-backend\"",
-            documentation: "One program for all requests of the route, instead of many. What follows the route's \
-                `path` is its PATH_INFO. `directory` means nothing then.",
+            documentation: "One program for all requests of the route, instead of many. What follows the \
+                route's `path` is its PATH_INFO. `directory` means nothing then.",
             kind: Kind::File(|cgi, value| cgi.program = value),
         },
         Key {
@@ -134,8 +134,9 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "user",
             default: Some("\"\""),
             example: "\"www-data\"",
-            documentation: "Whose rights the programs have: a user, or `user:group`, by name as in /etc/passwd or by \
-                number. The server must be started as root for it. Empty: the rights of the server.",
+            documentation: "Whose rights the programs have: a user, or `user:group`, by name as in \
+                /etc/passwd or by number. The server must be started as root for it. Empty: the rights of \
+                the server.",
             kind: Kind::Checked {
                 what: "user",
                 parse: |text, _| check_user(text).map(|()| text.to_string()),
@@ -172,8 +173,9 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "environment",
             default: Some("{}"),
             example: "{ GIT_PROJECT_ROOT = \"/srv/git\" }",
-            documentation: "Variables for the programs' environment, which take the place of those that it would have. \
-                They get nothing from the server's own; PATH is `/usr/local/bin:/usr/bin:/bin` unless set here.",
+            documentation: "Variables for the programs' environment, which take the place of those that it \
+                would have. They get nothing from the server's own; PATH is `/usr/local/bin:/usr/bin:/bin` \
+                unless set here.",
             kind: Kind::Fields {
                 what: "table from names of variables to values",
                 check: |_, _| Ok(()),
@@ -192,8 +194,8 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "background",
             default: Some("false"),
             example: "true",
-            documentation: "What a program leaves running when it ends may go on, and it may itself when it has closed \
-                its output. Otherwise its process group is ended then.",
+            documentation: "What a program leaves running when it ends may go on, and it may itself when it \
+                has closed its output. Otherwise its process group is ended then.",
             kind: Kind::Boolean(|cgi, value| cgi.background = value),
         },
         Key {
@@ -225,8 +227,8 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "first_byte_timeout",
             default: Some("\"60s\""),
             example: "\"10s\"",
-            documentation: "How long a program may take until it prints something, counted anew whenever it reads some of \
-                the request's body. Then it is ended, and the answer is 504.",
+            documentation: "How long a program may take until it prints something, counted anew whenever it \
+                reads some of the request's body. Then it is ended, and the answer is 504.",
             kind: Kind::Duration {
                 least: Duration::from_millis(1),
                 most: DAY,
@@ -237,8 +239,8 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "idle_timeout",
             default: Some("\"60s\""),
             example: "\"10s\"",
-            documentation: "How long it may neither print nor read anything after that, and how long it may take to end \
-                when it has closed its output.",
+            documentation: "How long it may neither print nor read anything after that, and how long it may \
+                take to end when it has closed its output.",
             kind: Kind::Duration {
                 least: Duration::from_millis(1),
                 most: DAY,
@@ -260,8 +262,8 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "kill_timeout",
             default: Some("\"3s\""),
             example: "\"500ms\"",
-            documentation: "How long a program that is to end may take: its process group gets SIGTERM, and after this \
-                SIGKILL.",
+            documentation: "How long a program that is to end may take: its process group gets SIGTERM, and \
+                after this SIGKILL.",
             kind: Kind::Duration {
                 least: Duration::ZERO,
                 most: Duration::from_secs(3600),
@@ -279,16 +281,18 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "spool_bytes",
             default: Some("\"64MiB\""),
             example: "\"1MiB\"",
-            documentation: "The largest request body whose length is not known beforehand (chunked). Programs want to \
-                know it, so the body is kept in a file until it is there. More, and the answer is 413. Other bodies \
-                are passed on as they come, and `limits.body_bytes` holds for all.",
+            documentation: "The largest request body whose length is not known beforehand (chunked). \
+                Programs want to know it, so the body is kept in a file until it is there. More, and the \
+                answer is 413. Other bodies are passed on as they come, and `limits.body_bytes` holds for \
+                all.",
             kind: Kind::Size { least: 0, most: 1 << 50, set: |cgi, value| cgi.spool_bytes = value },
         },
         Key {
             name: "spool_directory",
             default: Some("\"\""),
             example: "\"/var/tmp\"",
-            documentation: "Where that file is; it has no name. Empty: the directory that TMPDIR names, or /tmp.",
+            documentation: "Where that file is; it has no name. Empty: the directory that TMPDIR names, or \
+                /tmp.",
             kind: Kind::File(|cgi, value| cgi.spool_directory = value),
         },
         Key {
@@ -302,7 +306,8 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "cpu_time",
             default: Some("\"0s\""),
             example: "\"60s\"",
-            documentation: "The processor time that each process may take (RLIMIT_CPU), in whole seconds. 0: no limit.",
+            documentation: "The processor time that each process may take (RLIMIT_CPU), in whole seconds. 0: \
+                no limit.",
             kind: Kind::Duration { least: Duration::ZERO, most: DAY, set: |cgi, value| cgi.cpu_time = value },
         },
         Key {
@@ -316,15 +321,16 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "open_files",
             default: Some("0"),
             example: "256",
-            documentation: "The files that each process may have open (RLIMIT_NOFILE). 0: as many as the server was \
-                started with.",
+            documentation: "The files that each process may have open (RLIMIT_NOFILE). 0: as many as the \
+                server was started with.",
             kind: Kind::Number { least: 0, most: 1 << 30, set: |cgi, value| cgi.open_files = value },
         },
         Key {
             name: "processes",
             default: Some("0"),
             example: "100",
-            documentation: "The processes that their user may have, all of them together (RLIMIT_NPROC). 0: no limit.",
+            documentation: "The processes that their user may have, all of them together (RLIMIT_NPROC). 0: \
+                no limit.",
             kind: Kind::Number { least: 0, most: 1 << 22, set: |cgi, value| cgi.processes = value },
         },
     ],
@@ -335,8 +341,8 @@ pub(super) const ROUTE_KEY: Key<RouteConfig> = Key {
     name: "cgi",
     default: Some(super::section::ABSENT),
     example: "{ user = \"www-data\" }",
-    documentation: "Answers with CGI programs, see `[site.route.cgi]`. Beside `nsapi` it says how the programs run that \
-        an obj.conf leads to. Not together with `redirect`, `rewrite` or `respond`.",
+    documentation: "Answers with CGI programs, see `[site.route.cgi]`. Beside `nsapi` it says how the \
+        programs run that an obj.conf leads to. Not together with `redirect`, `rewrite` or `respond`.",
     kind: Kind::Table { read },
 };
 

@@ -92,16 +92,15 @@ listen = ["127.0.0.1:8080"]
 root = "www"
 ```
 
-`touchstone check --config FILE` says everything that is wrong with a file, each problem as
-`file:line:column: message`, and ends with exit code 0 when nothing is. A server refuses to start with a file that has
-a problem. On SIGHUP it reads the file again; where that has a problem, the old configuration stays and the error log
-says why.
+`touchstone check --config FILE` prints every problem of a file as `file:line:column: message`, and exits with
+0 if there is none. A server does not start with a file that has a problem. On SIGHUP the server reads the
+file again; if the file has a problem, the old configuration stays and the error log says why.
 
-- A **size** is a whole number of bytes, or a string with a unit: `"64KiB"`, `"1MiB"`, `"1GiB"`, `"1TiB"` count in
-  1,024s; `"64KB"`, `"1MB"`, `"1GB"`, `"1TB"` in 1,000s.
+- A **size** is a whole number of bytes, or a string with a unit: `"64KiB"`, `"1MiB"`, `"1GiB"`, `"1TiB"` are
+  powers of 1,024; `"64KB"`, `"1MB"`, `"1GB"`, `"1TB"` are powers of 1,000.
 - A **duration** is a string with a unit: `"500ms"`, `"10s"`, `"2m"`, `"1h"`.
-- A **path** that is relative is taken from the directory of the configuration file.
-- A key or section that is not known is refused, with the nearest known name.
+- A relative **path** is relative to the directory of the configuration file.
+- An unknown key or section is refused; the message gives the nearest known name.
 
 ## Several files
 
@@ -118,12 +117,14 @@ listen = ["127.0.0.1:8080"]
 root = "www"
 ```
 
-- A name is relative to the directory of the file with `include`. `*` and `?` may stand in its last part. Files that a
-  pattern matches are taken in the order of their names; that it matches none is no fault, that a file is not there is.
-- Sites of all files are taken together, in that order. Every other section may stand in one file only, and `[server]`
-  in the first, because `reload`, `status` and `stop` look for the running server there. An included file includes none.
-- A relative path in an included file is taken from the directory of that file.
-- Problems name the file that they are in. A reload reads all files again, and files that came since.
+- A name is relative to the directory of the file with `include`. Its last part may contain `*` and `?`. The
+  files that match a pattern are read in the order of their names. A pattern may match no file, but a file
+  named without a pattern must exist.
+- The sites of all files form one list, in that order. Every other section may be in one file only. `[server]`
+  must be in the first, because `reload`, `status` and `stop` look for the running server there. An included
+  file cannot include others.
+- A relative path in an included file is relative to the directory of that file.
+- A problem names its file. A reload reads all files again, including new ones.
 "#;
 
 fn write_section<C>(page: &mut String, section: &'static Section<C>) {
@@ -363,8 +364,8 @@ mod tests {
         );
         assert_eq!(
             explain(Some("site.charset")).unwrap(),
-            "\n  [[site]] charset\n    The charset to add to the Content-Type of text. Empty: none is added.\n    \
-             value: string, one word\n    default: \"\"\n    example: charset = \"utf-8\"\n"
+            "\n  [[site]] charset\n    The charset to add to the Content-Type of text. Empty: none is \
+             added.\n    value: string, one word\n    default: \"\"\n    example: charset = \"utf-8\"\n"
         );
     }
 }

@@ -125,7 +125,8 @@ pub static FASTCGI: Section<ProgramsConfig> = Section {
     name: "site.route.fastcgi",
     repeated: false,
     documentation: "FastCGI programs answer the requests of the route, see [FastCGI and SCGI](fastcgi.md): \
-        those that listen at `backends`, or processes of `command`, which the server starts and watches itself.",
+        those that listen at `backends`, or processes of `command`, which the server starts and watches \
+        itself.",
     blank,
     keys: &[
         BACKENDS,
@@ -170,7 +171,8 @@ pub static SCGI: Section<ProgramsConfig> = Section {
     name: "site.route.scgi",
     repeated: false,
     documentation: "SCGI programs answer the requests of the route, see [FastCGI and SCGI](fastcgi.md): \
-        those that listen at `backends`, or processes of `command`, which the server starts and watches itself.",
+        those that listen at `backends`, or processes of `command`, which the server starts and watches \
+        itself.",
     blank,
     keys: &[
         BACKENDS,
@@ -211,8 +213,9 @@ pub static PHP: Section<ProgramsConfig> = Section {
     name: "site.route.php",
     repeated: false,
     documentation: "PHP scripts answer the requests of the route, see [PHP](php.md). \
-        `php = \"unix:/run/php/php-fpm.sock\"` is enough for a php-fpm that runs already, and `php = \"managed\"` for one \
-        that the server starts and watches itself. Paths that are other files are answered with these.",
+        `php = \"unix:/run/php/php-fpm.sock\"` is enough for a php-fpm that runs already, and `php = \
+        \"managed\"` for one that the server starts and watches itself. Paths that are other files are \
+        answered with these.",
     blank,
     keys: &[
         BACKENDS,
@@ -302,8 +305,8 @@ pub(super) const BACKENDS: Key<ProgramsConfig> = Key {
     default: Some("[]"),
     example: "[\"unix:/run/app.sock weight=2\", \"127.0.0.1:9000 backup\"]",
     documentation: "Where programs listen: `unix:` with the path of a socket, or an address with its port. \
-        Of several, which must do the same, `weight=` gives one more of the requests, and `backup` only those that no \
-        other takes.",
+        Of several, which must do the same, `weight=` gives one more of the requests, and `backup` only \
+        those that no other takes.",
     kind: Kind::CheckedArray {
         what: "array of addresses of programs",
         parse: |text| match parse_backend(text)?.route.as_str() {
@@ -393,9 +396,9 @@ const USER: Key<ProgramsConfig> = Key {
     name: "user",
     default: Some("\"\""),
     example: "\"www-data\"",
-    documentation: "Whose rights the processes have that the server starts: a user, or `user:group`, by name or by \
-        number. The server must be started as root for it. Empty: the rights of the server; but php-fpm that is started \
-        by root must be given a user.",
+    documentation: "Whose rights the processes have that the server starts: a user, or `user:group`, by name \
+        or by number. The server must be started as root for it. Empty: the rights of the server; but \
+        php-fpm that is started by root must be given a user.",
     kind: Kind::Checked {
         what: "user",
         parse: |text, _| match text.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -422,8 +425,8 @@ const PROCESS_REQUESTS: Key<ProgramsConfig> = Key {
     name: "process_requests",
     default: Some("1000"),
     example: "500",
-    documentation: "After how many requests a process of the php-fpm that the server starts is replaced by a new one, \
-        in case its scripts lose memory. 0: never.",
+    documentation: "After how many requests a process of the php-fpm that the server starts is replaced by a \
+        new one, in case its scripts lose memory. 0: never.",
     kind: Kind::Number {
         least: 0,
         most: MOST_COUNT,
@@ -463,8 +466,8 @@ const SCRIPT_NAME: Key<ProgramsConfig> = Key {
     name: "script_name",
     default: Some("\"\""),
     example: "\"/app\"",
-    documentation: "The beginning of the path under which the program is mounted, without a slash at its end: it \
-        becomes SCRIPT_NAME, and what follows PATH_INFO. Empty: PATH_INFO is the whole path.",
+    documentation: "The beginning of the path under which the program is mounted, without a slash at its \
+        end: it becomes SCRIPT_NAME, and what follows PATH_INFO. Empty: PATH_INFO is the whole path.",
     kind: Kind::Checked {
         what: "path without a slash at its end, or nothing",
         parse: |text, _| match text.is_empty() || text.starts_with('/') && !text.ends_with('/') {
@@ -480,8 +483,9 @@ const SCRIPTS: Key<ProgramsConfig> = Key {
     default: Some("[]"),
     example: "[\".php\"]",
     documentation: "What the names of scripts end in, each a file below the root of the route or site. \
-        The path is split behind the first such file: SCRIPT_NAME and SCRIPT_FILENAME name it, PATH_INFO is the rest. \
-        Paths without a script are those of files, or of `front_controller`. Empty: one program has all paths.",
+        The path is split behind the first such file: SCRIPT_NAME and SCRIPT_FILENAME name it, PATH_INFO is \
+        the rest. Paths without a script are those of files, or of `front_controller`. Empty: one program \
+        has all paths.",
     kind: Kind::CheckedArray {
         what: "array of endings of file names",
         parse: |text| match text.len() > 1 && text.starts_with('.') && text.bytes().all(is_suffix_byte) {
@@ -504,8 +508,8 @@ const FRONT_CONTROLLER: Key<ProgramsConfig> = Key {
     name: "front_controller",
     default: Some("\"\""),
     example: "\"/index.php\"",
-    documentation: "The script that answers all paths that are no file, as most applications have it; it finds the \
-        path in REQUEST_URI. Empty: such a path is not found.",
+    documentation: "The script that answers all paths that are no file, as most applications have it; it \
+        finds the path in REQUEST_URI. Empty: such a path is not found.",
     kind: Kind::Checked {
         what: "path that begins with `/`, or nothing",
         parse: |text, _| values::parse_site_path_or_empty(text),
@@ -517,8 +521,8 @@ const DOCUMENT_ROOT: Key<ProgramsConfig> = Key {
     name: "document_root",
     default: Some("\"\""),
     example: "\"/var/www/html\"",
-    documentation: "The root as the programs see it (DOCUMENT_ROOT and SCRIPT_FILENAME), where that is another path: \
-        in a container, or behind chroot. Empty: the root of the route or site.",
+    documentation: "The root as the programs see it (DOCUMENT_ROOT and SCRIPT_FILENAME), where that is \
+        another path: in a container, or behind chroot. Empty: the root of the route or site.",
     kind: Kind::File(|programs, value| programs.document_root = value),
 };
 
@@ -526,7 +530,8 @@ const VARIABLES: Key<ProgramsConfig> = Key {
     name: "variables",
     default: Some("{}"),
     example: "{ APP_ENV = \"production\" }",
-    documentation: "Variables that each request brings with it, which take the place of those that it would have.",
+    documentation: "Variables that each request brings with it, which take the place of those that it would \
+        have.",
     kind: Kind::Fields {
         what: "table from names of variables to values",
         check: |name, value| check_variable(name).and_then(|()| check_plain(name, value)),
@@ -547,8 +552,8 @@ const SEND_FILES_FROM: Key<ProgramsConfig> = Key {
     name: "send_files_from",
     default: Some("\"\""),
     example: "\"/srv/downloads\"",
-    documentation: "A directory with files that a program may have sent instead of its own body, by the path below it \
-        in X-Accel-Redirect, or by the whole path in X-Sendfile. Empty: these fields mean nothing.",
+    documentation: "A directory with files that a program may have sent instead of its own body, by the path \
+        below it in X-Accel-Redirect, or by the whole path in X-Sendfile. Empty: these fields mean nothing.",
     kind: Kind::File(|programs, value| programs.send_files_from = value),
 };
 
@@ -558,9 +563,9 @@ pub(super) const KEEP_CONNECTIONS: Key<ProgramsConfig> = Key {
     name: "keep_connections",
     default: Some(ABSENT),
     example: "true",
-    documentation: "Whether a connection serves more than one request. A kept one holds a process of most programs, so \
-        `connections` should be no more than there are processes. \
-        Unless set, connections to processes that the server starts are kept, and those to `backends` are not.",
+    documentation: "Whether a connection serves more than one request. A kept one holds a process of most \
+        programs, so `connections` should be no more than there are processes. Unless set, connections to \
+        processes that the server starts are kept, and those to `backends` are not.",
     kind: Kind::Boolean(|programs, value| programs.keep_connections = Some(value)),
 };
 
@@ -635,7 +640,8 @@ pub(super) const QUEUE_TIMEOUT: Key<ProgramsConfig> = Key {
     name: "queue_timeout",
     default: Some("\"30s\""),
     example: "\"5s\"",
-    documentation: "How long a request waits for a connection. Then it is answered with 503 Service Unavailable.",
+    documentation: "How long a request waits for a connection. Then it is answered with 503 Service \
+        Unavailable.",
     kind: Kind::Duration {
         least: INSTANT,
         most: HOUR,
@@ -647,8 +653,8 @@ pub(super) const FIRST_BYTE_TIMEOUT: Key<ProgramsConfig> = Key {
     name: "first_byte_timeout",
     default: Some("\"60s\""),
     example: "\"5m\"",
-    documentation: "How long a program may take for the first byte of its answer, from when it has taken the request. \
-        Then the answer is 504 Gateway Timeout.",
+    documentation: "How long a program may take for the first byte of its answer, from when it has taken the \
+        request. Then the answer is 504 Gateway Timeout.",
     kind: Kind::Duration {
         least: INSTANT,
         most: DAY,
@@ -660,7 +666,8 @@ pub(super) const IDLE_TIMEOUT: Key<ProgramsConfig> = Key {
     name: "idle_timeout",
     default: Some("\"60s\""),
     example: "\"10s\"",
-    documentation: "How long the answer may make no progress once it has begun. Then the client's connection is closed.",
+    documentation: "How long the answer may make no progress once it has begun. Then the client's connection \
+        is closed.",
     kind: Kind::Duration { least: INSTANT, most: DAY, set: |programs, value| programs.idle_timeout = value },
 };
 
@@ -709,8 +716,8 @@ pub(super) const MAX_FAILURES: Key<ProgramsConfig> = Key {
     name: "max_failures",
     default: Some("3"),
     example: "1",
-    documentation: "After how many failures within `fail_timeout` one of several backends gets no requests for that \
-        long: it could not be reached, broke off before its answer, or took too long. 0: never.",
+    documentation: "After how many failures within `fail_timeout` one of several backends gets no requests \
+        for that long: it could not be reached, broke off before its answer, or took too long. 0: never.",
     kind: Kind::Number { least: 0, most: 1_000_000, set: |programs, value| programs.max_failures = value },
 };
 
@@ -718,7 +725,8 @@ pub(super) const FAIL_TIMEOUT: Key<ProgramsConfig> = Key {
     name: "fail_timeout",
     default: Some("\"10s\""),
     example: "\"30s\"",
-    documentation: "How long a backend that is down gets no requests. Then one is tried, and more if that is answered.",
+    documentation: "How long a backend that is down gets no requests. Then one is tried, and more if that is \
+        answered.",
     kind: Kind::Duration { least: INSTANT, most: DAY, set: |programs, value| programs.fail_timeout = value },
 };
 
@@ -726,7 +734,8 @@ pub(super) const CHECK_INTERVAL: Key<ProgramsConfig> = Key {
     name: "check_interval",
     default: Some("\"0s\""),
     example: "\"5s\"",
-    documentation: "How often each backend is connected to in order to see whether it is up. 0: only requests show it.",
+    documentation: "How often each backend is connected to in order to see whether it is up. 0: only \
+        requests show it.",
     kind: Kind::Duration {
         least: Duration::ZERO,
         most: DAY,
@@ -763,9 +772,9 @@ pub(super) const PHP_KEY: Key<RouteConfig> = Key {
     name: "php",
     default: Some(ABSENT),
     example: "{ backends = [\"unix:/run/php/php-fpm.sock\"] }",
-    documentation: "Answers with PHP scripts, see `[site.route.php]`; the address of a php-fpm or `\"managed\"` in \
-        place of the table leaves all else as it is by default. Not together with `redirect`, `rewrite`, `respond` or \
-        other programs.",
+    documentation: "Answers with PHP scripts, see `[site.route.php]`; the address of a php-fpm or \
+        `\"managed\"` in place of the table leaves all else as it is by default. Not together with \
+        `redirect`, `rewrite`, `respond` or other programs.",
     kind: Kind::Table { read: read_php },
 };
 
@@ -820,7 +829,8 @@ pub(super) fn parse_backend(text: &str) -> Result<touchstone_interfaces::backend
             None if word == "backup" => is_backup = true,
             _ => {
                 return Err(format!(
-                    "{word:?} in {text:?} is neither weight=NUMBER nor backup, nor route=NAME of a servlet container"
+                    "{word:?} in {text:?} is neither weight=NUMBER nor backup, nor route=NAME of a servlet \
+                     container"
                 ));
             }
         }

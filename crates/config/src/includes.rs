@@ -116,8 +116,8 @@ pub static INCLUDES: Section<IncludesConfig> = Section {
             name: "types",
             default: Some("[\"text/html\"]"),
             example: "[\"text/html\", \"text/xml\"]",
-            documentation: "The media types of answers that are looked at for directives, where a route has a program or \
-                another server answer and `includes` of its own. `\"*\"`: any.",
+            documentation: "The media types of answers that are looked at for directives, where a route has \
+                a program or another server answer and `includes` of its own. `\"*\"`: any.",
             kind: Kind::CheckedArray {
                 what: "array of media types",
                 parse: |text| match text == "*"
@@ -133,7 +133,8 @@ pub static INCLUDES: Section<IncludesConfig> = Section {
             name: "xbithack",
             default: Some("\"off\""),
             example: "\"full\"",
-            documentation: "Whether permissions make an HTML file a page with directives (Apache's XBitHack).",
+            documentation: "Whether permissions make an HTML file a page with directives (Apache's \
+                XBitHack).",
             kind: Kind::Choice(&[
                 Choice {
                     word: "off",
@@ -142,7 +143,8 @@ pub static INCLUDES: Section<IncludesConfig> = Section {
                 },
                 Choice {
                     word: "on",
-                    meaning: "files of type text/html that their owner may execute are looked at for directives",
+                    meaning: "files of type text/html that their owner may execute are looked at for \
+                        directives",
                     set: |includes| includes.xbithack = XBitHack::On,
                 },
                 Choice {
@@ -175,8 +177,9 @@ pub static INCLUDES: Section<IncludesConfig> = Section {
             name: "expressions",
             default: Some("\"apache-2.4\""),
             example: "\"legacy\"",
-            documentation: "Whose language pages are in, where the servers differ: in the conditions of `if` and `elif`, \
-                and with `nginx` in more, see [Coming from nginx](includes.md#coming-from-nginx).",
+            documentation: "Whose language pages are in, where the servers differ: in the conditions of `if` \
+                and `elif`, and with `nginx` in more, see [Coming from \
+                nginx](includes.md#coming-from-nginx).",
             kind: Kind::Choice(&[
                 Choice {
                     word: "apache-2.4",
@@ -207,14 +210,16 @@ pub static INCLUDES: Section<IncludesConfig> = Section {
             name: "undefined_text",
             default: Some("\"(none)\""),
             example: "\"\"",
-            documentation: "What `echo` puts out for an undefined variable, until `config echomsg` says otherwise.",
+            documentation: "What `echo` puts out for an undefined variable, until `config echomsg` says \
+                otherwise.",
             kind: any_text(|includes, value| includes.undefined_text = value),
         },
         Key {
             name: "time_format",
             default: Some("\"%A, %d-%b-%Y %H:%M:%S %Z\""),
             example: "\"%Y-%m-%d\"",
-            documentation: "The form of dates and times, in the letters of `strftime`, until `config timefmt` says otherwise.",
+            documentation: "The form of dates and times, in the letters of `strftime`, until `config \
+                timefmt` says otherwise.",
             kind: any_text(|includes, value| includes.time_format = value),
         },
         Key {
@@ -259,7 +264,8 @@ pub static INCLUDES: Section<IncludesConfig> = Section {
             name: "depth",
             default: Some("16"),
             example: "8",
-            documentation: "How deep pages may include each other. A page that includes itself is an error at once.",
+            documentation: "How deep pages may include each other. A page that includes itself is an error \
+                at once.",
             kind: Kind::Number { least: 0, most: 64, set: |includes, value| includes.depth = value as usize },
         },
         Key {
@@ -288,7 +294,8 @@ pub static INCLUDES: Section<IncludesConfig> = Section {
             name: "output_bytes",
             default: Some("\"64MiB\""),
             example: "\"1MiB\"",
-            documentation: "The longest output of a page with all that it includes. It ends there, with the error text.",
+            documentation: "The longest output of a page with all that it includes. It ends there, with the \
+                error text.",
             kind: Kind::Size {
                 least: 1,
                 most: 1024 * 1024 * MIB,
@@ -299,7 +306,8 @@ pub static INCLUDES: Section<IncludesConfig> = Section {
             name: "page_bytes",
             default: Some("\"4MiB\""),
             example: "\"1MiB\"",
-            documentation: "The largest file that is looked at for directives. Larger ones are answered with 500.",
+            documentation: "The largest file that is looked at for directives. Larger ones are answered with \
+                500.",
             kind: Kind::Size {
                 least: 1,
                 most: 1024 * MIB,

@@ -55,7 +55,8 @@ pub static LIMITS: Section<LimitsConfig> = Section {
             name: "request_line_bytes",
             default: Some("\"8KiB\""),
             example: "\"16KiB\"",
-            documentation: "The longest request line, in bytes. A longer one is answered with 414 URI Too Long.",
+            documentation: "The longest request line, in bytes. A longer one is answered with 414 URI Too \
+                Long.",
             kind: Kind::Size {
                 least: 64,
                 most: MIB,
@@ -91,8 +92,8 @@ pub static LIMITS: Section<LimitsConfig> = Section {
             default: Some("\"1MiB\""),
             example: "\"10MiB\"",
             documentation: "The largest request body, in bytes. \
-                A larger one is answered with 413 Content Too Large, and the connection is closed. What a call of gRPC \
-                sends through a `proxy` is not limited by it.",
+                A larger one is answered with 413 Content Too Large, and the connection is closed. What a \
+                call of gRPC sends through a `proxy` is not limited by it.",
             kind: Kind::Size { least: 0, most: TIB, set: |limits, value| limits.body_bytes = value },
         },
         Key {
@@ -100,8 +101,8 @@ pub static LIMITS: Section<LimitsConfig> = Section {
             default: Some("16"),
             example: "1",
             documentation: "The most ranges in one Range field. \
-                A request for more is answered with the whole file, as if it had asked for no range; so is every \
-                request where this is 0.",
+                A request for more is answered with the whole file, as if it had asked for no range; so is \
+                every request where this is 0.",
             kind: Kind::Number {
                 least: 0,
                 most: 1_000,
@@ -112,9 +113,9 @@ pub static LIMITS: Section<LimitsConfig> = Section {
             name: "header_timeout",
             default: Some("\"10s\""),
             example: "\"5s\"",
-            documentation: "How long a request may take from its first byte to the end of its header section. \
-                Then it is answered with 408 Request Timeout and the connection is closed. A new connection that \
-                sends nothing is closed after the same time, without an answer.",
+            documentation: "How long a request may take from its first byte to the end of its header \
+                section. Then it is answered with 408 Request Timeout and the connection is closed. A new \
+                connection that sends nothing is closed after the same time, without an answer.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: HOUR,
@@ -125,7 +126,8 @@ pub static LIMITS: Section<LimitsConfig> = Section {
             name: "keep_alive_timeout",
             default: Some("\"75s\""),
             example: "\"15s\"",
-            documentation: "How long a kept connection may stay idle between two requests before it is closed.",
+            documentation: "How long a kept connection may stay idle between two requests before it is \
+                closed.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: DAY,
@@ -172,9 +174,10 @@ pub static LIMITS: Section<LimitsConfig> = Section {
             name: "connections_per_client",
             default: Some("0"),
             example: "100",
-            documentation: "The most connections that one client may have open at a time, all cores together. \
-                A client is an IPv4 address, or the first 64 bits of an IPv6 address. One more is answered with 503 \
-                Service Unavailable and closed. The trusted proxies of `[proxies]` are not counted. 0 means any number.",
+            documentation: "The most connections that one client may have open at a time, all cores \
+                together. A client is an IPv4 address, or the first 64 bits of an IPv6 address. One more is \
+                answered with 503 Service Unavailable and closed. The trusted proxies of `[proxies]` are not \
+                counted. 0 means any number.",
             kind: Kind::Number {
                 least: 0,
                 most: 16_777_216,
@@ -197,10 +200,10 @@ pub static LIMITS: Section<LimitsConfig> = Section {
             name: "http3_unvalidated_handshakes",
             default: Some("64"),
             example: "0",
-            documentation: "The most HTTP/3 handshakes under way on one core with clients that have not yet shown \
-                that their address is theirs. Beyond it a client is asked for a proof first (Retry), which costs it \
-                one round trip and us nothing; so packets with forged addresses cannot keep the server busy. 0: \
-                every client is asked.",
+            documentation: "The most HTTP/3 handshakes under way on one core with clients that have not yet \
+                shown that their address is theirs. Beyond it a client is asked for a proof first (Retry), \
+                which costs it one round trip and us nothing; so packets with forged addresses cannot keep \
+                the server busy. 0: every client is asked.",
             kind: Kind::Number {
                 least: 0,
                 most: 1_000_000,
@@ -211,9 +214,10 @@ pub static LIMITS: Section<LimitsConfig> = Section {
             name: "minimum_receive_rate",
             default: Some("240"),
             example: "\"1KiB\"",
-            documentation: "How slowly a request body may come, in bytes a second, when `stall_timeout` is used up: \
-                each byte earns the time that it takes at this rate, and never more than `stall_timeout` is kept. A \
-                slower one is answered with 408 Request Timeout and the connection is closed. 0: any progress is enough.",
+            documentation: "How slowly a request body may come, in bytes a second, when `stall_timeout` is \
+                used up: each byte earns the time that it takes at this rate, and never more than \
+                `stall_timeout` is kept. A slower one is answered with 408 Request Timeout and the \
+                connection is closed. 0: any progress is enough.",
             kind: Kind::Size {
                 least: 0,
                 most: GIB,
@@ -224,8 +228,8 @@ pub static LIMITS: Section<LimitsConfig> = Section {
             name: "minimum_send_rate",
             default: Some("240"),
             example: "\"1KiB\"",
-            documentation: "How slowly a client may take an answer, in bytes a second, counted in the same way. \
-                The connection of a slower one is closed. 0: any progress is enough.",
+            documentation: "How slowly a client may take an answer, in bytes a second, counted in the same \
+                way. The connection of a slower one is closed. 0: any progress is enough.",
             kind: Kind::Size { least: 0, most: GIB, set: |limits, value| limits.minimum_send_rate = value },
         },
     ],
@@ -243,14 +247,16 @@ pub static CACHE: Section<CacheConfig> = Section {
             name: "enabled",
             default: Some("true"),
             example: "true",
-            documentation: "Whether files are kept in memory. With `false`, every response is read from its file.",
+            documentation: "Whether files are kept in memory. With `false`, every response is read from its \
+                file.",
             kind: Kind::Boolean(|cache, value| cache.enabled = value),
         },
         Key {
             name: "files",
             default: Some("16384"),
             example: "4096",
-            documentation: "The most files in the cache. The ones used least recently make room for new ones.",
+            documentation: "The most files in the cache. The ones used least recently make room for new \
+                ones.",
             kind: Kind::Number {
                 least: 0,
                 most: 16_777_216,
@@ -275,8 +281,8 @@ pub static CACHE: Section<CacheConfig> = Section {
             name: "parsed_bytes",
             default: Some("\"32MiB\""),
             example: "\"128MiB\"",
-            documentation: "The most memory that parsed pages with directives may take, see `[site.includes]`. \
-                A page that finds no room is parsed for every request.",
+            documentation: "The most memory that parsed pages with directives may take, see \
+                `[site.includes]`. A page that finds no room is parsed for every request.",
             kind: Kind::Size { least: 0, most: 16 * TIB, set: |cache, value| cache.parsed_bytes = value },
         },
     ],
@@ -294,19 +300,19 @@ pub static ACCESS_LOG: Section<AccessLogConfig> = Section {
             default: Some("\"off\""),
             example: "\"log/access.log\"",
             documentation: "Where the lines go: `\"off\"`, `\"stdout\"`, `\"stderr\"` or a file. \
-                A file is made if it is missing, appended to, and opened again on SIGUSR1. Lines reach it within \
-                half a second. Each core queues up to 4 MiB for a disk that is too slow; what exceeds that is \
-                dropped, and the error log says how many lines were lost.",
+                A file is made if it is missing, appended to, and opened again on SIGUSR1. Lines reach it \
+                within half a second. Each core queues up to 4 MiB for a disk that is too slow; what exceeds \
+                that is dropped, and the error log says how many lines were lost.",
             kind: Kind::LogDestination(|log, value| log.destination = value),
         },
         Key {
             name: "format",
             default: Some("\"combined\""),
             example: "\"json\"",
-            documentation: "The form of a line: `\"common\"`, the Common Log Format; `\"combined\"`, the same with \
-                Referer and User-Agent; `\"json\"`, one JSON object a line; or a line of one's own with variables, such \
-                as `\"$client $status $duration $header{accept}\"`. The [page about logs](logs.md#a-line-of-ones-own) has \
-                all variables.",
+            documentation: "The form of a line: `\"common\"`, the Common Log Format; `\"combined\"`, the \
+                same with Referer and User-Agent; `\"json\"`, one JSON object a line; or a line of one's own \
+                with variables, such as `\"$client $status $duration $header{accept}\"`. The [page about \
+                logs](logs.md#a-line-of-ones-own) has all variables.",
             kind: Kind::LineFormat(|log, value| log.format = value),
         },
     ],
@@ -395,9 +401,10 @@ pub static SITE: Section<SiteConfig> = Section {
             default: Some("[]"),
             example: "[\"www.example.org\", \"example.org\"]",
             documentation: "The host names that the site answers, without ports; case does not matter. \
-                `*.example.org` is every name below `example.org`, at any depth, but not that itself; a whole name comes \
-                before a wildcard, and a longer wildcard before a shorter one. An empty array means every host that no other site on the same address names. Where no site is \
-                for every host, the first one on the address answers unknown hosts.",
+                `*.example.org` is every name below `example.org`, at any depth, but not that itself; a \
+                whole name comes before a wildcard, and a longer wildcard before a shorter one. An empty \
+                array means every host that no other site on the same address names. Where no site is for \
+                every host, the first one on the address answers unknown hosts.",
             kind: Kind::Hosts(|site, value| site.hosts = value),
         },
         Key {
@@ -405,18 +412,19 @@ pub static SITE: Section<SiteConfig> = Section {
             default: None,
             example: "[\"127.0.0.1:8080\", \"[::1]:8080\"]",
             documentation: "The addresses to listen on, numeric and with their ports. \
-                `\"0.0.0.0:80\"` is every IPv4 address of the machine. With port 0 the system chooses one, and the \
-                error log names it.",
+                `\"0.0.0.0:80\"` is every IPv4 address of the machine. With port 0 the system chooses one, \
+                and the error log names it.",
             kind: Kind::ListenAddresses(|site, value| site.listen = value),
         },
         Key {
             name: "certificate",
             default: Some("\"\""),
             example: "\"tls/example.org.pem\"",
-            documentation: "A PEM file with the site's certificate and those that lead to its authority, or `\"acme\"`: \
-                then it comes from the authority of `[acme]`, for all the site's hosts, and is renewed in time. \
-                With a certificate the addresses of the site speak HTTPS only; for plain HTTP make another site with other \
-                addresses. When the file changes it is read again, and no connection is lost.",
+            documentation: "A PEM file with the site's certificate and those that lead to its authority, or \
+                `\"acme\"`: then it comes from the authority of `[acme]`, for all the site's hosts, and is \
+                renewed in time. With a certificate the addresses of the site speak HTTPS only; for plain \
+                HTTP make another site with other addresses. When the file changes it is read again, and no \
+                connection is lost.",
             kind: Kind::FileOrWord {
                 word: "acme",
                 set_word: |site| site.tls.acme = true,
@@ -427,15 +435,17 @@ pub static SITE: Section<SiteConfig> = Section {
             name: "key",
             default: Some("\"\""),
             example: "\"tls/example.org.key\"",
-            documentation: "The PEM file with the private key of `certificate`. Empty: it is in the same file.",
+            documentation: "The PEM file with the private key of `certificate`. Empty: it is in the same \
+                file.",
             kind: Kind::File(|site, value| site.tls.key = value),
         },
         Key {
             name: "development_certificate",
             default: Some("false"),
             example: "false",
-            documentation: "Whether the site speaks HTTPS with a certificate that is made at the start, for its \
-                hosts and for localhost. No browser trusts it by itself. Not together with `certificate`.",
+            documentation: "Whether the site speaks HTTPS with a certificate that is made at the start, for \
+                its hosts and for localhost. No browser trusts it by itself. Not together with \
+                `certificate`.",
             kind: Kind::Boolean(|site, value| site.tls.development_certificate = value),
         },
         Key {
@@ -460,9 +470,10 @@ pub static SITE: Section<SiteConfig> = Section {
             name: "tls_maximum",
             default: Some("\"1.3\""),
             example: "\"1.3\"",
-            documentation: "The newest version of TLS that is spoken. 1.2 is for what stands between clients and server and does not let \
-                1.3 pass; sessions are taken up without a key exchange there, so that an attacker who gets the key of the tickets can read them. \
-                Not below `tls_minimum`, and 1.3 with `http3`, which has no other.",
+            documentation: "The newest version of TLS that is spoken. 1.2 is for what stands between clients \
+                and server and does not let 1.3 pass; sessions are taken up without a key exchange there, so \
+                that an attacker who gets the key of the tickets can read them. Not below `tls_minimum`, and \
+                1.3 with `http3`, which has no other.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "1.2",
@@ -480,8 +491,9 @@ pub static SITE: Section<SiteConfig> = Section {
             name: "http3",
             default: Some("false"),
             example: "true",
-            documentation: "Whether the site speaks HTTP/3 as well, over UDP on the same addresses and ports, \
-                and tells clients so (`Alt-Svc`). It needs `certificate` or `development_certificate`.",
+            documentation: "Whether the site speaks HTTP/3 as well, over UDP on the same addresses and \
+                ports, and tells clients so (`Alt-Svc`). It needs `certificate` or \
+                `development_certificate`.",
             kind: Kind::Boolean(|site, value| site.tls.http3 = value),
         },
         Key {
@@ -496,7 +508,8 @@ pub static SITE: Section<SiteConfig> = Section {
             name: "client_certificate",
             default: Some("\"required\""),
             example: "\"optional\"",
-            documentation: "Whether a client may come without a certificate, where `client_authorities` is set.",
+            documentation: "Whether a client may come without a certificate, where `client_authorities` is \
+                set.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "required",
@@ -523,7 +536,8 @@ pub static SITE: Section<SiteConfig> = Section {
             default: Some("[\"index.html\"]"),
             example: "[\"index.html\", \"index.htm\"]",
             documentation: "The file names that are tried in turn for a directory. \
-                Where none is there, the directory is listed if `listing` says so; else the answer is 403 Forbidden.",
+                Where none is there, the directory is listed if `listing` says so; else the answer is 403 \
+                Forbidden.",
             kind: Kind::FileNames(|site, value| site.index = value),
         },
         Key {
@@ -550,35 +564,36 @@ pub static SITE: Section<SiteConfig> = Section {
             default: Some("false"),
             example: "false",
             documentation: "Whether names that begin with a dot are served. \
-                With `false` they are answered with 404 Not Found, except `/.well-known/`, which is always served.",
+                With `false` they are answered with 404 Not Found, except `/.well-known/`, which is always \
+                served.",
             kind: Kind::Boolean(|site, value| site.hidden_files = value),
         },
         Key {
             name: "merge_slashes",
             default: Some("true"),
             example: "true",
-            documentation: "Whether programs and other servers get one slash where a path has several in a row. \
-                With `false` they get the path with all its slashes, as signed addresses of object stores need it. \
-                Rules take several slashes for one in any case. With `false`, a path is answered with 400 Bad \
-                Request that begins with two slashes, has a dot segment beside repeated slashes, or matches another \
-                route when all slashes count.",
+            documentation: "Whether programs and other servers get one slash where a path has several in a \
+                row. With `false` they get the path with all its slashes, as signed addresses of object \
+                stores need it. Rules take several slashes for one in any case. With `false`, a path is \
+                answered with 400 Bad Request that begins with two slashes, has a dot segment beside \
+                repeated slashes, or matches another route when all slashes count.",
             kind: Kind::Boolean(|site, value| site.merge_slashes = value),
         },
         Key {
             name: "refuse_escapes",
             default: Some("false"),
             example: "false",
-            documentation: "Whether paths with an escaped slash (`%2F`) are answered with 404 Not Found, and those \
-                with an escaped tab or line end (`%09`, `%0A`, `%0D`) with 400 Bad Request, for proxy routes too. \
-                Everything else but a proxy never gets such a path.",
+            documentation: "Whether paths with an escaped slash (`%2F`) are answered with 404 Not Found, and \
+                those with an escaped tab or line end (`%09`, `%0A`, `%0D`) with 400 Bad Request, for proxy \
+                routes too. Everything else but a proxy never gets such a path.",
             kind: Kind::Boolean(|site, value| site.refuse_escapes = value),
         },
         Key {
             name: "mime_types",
             default: Some("{}"),
             example: "{ md = \"text/markdown\", glb = \"model/gltf-binary\" }",
-            documentation: "Media types by the ending of the file name, without its dot; case does not matter. \
-                They come before the built-in table.",
+            documentation: "Media types by the ending of the file name, without its dot; case does not \
+                matter. They come before the built-in table.",
             kind: Kind::MediaTypes(|site, value| site.mime_types = value),
         },
         Key {
@@ -600,19 +615,20 @@ pub static SITE: Section<SiteConfig> = Section {
             default: Some("true"),
             example: "true",
             documentation: "Whether compressed files beside a file are sent in its place: `page.html.br`, \
-                `page.html.zst` and `page.html.gz` beside `page.html`, to clients that accept the coding. One that was \
-                modified before its original, by whole seconds, is not used. Only for types that shrink (text, code, \
-                JSON, XML, SVG, fonts without a compression of their own) and files of 256 bytes or more.",
+                `page.html.zst` and `page.html.gz` beside `page.html`, to clients that accept the coding. \
+                One that was modified before its original, by whole seconds, is not used. Only for types \
+                that shrink (text, code, JSON, XML, SVG, fonts without a compression of their own) and files \
+                of 256 bytes or more.",
             kind: Kind::Boolean(|site, value| site.precompressed = value),
         },
         Key {
             name: "compression",
             default: Some("[\"br\", \"zstd\", \"gzip\"]"),
             example: "[\"zstd\", \"gzip\"]",
-            documentation: "The content codings in which files, and answers of programs and origins, are compressed \
-                for clients that accept them, the preferred one first; `[]` turns compression off. Each file is compressed once and kept in the cache, \
-                so one that is larger than `cache.file_bytes` is not compressed, and none is where `cache.enabled` is \
-                `false`.",
+            documentation: "The content codings in which files, and answers of programs and origins, are \
+                compressed for clients that accept them, the preferred one first; `[]` turns compression \
+                off. Each file is compressed once and kept in the cache, so one that is larger than \
+                `cache.file_bytes` is not compressed, and none is where `cache.enabled` is `false`.",
             kind: Kind::ContentCodings(|site, value| site.compression = value),
         },
         Key {
@@ -620,8 +636,8 @@ pub static SITE: Section<SiteConfig> = Section {
             default: Some("{ br = 5, zstd = 9, gzip = 6 }"),
             example: "{ br = 9, gzip = 9 }",
             documentation: "How hard each content coding tries: br 0 to 11, zstd 1 to 19, gzip 1 to 9. \
-                A coding that is not named keeps its default. The first client that asks for a file waits for its \
-                compression.",
+                A coding that is not named keeps its default. The first client that asks for a file waits \
+                for its compression.",
             kind: Kind::CompressionLevels(|site, coding, level| {
                 site.compression_levels[coding as usize] = level
             }),
@@ -670,9 +686,9 @@ pub static SITE: Section<SiteConfig> = Section {
             name: "fallback",
             default: Some("\"\""),
             example: "\"/index.html\"",
-            documentation: "The file that answers a GET or HEAD for a path that is not found, with status 200: the \
-                page of an application that routes in the browser. Only for paths whose last segment has no dot, and \
-                only where the Accept field allows HTML. Empty: none.",
+            documentation: "The file that answers a GET or HEAD for a path that is not found, with status \
+                200: the page of an application that routes in the browser. Only for paths whose last \
+                segment has no dot, and only where the Accept field allows HTML. Empty: none.",
             kind: Kind::Checked {
                 what: "path that begins with `/`, or nothing",
                 parse: |text, _| values::parse_site_path_or_empty(text),
@@ -691,8 +707,8 @@ pub static SITE: Section<SiteConfig> = Section {
             name: "headers",
             default: Some("{}"),
             example: "{ X-Frame-Options = \"DENY\", Referrer-Policy = \"no-referrer\" }",
-            documentation: "Header fields to add to every answer of the site, errors and cached answers included. \
-                Fields that the server itself sets, such as Content-Length, are refused.",
+            documentation: "Header fields to add to every answer of the site, errors and cached answers \
+                included. Fields that the server itself sets, such as Content-Length, are refused.",
             kind: Kind::Fields {
                 what: "table from names of header fields to values",
                 check: values::check_added_field,
@@ -709,15 +725,16 @@ pub static SITE: Section<SiteConfig> = Section {
             name: "includes",
             default: Some(ABSENT),
             example: "{ suffixes = [\".shtml\"] }",
-            documentation: "Pages with directives in them (SHTML, server-side includes), see `[site.includes]`. \
-                Without it no page is looked at.",
+            documentation: "Pages with directives in them (SHTML, server-side includes), see \
+                `[site.includes]`. Without it no page is looked at.",
             kind: Kind::Table { read: includes::read_includes },
         },
         Key {
             name: "route",
             default: Some(ABSENT),
             example: "[{ path = \"/old/\", redirect = { to = \"/new/$1\" } }]",
-            documentation: "What the site does differently for some requests, each written as `[[site.route]]`.",
+            documentation: "What the site does differently for some requests, each written as \
+                `[[site.route]]`.",
             kind: Kind::Tables {
                 read: |reader, value, site| route::read_routes(reader, value, &mut site.routes),
             },

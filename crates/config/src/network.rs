@@ -63,8 +63,8 @@ impl FromStr for Network {
         };
         let address: IpAddr = address_text.parse().map_err(|_| {
             format!(
-                "{text:?} is not an address or network; write it as \"192.0.2.1\", \"192.0.2.0/24\", \"2001:db8::1\" or \
-                 \"2001:db8::/32\""
+                "{text:?} is not an address or network; write it as \"192.0.2.1\", \"192.0.2.0/24\", \
+                 \"2001:db8::1\" or \"2001:db8::/32\""
             )
         })?;
         let Some(length_text) = length_text else { return Ok(Network::single(address)) };
@@ -79,7 +79,10 @@ impl FromStr for Network {
         Network::new(address, length).ok_or_else(|| {
             let network = Network { first: address, length };
             let first = from_bits(bits(address) & !network.host_bits(), address.is_ipv4());
-            format!("{text:?} has bits set beyond the first {length}; write \"{first}/{length}\", or \"{address}\" for the one address")
+            format!(
+                "{text:?} has bits set beyond the first {length}; write \"{first}/{length}\", or \
+                \"{address}\" for the one address"
+            )
         })
     }
 }
@@ -275,8 +278,8 @@ mod tests {
 
     #[test]
     fn networks_refused() {
-        let form = "is not an address or network; write it as \"192.0.2.1\", \"192.0.2.0/24\", \"2001:db8::1\" or \
-                    \"2001:db8::/32\"";
+        let form = "is not an address or network; write it as \"192.0.2.1\", \"192.0.2.0/24\", \
+                    \"2001:db8::1\" or \"2001:db8::/32\"";
         for (text, message) in [
             ("", form),
             ("all", form),

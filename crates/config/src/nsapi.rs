@@ -40,9 +40,9 @@ pub struct NsapiConfig {
 pub static NSAPI: Section<NsapiConfig> = Section {
     name: "site.route.nsapi",
     repeated: false,
-    documentation: "Plug-ins for NSAPI, the interface of the Netscape, iPlanet and Sun web servers, answer the requests. \
-        What they do is read from an obj.conf and a magnus.conf as those servers have them, or from lines of the same form \
-        here. See [NSAPI](nsapi.md).",
+    documentation: "Plug-ins for NSAPI, the interface of the Netscape, iPlanet and Sun web servers, answer \
+        the requests. What they do is read from an obj.conf and a magnus.conf as those servers have them, or \
+        from lines of the same form here. See [NSAPI](nsapi.md).",
     blank: || NsapiConfig {
         obj_conf: None,
         magnus_conf: None,
@@ -69,7 +69,8 @@ pub static NSAPI: Section<NsapiConfig> = Section {
             default: Some("\"\""),
             example: "\"config/magnus.conf\"",
             documentation: "A magnus.conf, for its Init lines and what plug-ins ask of it. \
-                Settings that Touchstone keeps elsewhere are named in the log and have no effect. Empty: none.",
+                Settings that Touchstone keeps elsewhere are named in the log and have no effect. Empty: \
+                none.",
             kind: Kind::File(|nsapi, value| nsapi.magnus_conf = value),
         },
         Key {
@@ -99,8 +100,8 @@ pub static NSAPI: Section<NsapiConfig> = Section {
             default: Some("[]"),
             example: "[\"hello\"]",
             documentation: "Functions that run on the core itself, without the way to a thread and back. \
-                Only for those that never wait: while one runs, all other connections of the core stand still. The same \
-                is said by `inline=yes` of load-modules.",
+                Only for those that never wait: while one runs, all other connections of the core stand \
+                still. The same is said by `inline=yes` of load-modules.",
             kind: Kind::CheckedArray {
                 what: "array of function names",
                 parse: line,
@@ -119,8 +120,9 @@ pub static NSAPI: Section<NsapiConfig> = Section {
             name: "host",
             default: Some("\"server\""),
             example: "\"process\"",
-            documentation: "Where the plug-ins run. In a process of their own a crash costs the requests that \
-                are in it, which get 502, and the process is started again; in the server it ends the server.",
+            documentation: "Where the plug-ins run. In a process of their own a crash costs the requests \
+                that are in it, which get 502, and the process is started again; in the server it ends the \
+                server.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "server",
@@ -163,10 +165,11 @@ pub static NSAPI: Section<NsapiConfig> = Section {
             name: "function_timeout",
             default: Some("\"300s\""),
             example: "\"30s\"",
-            documentation: "How long a function on a thread may do nothing: neither end nor read nor write. Then the \
-                request gets 504 Gateway Timeout, or its answer breaks off; one that has waited for a thread for so long \
-                gets 503. The thread cannot be ended: another takes its place, at most as many as `threads` says; a \
-                process of plug-ins is started anew when so many functions hang in it. 0: no limit.",
+            documentation: "How long a function on a thread may do nothing: neither end nor read nor write. \
+                Then the request gets 504 Gateway Timeout, or its answer breaks off; one that has waited for \
+                a thread for so long gets 503. The thread cannot be ended: another takes its place, at most \
+                as many as `threads` says; a process of plug-ins is started anew when so many functions hang \
+                in it. 0: no limit.",
             kind: Kind::Duration {
                 least: Duration::ZERO,
                 most: DAY,

@@ -444,7 +444,13 @@ impl<'t> Reader<'t> {
             _ => {
                 let place = self.place(value.span().start);
                 let (name, header) = (last_name(section.name), section.header());
-                self.problem(place, format!("'{name}' is written with two pairs of brackets, because there may be several: {header}"));
+                self.problem(
+                    place,
+                    format!(
+                        "'{name}' is written with two pairs of brackets, \
+                         because there may be several: {header}"
+                    ),
+                );
                 Vec::new()
             }
         }
@@ -600,8 +606,8 @@ impl<'t> Reader<'t> {
                         format!("'hosts': {host:?} on {address} already belongs to the [[site]] of {line}")
                     }
                     None => format!(
-                        "a [[site]] without 'hosts' answers every host on {address}, and so does the one of {line}; \
-                         name the hosts of one of them"
+                        "a [[site]] without 'hosts' answers every host on {address}, and so does the one of \
+                         {line}; name the hosts of one of them"
                     ),
                 };
                 self.problem(places.item("hosts", position), message);

@@ -266,10 +266,11 @@ fn unknown_names() {
     );
     assert_eq!(
         problem_in_site("  keep-alive-timeout = '1s'"),
-        "site.toml:4:3: unknown key 'keep-alive-timeout' in [[site]]; the keys are hosts, listen, certificate, key, development_certificate, tls_minimum, tls_maximum, http3, client_authorities, client_certificate, root, index, \
-         symlinks, hidden_files, merge_slashes, refuse_escapes, mime_types, charset, cache_control, precompressed, compression, \
-         compression_levels, listing, listing_entries, fallback, error_pages, headers, allow, deny, \
-         basic_authentication, rate_limit, includes and route"
+        "site.toml:4:3: unknown key 'keep-alive-timeout' in [[site]]; the keys are hosts, listen, \
+         certificate, key, development_certificate, tls_minimum, tls_maximum, http3, client_authorities, \
+         client_certificate, root, index, symlinks, hidden_files, merge_slashes, refuse_escapes, mime_types, \
+         charset, cache_control, precompressed, compression, compression_levels, listing, listing_entries, \
+         fallback, error_pages, headers, allow, deny, basic_authentication, rate_limit, includes and route"
     );
     assert_eq!(
         problem_in_site("drain_timeout = '1s'"),
@@ -281,8 +282,9 @@ fn unknown_names() {
     );
     assert_eq!(
         problem_beside_a_site("[upstream]\nranges = 1"),
-        "site.toml:4:2: unknown section 'upstream'; the sections are [server], [limits], [cache], [accelerator], \
-         [access_log], [error_log], [proxies], [acme], [request_id], [admin], [java] and [[site]]"
+        "site.toml:4:2: unknown section 'upstream'; the sections are [server], [limits], [cache], \
+         [accelerator], [access_log], [error_log], [proxies], [acme], [request_id], [admin], [java] and \
+         [[site]]"
     );
     assert_eq!(
         problems("[[sites]]\nroot = 'x'\n"),
@@ -294,9 +296,8 @@ fn unknown_names() {
     );
     assert_eq!(
         problems(&format!("path = 'x'\n{SITE}")),
-        [
-            "site.toml:1:1: key 'path' must stand in a section, [access_log], [error_log], [[site.route]] and [site.route.proxy.check]"
-        ]
+        ["site.toml:1:1: key 'path' must stand in a section, [access_log], [error_log], [[site.route]] \
+             and [site.route.proxy.check]"]
     );
     assert_eq!(
         problems(&format!("'odd\u{e9}' = 'x'\n{SITE}")),
@@ -308,9 +309,8 @@ fn unknown_names() {
 fn sections_in_the_wrong_form() {
     assert_eq!(
         problems("[site]\nlisten = ['127.0.0.1:80']\nroot = 'www'\n"),
-        [
-            "site.toml:1:2: a site is written with two pairs of brackets, because there may be several: [[site]]"
-        ]
+        ["site.toml:1:2: a site is written with two pairs of brackets, because there may be several: \
+             [[site]]"]
     );
     assert_eq!(
         problem_beside_a_site("[[server]]\ncores = 1"),
@@ -395,7 +395,8 @@ fn wrong_types() {
         ("listing = true", "4:11: 'listing' must be \"off\", \"html\", \"json\" or \"auto\", not a boolean"),
         (
             "fallback = 'index.html'",
-            "4:12: 'fallback': \"index.html\" does not begin with '/'; write the path from the root of the site",
+            "4:12: 'fallback': \"index.html\" does not begin with '/'; write the path from the root of the \
+             site",
         ),
         (
             "error_pages = { 200 = '/a' }",
@@ -417,7 +418,8 @@ fn wrong_types() {
         ("ranges = 5.0", "5:10: 'ranges' must be an integer, not a float"),
         (
             "body_bytes = true",
-            "5:14: 'body_bytes' must be a size (an integer of bytes, or a string such as \"64KiB\"), not a boolean",
+            "5:14: 'body_bytes' must be a size (an integer of bytes, or a string such as \"64KiB\"), not a \
+             boolean",
         ),
         (
             "header_timeout = true",
@@ -462,7 +464,8 @@ fn values_that_cannot_be() {
         ("symlinks = 'never'", "4:12: 'symlinks' must be \"inside\" or \"anywhere\", not \"never\""),
         (
             "charset = \"utf-8\\r\\nX: y\"",
-            "4:11: 'charset': \"utf-8\\r\\nX: y\" is not a name of letters, digits and '-', such as \"utf-8\"",
+            "4:11: 'charset': \"utf-8\\r\\nX: y\" is not a name of letters, digits and '-', such as \
+             \"utf-8\"",
         ),
         (
             "cache_control = \"a\\nb\"",
@@ -485,8 +488,8 @@ fn values_that_cannot_be() {
         problems("[[site]]\nroot = ''\nlisten = ['localhost:80', '127.0.0.1:80', '127.0.0.1:80']\n"),
         [
             "site.toml:2:8: 'root': an empty string is not a path",
-            "site.toml:3:11: 'listen': \"localhost:80\" is not an address to listen on; write a numeric address and \
-             a port, such as \"127.0.0.1:8080\" or \"[::1]:8080\"",
+            "site.toml:3:11: 'listen': \"localhost:80\" is not an address to listen on; write a numeric \
+             address and a port, such as \"127.0.0.1:8080\" or \"[::1]:8080\"",
             "site.toml:3:43: 'listen': '127.0.0.1:80' is listed twice",
         ]
     );
@@ -500,7 +503,8 @@ fn values_that_cannot_be() {
     );
     assert_eq!(
         problem_beside_a_site("[cache]\nbytes = '64K'"),
-        "site.toml:5:9: 'bytes': \"64K\" leaves open what a unit is; write \"64KiB\" (1,024 each) or \"64KB\" (1,000 each)"
+        "site.toml:5:9: 'bytes': \"64K\" leaves open what a unit is; write \"64KiB\" (1,024 each) or \
+         \"64KB\" (1,000 each)"
     );
     assert_eq!(
         problem_beside_a_site("[server]\ndrain_timeout = '10'"),
@@ -530,10 +534,8 @@ root = 'z'
     );
     assert_eq!(
         problems(&format!("{SITE}{SITE}")),
-        [
-            "site.toml:4:1: a [[site]] without 'hosts' answers every host on 127.0.0.1:80, and so does the one of line \
-             1; name the hosts of one of them"
-        ]
+        ["site.toml:4:1: a [[site]] without 'hosts' answers every host on 127.0.0.1:80, and so does the \
+             one of line 1; name the hosts of one of them"]
     );
 }
 
@@ -627,8 +629,10 @@ fn piece() -> impl Strategy<Value = String> {
     let known: Vec<String> = complete_example().lines().map(str::to_string).collect();
     prop_oneof![
         4 => prop::sample::select(known),
-        1 => prop::sample::select(vec!["[", "]]", "=", "'", "\"\"\"", "{", "site", "[site.mime_types]", "\u{feff}", "\0"])
-            .prop_map(str::to_string),
+        1 => prop::sample::select(vec![
+            "[", "]]", "=", "'", "\"\"\"", "{", "site", "[site.mime_types]", "\u{feff}", "\0",
+        ])
+        .prop_map(str::to_string),
         1 => ("[a-z_]{1,8}", "\\PC{0,12}").prop_map(|(key, value)| format!("{key} = {value}")),
         1 => any::<String>(),
     ]

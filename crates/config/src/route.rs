@@ -21,21 +21,21 @@ use super::{DirectoryListing, SectionPlaces, SiteConfig, routes, values};
 /// `[[site.route]]`: which requests, and what is done with them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RouteConfig {
-    /// A path, the beginning of paths, or a path with wildcards; empty: any.
+    /// A path, a prefix of paths, or a path with wildcards; empty: any.
     pub path: String,
     /// A regular expression for the whole path; empty: any.
     pub pattern: String,
-    /// Endings of the path; empty: any.
+    /// Suffixes of the path; empty: any.
     pub suffixes: Vec<String>,
     /// Methods; empty: any.
     pub methods: Vec<String>,
     /// Header fields that the request must have, with their values.
     pub request_headers: BTreeMap<String, String>,
-    /// Answered with another address.
+    /// Answered with a redirect to another address.
     pub redirect: Option<RedirectConfig>,
-    /// Answered as if another path had been asked for.
+    /// Answered as if the client had requested another path.
     pub rewrite: Option<RewriteConfig>,
-    /// Answered with this.
+    /// Answered with this status and body.
     pub respond: Option<RespondConfig>,
     /// Answered by CGI programs.
     pub cgi: Option<CgiConfig>,
@@ -57,33 +57,33 @@ pub struct RouteConfig {
     pub servlet: Option<ServletConfig>,
     /// Files below another directory.
     pub root: Option<PathBuf>,
-    /// The directory that stands for the beginning of the path.
+    /// The directory that replaces the beginning of the path.
     pub alias: Option<PathBuf>,
-    /// Files that are served in place of the program, where they are there.
+    /// Files that are served instead of the program's answer, if they exist.
     pub try_files: Vec<String>,
     /// File names for a directory; empty: those of the site.
     pub index: Vec<String>,
-    /// How a directory is listed; `None`: as the site says.
+    /// How a directory is listed; `None`: as in the site.
     pub listing: Option<DirectoryListing>,
-    /// The file for what is not found; empty: as the site says; [`NO_FALLBACK`].
+    /// The file for paths that are not found; empty: that of the site; [`NO_FALLBACK`]: none.
     pub fallback: String,
-    /// The field of its files; empty: as the site says.
+    /// The Cache-Control field of its files; empty: that of the site.
     pub cache_control: String,
     /// Which of its files and answers are pages with directives.
     pub includes: Option<IncludesConfig>,
     /// Header fields that the answer gets.
     pub headers: BTreeMap<String, String>,
-    /// Values of Link that are sent ahead of an answer that takes its time.
+    /// Values of Link that are sent before an answer that takes time.
     pub early_hints: Vec<String>,
-    /// Who is let in.
+    /// Which clients are admitted.
     pub access: AccessConfig,
 }
 
-/// The value of `fallback` that turns off what the site says.
+/// The value of `fallback` that switches off that of the site.
 pub const NO_FALLBACK: &str = "none";
 
 impl RouteConfig {
-    /// Whether its files are not served just as those of the site.
+    /// Whether its files are served differently from those of the site.
     pub fn has_own_files(&self) -> bool {
         self.root.is_some()
             || self.alias.is_some()
@@ -94,10 +94,10 @@ impl RouteConfig {
             || !self.cache_control.is_empty()
     }
 
-    /// The site with what the route says of its own about files, and without rules.
+    /// The site with the route's own settings of files, and without rules.
     pub fn files_of(&self, site: &SiteConfig) -> SiteConfig {
         let or = |own: &String, other: &String| if own.is_empty() { other.clone() } else { own.clone() };
-        // The fallback of a site is a path of the site, and none below another directory's name.
+        // The fallback of a site is a path in the site, not below an alias.
         let fallback = if self.alias.is_some() { String::new() } else { site.fallback.clone() };
         let fallback = or(&self.fallback, &fallback);
         SiteConfig {
@@ -126,7 +126,7 @@ pub struct RedirectConfig {
 /// `rewrite`
 #[derive(Debug, Clone, PartialEq)]
 pub struct RewriteConfig {
-    /// The path instead, with variables.
+    /// The new path, with variables.
     pub to: String,
 }
 
@@ -135,7 +135,7 @@ pub struct RewriteConfig {
 pub struct RespondConfig {
     /// The status.
     pub status: u16,
-    /// The body; empty: the page of the status where that is an error, otherwise none.
+    /// The body; empty: the page of the status if that is an error, otherwise none.
     pub body: String,
     /// Its media type.
     pub content_type: String,
@@ -152,9 +152,9 @@ pub static ROUTE: Section<RouteConfig> = Section {
     name: "site.route",
     repeated: true,
     documentation: "What the site does differently for some requests. \
-        The routes of a site are looked through in their order, and the first that matches counts; so routes that shut \
-        somebody out belong first. All that a route asks for must be so. A site may have any number, written behind its \
-        own keys.",
+        The routes of a site are looked through in their order, and the first that matches counts; so routes \
+        that shut somebody out belong first. All that a route asks for must be so. A site may have any \
+        number, written behind its own keys.",
     blank: || RouteConfig {
         path: String::new(),
         pattern: String::new(),
@@ -191,8 +191,8 @@ pub static ROUTE: Section<RouteConfig> = Section {
             default: Some("\"\""),
             example: "\"/old/\"",
             documentation: "The path: `\"/a\"` is that path alone, `\"/a/\"` that and all below it, and with \
-                wildcards `*` stands for anything but a slash, `**` for anything. Percent escapes and `..` in a request \
-                are resolved before it is looked at. Empty: any path.",
+                wildcards `*` stands for anything but a slash, `**` for anything. Percent escapes and `..` \
+                in a request are resolved before it is looked at. Empty: any path.",
             kind: Kind::Checked {
                 what: "path, with `*` and `**` as wildcards",
                 parse: |text, _| routes::check_path(text).map(|()| text.to_string()),
@@ -204,8 +204,8 @@ pub static ROUTE: Section<RouteConfig> = Section {
             default: Some("\"\""),
             example: "\"/old/([0-9]+)(/.*)?\"",
             documentation: "A regular expression for the whole path, instead of `path`. \
-                It is in the syntax of the Rust crate regex, which takes linear time, and works on bytes: `\\w` and the \
-                like are ASCII.",
+                It is in the syntax of the Rust crate regex, which takes linear time, and works on bytes: \
+                `\\w` and the like are ASCII.",
             kind: Kind::Checked {
                 what: "regular expression",
                 parse: |text, _| routes::check_pattern(text).map(|()| text.to_string()),
@@ -246,9 +246,9 @@ pub static ROUTE: Section<RouteConfig> = Section {
             name: "request_headers",
             default: Some("{}"),
             example: "{ X-Beta = \"*\", Accept = \"*image/avif*\" }",
-            documentation: "Header fields that the request must have, with their values, in which `*` stands for \
-                anything; the case of letters does not matter. `\"*\"` alone: the field is there. `\"\"`: it is not \
-                there, or empty.",
+            documentation: "Header fields that the request must have, with their values, in which `*` stands \
+                for anything; the case of letters does not matter. `\"*\"` alone: the field is there. \
+                `\"\"`: it is not there, or empty.",
             kind: Kind::Fields {
                 what: "table from names of header fields to values",
                 check: |_, _| Ok(()),
@@ -296,8 +296,9 @@ pub static ROUTE: Section<RouteConfig> = Section {
             name: "cache",
             default: Some(ABSENT),
             example: "{ stale_while_revalidate = \"10s\" }",
-            documentation: "Has the answers of a program or of another server cached, see `[site.route.cache]`. \
-                Together with `proxy`, `cgi`, `fastcgi`, `scgi`, `php`, `ajp` or `nsapi`.",
+            documentation: "Has the answers of a program or of another server cached, see \
+                `[site.route.cache]`. Together with `proxy`, `cgi`, `fastcgi`, `scgi`, `php`, `ajp` or \
+                `nsapi`.",
             kind: Kind::Table { read: read_cache },
         },
         Key {
@@ -328,19 +329,21 @@ pub static ROUTE: Section<RouteConfig> = Section {
             name: "alias",
             default: Some("\"\""),
             example: "\"/usr/share/doc\"",
-            documentation: "The directory that stands for the beginning of the path, as nginx and Apache have it: with \
-                `path = \"/doc/\"`, `/doc/a.html` is the file `a.html` of the directory. `path` must end with a slash. Not \
-                together with `root`, `rewrite`, a program or another server. Empty: none.",
+            documentation: "The directory that stands for the beginning of the path, as nginx and Apache \
+                have it: with `path = \"/doc/\"`, `/doc/a.html` is the file `a.html` of the directory. \
+                `path` must end with a slash. Not together with `root`, `rewrite`, a program or another \
+                server. Empty: none.",
             kind: Kind::File(|route, value| route.alias = value),
         },
         Key {
             name: "try_files",
             default: Some("[]"),
             example: "[\"$path\", \"$path/\"]",
-            documentation: "Files that are looked for before the route's program or other server is asked: the first that is \
-                there answers a GET or HEAD. They are paths below the route's `root` or that of the site, with the variables \
-                of `redirect`. One with a slash at its end is a directory with an index file. Not together with `php`, `cgi` or \
-                `nsapi`, which look for files themselves.",
+            documentation: "Files that are looked for before the route's program or other server is asked: \
+                the first that is there answers a GET or HEAD. They are paths below the route's `root` or \
+                that of the site, with the variables of `redirect`. One with a slash at its end is a \
+                directory with an index file. Not together with `php`, `cgi` or `nsapi`, which look for \
+                files themselves.",
             kind: Kind::CheckedArray {
                 what: "array of paths with variables",
                 parse: |text| Ok(text.to_string()),
@@ -387,8 +390,8 @@ pub static ROUTE: Section<RouteConfig> = Section {
             name: "fallback",
             default: Some("\"\""),
             example: "\"/app/index.html\"",
-            documentation: "The file that answers for a path that is not found, as `fallback` of the site does. Empty: that \
-                of the site. `\"none\"`: none.",
+            documentation: "The file that answers for a path that is not found, as `fallback` of the site \
+                does. Empty: that of the site. `\"none\"`: none.",
             kind: Kind::Checked {
                 what: "path that begins with `/`, `none`, or nothing",
                 parse: |text, _| match text {
@@ -409,17 +412,18 @@ pub static ROUTE: Section<RouteConfig> = Section {
             name: "includes",
             default: Some(ABSENT),
             example: "{ exec = true }",
-            documentation: "Pages with directives, in place of what `[site.includes]` says: which of the route's files are \
-                pages, and what these may do. Where a program or another server answers, its answers of these `types` are \
-                pages. The keys are those of `[site.includes]`, with their own defaults.",
+            documentation: "Pages with directives, in place of what `[site.includes]` says: which of the \
+                route's files are pages, and what these may do. Where a program or another server answers, \
+                its answers of these `types` are pages. The keys are those of `[site.includes]`, with their \
+                own defaults.",
             kind: Kind::Table { read: read_includes },
         },
         Key {
             name: "headers",
             default: Some("{}"),
             example: "{ Cache-Control = \"public, max-age=31536000\" }",
-            documentation: "Header fields that the answer gets, in place of those that it would have; an empty value \
-                removes one. Fields that frame the message cannot be set.",
+            documentation: "Header fields that the answer gets, in place of those that it would have; an \
+                empty value removes one. Fields that frame the message cannot be set.",
             kind: Kind::Fields {
                 what: "table from names of header fields to values",
                 check: |name, _| routes::check_answer_field(name),
@@ -430,9 +434,10 @@ pub static ROUTE: Section<RouteConfig> = Section {
             name: "early_hints",
             default: Some("[]"),
             example: "[\"</app.css>; rel=preload; as=style\"]",
-            documentation: "Values of `Link`, sent in an interim response 103 (RFC 8297) while a program or an origin makes \
-                the answer, so that a browser fetches what the page will need. Sent over HTTP/2 and HTTP/3 only, where all \
-                clients know it, and only where the answer is not there at once.",
+            documentation: "Values of `Link`, sent in an interim response 103 (RFC 8297) while a program or \
+                an origin makes the answer, so that a browser fetches what the page will need. Sent over \
+                HTTP/2 and HTTP/3 only, where all clients know it, and only where the answer is not there at \
+                once.",
             kind: Kind::CheckedArray {
                 what: "array of values of Link",
                 parse: |text| match values::parse_header_value(text) {
@@ -466,9 +471,10 @@ pub static REDIRECT: Section<RedirectConfig> = Section {
             default: None,
             example: "\"https://www.example.org/new/$1\"",
             documentation: "The address: a path, or a URL with `http://` or `https://`. \
-                `$1` to `$9` are what the wildcards, the part below a path with a slash at its end, or the groups of \
-                `pattern` stand for, `$name` a named group, `$path` the whole path, `$query` the query, `$host` the host \
-                without its port, and `$$` a dollar. The query of the request is kept unless there is a `?`.",
+                `$1` to `$9` are what the wildcards, the part below a path with a slash at its end, or the \
+                groups of `pattern` stand for, `$name` a named group, `$path` the whole path, `$query` the \
+                query, `$host` the host without its port, and `$$` a dollar. The query of the request is \
+                kept unless there is a `?`.",
             kind: Kind::Checked {
                 what: "path or URL with variables",
                 parse: |text, _| Ok(text.to_string()),
@@ -495,7 +501,8 @@ pub static REWRITE: Section<RewriteConfig> = Section {
     name: "site.route.rewrite",
     repeated: false,
     documentation: "Another path, which the client does not see. \
-        The routes are then looked through again from the first, without those that have rewritten the request already.",
+        The routes are then looked through again from the first, without those that have rewritten the \
+        request already.",
     blank: || RewriteConfig { to: String::new() },
     keys: &[Key {
         name: "to",
@@ -528,7 +535,8 @@ pub static RESPOND: Section<RespondConfig> = Section {
             name: "body",
             default: Some("\"\""),
             example: "\"ok\\n\"",
-            documentation: "The body. Empty: the page of the status where that is an error, otherwise no body.",
+            documentation: "The body. Empty: the page of the status where that is an error, otherwise no \
+                body.",
             kind: Kind::Checked {
                 what: "string",
                 parse: |text, _| Ok(text.to_string()),
@@ -578,7 +586,7 @@ pub(super) fn read_routes(
 ) -> Vec<SectionPlaces> {
     let problems_before = reader.problem_count();
     let read = reader.tables(&ROUTE, value);
-    // What is wrong with a value would only be said again.
+    // If a value is wrong, a check of the whole would only repeat that.
     let values_are_right = reader.problem_count() == problems_before;
     let mut all_places = Vec::with_capacity(read.len());
     for (route, places) in read {

@@ -1,5 +1,4 @@
-//! `[server]`: the process as a whole: its cores, as whom it runs, and how it is reached, stopped and
-//! replaced.
+//! `[server]`: the process as a whole: its cores, its user, and how it is reached, stopped and replaced.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,29 +21,29 @@ pub struct ServerConfig {
     pub drain_timeout: Duration,
     /// How long an upgrade waits for the new process.
     pub upgrade_timeout: Duration,
-    /// The file with the process's number.
+    /// The file with the process id.
     pub pid_file: Option<PathBuf>,
-    /// Where `touchstone reload` and its like reach the server.
+    /// Where `touchstone reload` and similar commands reach the server.
     pub control_socket: ControlSocket,
-    /// The user as whom it runs once it listens; empty: as whoever starts it.
+    /// The user under which it runs once it listens; empty: the user who starts it.
     pub user: String,
-    /// The group; empty: the user's.
+    /// The group; empty: that of the user.
     pub group: String,
-    /// Further groups, by name or number; `None`: those that the group database gives the user.
+    /// Supplementary groups, by name or number; `None`: those of the user in the group database.
     pub supplementary_groups: Option<Vec<String>>,
-    /// Rights that files made by the server never have; `None`: as it was started.
+    /// The permissions that files made by the server never have; `None`: unchanged.
     pub umask: Option<u32>,
-    /// Whether programs that it starts can gain rights by set-user-id files.
+    /// Whether the programs that it starts are kept from gaining rights by set-user-id files.
     pub no_new_privileges: bool,
 }
 
-/// Where the server takes commands.
+/// Where the server accepts commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ControlSocket {
     /// Nowhere.
     Off,
-    /// Where it needs no file: at a name of Linux's abstract namespace that is made from the configuration
-    /// file's.
+    /// At a name of Linux's abstract namespace that is derived from the configuration file's; this needs no
+    /// file.
     Automatic,
     /// At this path.
     Path(PathBuf),
@@ -64,8 +63,8 @@ pub static SERVER: Section<ServerConfig> = Section {
     name: "server",
     repeated: false,
     documentation: "The process as a whole. \
-        Of these keys only `drain_timeout` and `upgrade_timeout` follow a reload; the others take effect when the server \
-        is started or upgraded.",
+        Of these keys only `drain_timeout` and `upgrade_timeout` follow a reload; the others take effect \
+        when the server is started or upgraded.",
     blank: || ServerConfig {
         cores: 0,
         pin_cores: false,
@@ -100,9 +99,9 @@ pub static SERVER: Section<ServerConfig> = Section {
             name: "drain_timeout",
             default: Some("\"30s\""),
             example: "\"10s\"",
-            documentation: "How long a stop (SIGTERM, SIGINT or `touchstone stop`) waits for requests under way. \
-                Connections that are still open after it are closed; `\"0s\"` closes them at once. It also is how long \
-                the old process of an upgrade keeps its connections.",
+            documentation: "How long a stop (SIGTERM, SIGINT or `touchstone stop`) waits for requests under \
+                way. Connections that are still open after it are closed; `\"0s\"` closes them at once. It \
+                also is how long the old process of an upgrade keeps its connections.",
             kind: Kind::Duration {
                 least: ZERO,
                 most: DAY,
@@ -113,8 +112,8 @@ pub static SERVER: Section<ServerConfig> = Section {
             name: "upgrade_timeout",
             default: Some("\"60s\""),
             example: "\"2m\"",
-            documentation: "How long an upgrade (SIGUSR2 or `touchstone upgrade`) waits until the new process is ready. \
-                After that the new process is ended and the old one goes on.",
+            documentation: "How long an upgrade (SIGUSR2 or `touchstone upgrade`) waits until the new \
+                process is ready. After that the new process is ended and the old one goes on.",
             kind: Kind::Duration {
                 least: Duration::from_secs(1),
                 most: DAY,
@@ -133,10 +132,10 @@ pub static SERVER: Section<ServerConfig> = Section {
             name: "control_socket",
             default: Some("\"auto\""),
             example: "\"/run/touchstone/control.sock\"",
-            documentation: "Where the server takes `touchstone reload`, `upgrade`, `status` and `stop`: the path of a \
-                unix socket, `\"auto\"` or `\"off\"`. `\"auto\"` needs no file: it is a name in Linux's abstract \
-                namespace, made from the path of the configuration file. Either way only root and the user who \
-                started the server are listened to.",
+            documentation: "Where the server takes `touchstone reload`, `upgrade`, `status` and `stop`: the \
+                path of a unix socket, `\"auto\"` or `\"off\"`. `\"auto\"` needs no file: it is a name in \
+                Linux's abstract namespace, made from the path of the configuration file. Either way only \
+                root and the user who started the server are listened to.",
             kind: Kind::Checked {
                 what: "`\"auto\"`, `\"off\"` or a path",
                 parse: check_control_socket,
@@ -147,9 +146,10 @@ pub static SERVER: Section<ServerConfig> = Section {
             name: "user",
             default: Some("\"\""),
             example: "\"www-data\"",
-            documentation: "The user as whom the server runs once it listens, by name or number; it must be started by \
-                root for that. Everything else, certificates, logs and roots, is opened as this user, so that what \
-                cannot be read fails at the start and not at the first reload. Empty: the user who starts it.",
+            documentation: "The user as whom the server runs once it listens, by name or number; it must be \
+                started by root for that. Everything else, certificates, logs and roots, is opened as this \
+                user, so that what cannot be read fails at the start and not at the first reload. Empty: the \
+                user who starts it.",
             kind: Kind::Checked {
                 what: "name or number of a user",
                 parse: |text, _| account_name::check_name(text).map(|()| text.to_string()),
@@ -201,14 +201,15 @@ pub static SERVER: Section<ServerConfig> = Section {
             name: "no_new_privileges",
             default: Some("true"),
             example: "false",
-            documentation: "Whether neither the server nor a program that it starts can gain rights by set-user-id or \
-                set-group-id files or by file capabilities. Switch it off where programs send mail or run sudo.",
+            documentation: "Whether neither the server nor a program that it starts can gain rights by \
+                set-user-id or set-group-id files or by file capabilities. Switch it off where programs send \
+                mail or run sudo.",
             kind: Kind::Boolean(|server, value| server.no_new_privileges = value),
         },
     ],
 };
 
-/// The value of `control_socket` as it is kept: a word, or an absolute path.
+/// The value of `control_socket` as it is stored: a word, or an absolute path.
 fn check_control_socket(text: &str, base: &Path) -> Result<String, String> {
     match text {
         "auto" | "off" => Ok(text.to_string()),
@@ -222,7 +223,7 @@ fn check_control_socket(text: &str, base: &Path) -> Result<String, String> {
                     path.len()
                 ));
             }
-            // The words are no paths any more: a file of that name is written ./auto.
+            // An absolute path cannot be one of the words: a file of that name is written ./auto.
             Ok(path.to_string())
         }
     }
@@ -236,7 +237,7 @@ fn control_socket(value: String) -> ControlSocket {
     }
 }
 
-/// Octal digits of a umask.
+/// Parses the octal digits of a umask.
 fn parse_umask(text: &str) -> Result<u32, String> {
     let is_octal = (1..=4).contains(&text.len()) && text.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
     match u32::from_str_radix(text, 8) {
@@ -246,7 +247,7 @@ fn parse_umask(text: &str) -> Result<u32, String> {
 }
 
 impl Reader<'_> {
-    /// What keys of `[server]` mean together.
+    /// Checks keys of `[server]` that depend on each other.
     pub(super) fn check_server(&mut self, loaded: &Loaded) {
         let server = &loaded.config.server;
         let nothing = SectionPlaces::default();
@@ -281,7 +282,8 @@ mod tests {
     fn values_land_where_they_belong() {
         let server = read(
             "user = 'www-data'\ngroup = '33'\nsupplementary_groups = ['ssl-cert']\numask = '027'\n\
-             no_new_privileges = false\npid_file = 'run/t.pid'\ncontrol_socket = 'run/t.sock'\nupgrade_timeout = '5s'",
+             no_new_privileges = false\npid_file = 'run/t.pid'\ncontrol_socket = \
+             'run/t.sock'\nupgrade_timeout = '5s'",
         )
         .unwrap();
         assert_eq!((server.user.as_str(), server.group.as_str()), ("www-data", "33"));

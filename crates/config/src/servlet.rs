@@ -54,8 +54,8 @@ pub static JAVA: Section<JavaConfig> = Section {
     name: "java",
     repeated: false,
     documentation: "The Java virtual machine, for routes with `servlet`. \
-        There is one in a server, started when a route first needs it; what is changed here later takes a restart. \
-        See [servlets](servlet.md).",
+        There is one in a server, started when a route first needs it; what is changed here later takes a \
+        restart. See [servlets](servlet.md).",
     blank: || JavaConfig {
         settings: JavaSettings {
             home: None,
@@ -80,8 +80,8 @@ pub static JAVA: Section<JavaConfig> = Section {
             default: Some("\"\""),
             example: "\"/usr/share/touchstone/java\"",
             documentation: "The directory of the jars that `make java` makes, Tomcat's among them. \
-                Empty: `target/java` beside a program that was just built, `share/touchstone/java` beside one that is \
-                installed.",
+                Empty: `target/java` beside a program that was just built, `share/touchstone/java` beside \
+                one that is installed.",
             kind: Kind::File(|java, value| java.settings.jar_directory = value),
         },
         Key {
@@ -107,16 +107,18 @@ pub static JAVA: Section<JavaConfig> = Section {
             name: "work_directory",
             default: Some("\"\""),
             example: "\"/var/lib/touchstone/java\"",
-            documentation: "Where Tomcat keeps what is to outlast a restart: sessions, JSP pages once they are \
-                compiled, and what WARs for `javax.servlet` were converted to. No other user but root may be able to write there, \
-                or to a directory above it. Empty: a directory for temporary files, removed at the end.",
+            documentation: "Where Tomcat keeps what is to outlast a restart: sessions, JSP pages once they \
+                are compiled, and what WARs for `javax.servlet` were converted to. No other user but root \
+                may be able to write there, or to a directory above it. Empty: a directory for temporary \
+                files, removed at the end.",
             kind: Kind::File(|java, value| java.settings.work = value),
         },
         Key {
             name: "class_path",
             default: Some("[]"),
             example: "[\"/usr/share/java/postgresql.jar\"]",
-            documentation: "Jars that all applications may use, such as database drivers, with their whole paths.",
+            documentation: "Jars that all applications may use, such as database drivers, with their whole \
+                paths.",
             kind: Kind::CheckedArray {
                 what: "array of absolute paths",
                 parse: absolute_path,
@@ -130,8 +132,8 @@ pub static JAVA: Section<JavaConfig> = Section {
 pub static SERVLET: Section<ServletConfig> = Section {
     name: "site.route.servlet",
     repeated: false,
-    documentation: "Java web applications answer the requests: servlets, JSP, WebSocket, in an unmodified Tomcat that runs \
-        inside the server, without sockets between the two. See [servlets](servlet.md).",
+    documentation: "Java web applications answer the requests: servlets, JSP, WebSocket, in an unmodified \
+        Tomcat that runs inside the server, without sockets between the two. See [servlets](servlet.md).",
     blank: || ServletConfig {
         settings: RouteSettings {
             app: None,
@@ -171,18 +173,18 @@ pub static SERVLET: Section<ServletConfig> = Section {
             name: "directory",
             default: Some("\"\""),
             example: "\"/srv/webapps\"",
-            documentation: "A directory of applications, each a WAR or a directory, named as Tomcat names them: \
-                `shop.war` is `/shop`, `ROOT.war` is `/`, `shop#new.war` is `/shop/new`, `shop##2.war` a second version of \
-                `/shop`. One that is put there is started, one that is replaced is started anew, one that is removed is \
-                stopped.",
+            documentation: "A directory of applications, each a WAR or a directory, named as Tomcat names \
+                them: `shop.war` is `/shop`, `ROOT.war` is `/`, `shop#new.war` is `/shop/new`, `shop##2.war` \
+                a second version of `/shop`. One that is put there is started, one that is replaced is \
+                started anew, one that is removed is stopped.",
             kind: Kind::File(|servlet, value| servlet.settings.directory = value),
         },
         Key {
             name: "context",
             default: Some("\"\""),
             example: "\"/shop\"",
-            documentation: "The path of the application; with `directory`, what stands in front of the paths of all. \
-                `\"/\"`: the root. Empty: as the route's `path` begins.",
+            documentation: "The path of the application; with `directory`, what stands in front of the paths \
+                of all. `\"/\"`: the root. Empty: as the route's `path` begins.",
             kind: Kind::Checked {
                 what: "path",
                 parse: |text, _| context(text),
@@ -193,9 +195,10 @@ pub static SERVLET: Section<ServletConfig> = Section {
             name: "isolation",
             default: Some("\"in-process\""),
             example: "\"isolated\"",
-            documentation: "Where the applications run. One that ends Java, runs out of memory or crashes it takes the \
-                server with it, or all other applications, unless it is isolated. `[site.route.ajp]` of the same route says where \
-                the containers listen that answer with `\"ajp\"`, and counts for nothing with the other words.",
+            documentation: "Where the applications run. One that ends Java, runs out of memory or crashes it \
+                takes the server with it, or all other applications, unless it is isolated. \
+                `[site.route.ajp]` of the same route says where the containers listen that answer with \
+                `\"ajp\"`, and counts for nothing with the other words.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "in-process",
@@ -218,25 +221,27 @@ pub static SERVLET: Section<ServletConfig> = Section {
             name: "standby",
             default: Some("true"),
             example: "false",
-            documentation: "Whether an isolated route has a second process, in which Java has started but no application runs. \
-                When the first one ends it takes over within a second. It costs the memory of an idle Java, some 60 MB.",
+            documentation: "Whether an isolated route has a second process, in which Java has started but no \
+                application runs. When the first one ends it takes over within a second. It costs the memory \
+                of an idle Java, some 60 MB.",
             kind: Kind::Boolean(|servlet, value| servlet.settings.standby = value),
         },
         Key {
             name: "node",
             default: Some("\"\""),
             example: "\"a\"",
-            documentation: "The name of this server among several behind a balancer, which sessions carry (`jvmRoute`): \
-                a session's identifier ends in a dot and this name, by which the balancer finds the way back. Empty: none.",
+            documentation: "The name of this server among several behind a balancer, which sessions carry \
+                (`jvmRoute`): a session's identifier ends in a dot and this name, by which the balancer \
+                finds the way back. Empty: none.",
             kind: Kind::Token(|servlet, value| servlet.settings.node = value),
         },
         Key {
             name: "users",
             default: Some("\"\""),
             example: "\"tomcat-users.xml\"",
-            documentation: "Users with their passwords and roles, in a file as Tomcat's tomcat-users.xml, for applications \
-                that ask for a login themselves. Empty: no user can log in to these. A user that the server has \
-                authenticated is the application's as well, without roles.",
+            documentation: "Users with their passwords and roles, in a file as Tomcat's tomcat-users.xml, \
+                for applications that ask for a login themselves. Empty: no user can log in to these. A user \
+                that the server has authenticated is the application's as well, without roles.",
             kind: Kind::File(|servlet, value| servlet.settings.users = value),
         },
         Key {
@@ -287,8 +292,8 @@ pub static SERVLET: Section<ServletConfig> = Section {
             name: "https_port",
             default: Some("443"),
             example: "8443",
-            documentation: "The port that a client is sent to where an application wants a request over HTTPS \
-                (`transport-guarantee` CONFIDENTIAL), as Tomcat's redirectPort.",
+            documentation: "The port that a client is sent to where an application wants a request over \
+                HTTPS (`transport-guarantee` CONFIDENTIAL), as Tomcat's redirectPort.",
             kind: Kind::Number {
                 least: 1,
                 most: 65_535,
@@ -299,8 +304,9 @@ pub static SERVLET: Section<ServletConfig> = Section {
             name: "form_size",
             default: Some("\"2MiB\""),
             example: "\"256KiB\"",
-            documentation: "The longest form that Tomcat reads into parameters; the parameters of a longer one are \
-                missing. Uploads that a servlet reads itself are limited by `limits.body_bytes` alone.",
+            documentation: "The longest form that Tomcat reads into parameters; the parameters of a longer \
+                one are missing. Uploads that a servlet reads itself are limited by `limits.body_bytes` \
+                alone.",
             kind: Kind::Size {
                 least: 0,
                 most: 1 << 30,
@@ -311,8 +317,8 @@ pub static SERVLET: Section<ServletConfig> = Section {
             name: "threads",
             default: Some("200"),
             example: "64",
-            documentation: "Threads that answer requests of this route at a time, as Tomcat's maxThreads and the iPlanet \
-                servers' RqThrottle. They are started as they are needed.",
+            documentation: "Threads that answer requests of this route at a time, as Tomcat's maxThreads and \
+                the iPlanet servers' RqThrottle. They are started as they are needed.",
             kind: Kind::Number {
                 least: 1,
                 most: 4_096,
@@ -357,8 +363,8 @@ pub static SERVLET: Section<ServletConfig> = Section {
             name: "answer_timeout",
             default: Some("\"0s\""),
             example: "\"30s\"",
-            documentation: "How long a servlet may take until its answer begins. Then the client gets 504 Gateway Timeout; \
-                the servlet's thread cannot be stopped, and goes on. `\"0s\"`: no limit.",
+            documentation: "How long a servlet may take until its answer begins. Then the client gets 504 \
+                Gateway Timeout; the servlet's thread cannot be stopped, and goes on. `\"0s\"`: no limit.",
             kind: Kind::Duration {
                 least: Duration::ZERO,
                 most: Duration::from_secs(60 * MINUTE.as_secs()),
@@ -371,8 +377,9 @@ pub static SERVLET: Section<ServletConfig> = Section {
             name: "drain_timeout",
             default: Some("\"30s\""),
             example: "\"5m\"",
-            documentation: "How long requests that are under way may go on in an application that was replaced, and in those of \
-                a route that a reload has changed or removed, WebSockets among them. New requests go to the new one at once.",
+            documentation: "How long requests that are under way may go on in an application that was \
+                replaced, and in those of a route that a reload has changed or removed, WebSockets among \
+                them. New requests go to the new one at once.",
             kind: Kind::Duration {
                 least: Duration::ZERO,
                 most: Duration::from_secs(24 * 60 * MINUTE.as_secs()),

@@ -56,8 +56,8 @@ pub(super) fn format_duration(duration: Duration) -> String {
 pub(super) fn parse_size(text: &str) -> Result<u64, String> {
     let refused = || {
         format!(
-            "{text:?} is not a size; write a whole number of bytes, or a string such as \"64KiB\" (1,024 each) or \
-             \"1MB\" (1,000 each)"
+            "{text:?} is not a size; write a whole number of bytes, or a string such as \"64KiB\" (1,024 \
+             each) or \"1MB\" (1,000 each)"
         )
     };
     let (digits, unit) = split_number(text);
@@ -118,8 +118,8 @@ pub(super) fn parse_listen_address(text: &str) -> Result<SocketAddr, String> {
         return Err(format!("{text:?} needs brackets around the address: \"[{address}]:{port}\""));
     }
     Err(format!(
-        "{text:?} is not an address to listen on; write a numeric address and a port, such as \"127.0.0.1:8080\" \
-         or \"[::1]:8080\""
+        "{text:?} is not an address to listen on; write a numeric address and a port, such as \
+         \"127.0.0.1:8080\" or \"[::1]:8080\""
     ))
 }
 
@@ -143,7 +143,8 @@ pub(super) fn parse_host(text: &str) -> Result<String, String> {
     }
     if text.contains('*') {
         return Err(format!(
-            "{text:?}: a wildcard stands for the first labels, as in \"*.example.org\"; leave 'hosts' out to answer all"
+            "{text:?}: a wildcard stands for the first labels, as in \"*.example.org\"; leave 'hosts' out to \
+             answer all"
         ));
     }
     if !text.is_ascii() {
@@ -419,7 +420,8 @@ mod tests {
             ("::1:18080", r#""::1:18080" needs brackets around the address: "[::1]:18080""#),
             (
                 "localhost:80",
-                r#""localhost:80" is not an address to listen on; write a numeric address and a port, such as "127.0.0.1:8080" or "[::1]:8080""#,
+                "\"localhost:80\" is not an address to listen on; write a numeric address and a port, \
+                 such as \"127.0.0.1:8080\" or \"[::1]:8080\"",
             ),
         ] {
             assert_eq!(parse_listen_address(bad).unwrap_err(), message);
@@ -438,7 +440,8 @@ mod tests {
             ("[x]", r#""[x]" is not an IPv6 address in brackets"#),
             (
                 "w*.a.org",
-                r#""w*.a.org": a wildcard stands for the first labels, as in "*.example.org"; leave 'hosts' out to answer all"#,
+                "\"w*.a.org\": a wildcard stands for the first labels, as in \"*.example.org\"; \
+                 leave 'hosts' out to answer all",
             ),
             ("*.", r#""" is not a host name, such as "www.example.org""#),
             ("a.org:80", r#""a.org:80" holds a port; write "a.org" here and the port in 'listen'"#),
@@ -548,7 +551,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_formatted_reads_back(milliseconds in any::<u32>(), bytes in any::<u64>(), shift in 0u32..60) {
+        fn what_is_formatted_reads_back(
+            milliseconds in any::<u32>(),
+            bytes in any::<u64>(),
+            shift in 0u32..60,
+        ) {
             let duration = Duration::from_millis(u64::from(milliseconds));
             prop_assert_eq!(parse_duration(&format_duration(duration)), Ok(duration));
             let bytes = (bytes >> shift) << shift;
@@ -570,7 +577,8 @@ mod tests {
             let _ = parse_error_status(&text);
             let _ = check_added_field(&text, &text);
             if let Ok(path) = parse_site_path(&text) {
-                prop_assert!(path.starts_with('/') && !path.ends_with('/') && !path.contains(char::is_control));
+                prop_assert!(path.starts_with('/') && !path.ends_with('/'));
+                prop_assert!(!path.contains(char::is_control));
             }
             let _ = nearest(&text, ["hosts", "listen"]);
             prop_assert!(!shorten(&text).contains(char::is_control));

@@ -101,8 +101,8 @@ const MOST_COUNT: u64 = 1_000_000;
 pub static PROXY: Section<ProxyConfig> = Section {
     name: "site.route.proxy",
     repeated: false,
-    documentation: "Another server that answers, or several that do the same, see [another server behind it](proxy.md). \
-        Bodies stream both ways, and WebSockets and gRPC pass.",
+    documentation: "Another server that answers, or several that do the same, see [another server behind \
+        it](proxy.md). Bodies stream both ways, and WebSockets and gRPC pass.",
     blank: || ProxyConfig {
         to: Vec::new(),
         balance: Balance::LeastRequests,
@@ -143,11 +143,12 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "to",
             default: None,
             example: "\"http://127.0.0.1:3000\"",
-            documentation: "Where it is: `http://host:port` or `https://host:port`, with a path that goes before those of \
-                requests if you like, or `unix:/path/of/socket`. An array names several, which must do the same; behind \
-                each URL may stand `weight=N`, for more of the requests (1 to 10000), `backup`, for none unless no other \
-                can be asked, or `drain`, for no new ones at all. `route=NAME` is what the identifiers of its sessions end \
-                in, behind a dot (a servlet container's jvmRoute): their requests go there as long as it can be asked.",
+            documentation: "Where it is: `http://host:port` or `https://host:port`, with a path that goes \
+                before those of requests if you like, or `unix:/path/of/socket`. An array names several, \
+                which must do the same; behind each URL may stand `weight=N`, for more of the requests (1 to \
+                10000), `backup`, for none unless no other can be asked, or `drain`, for no new ones at all. \
+                `route=NAME` is what the identifiers of its sessions end in, behind a dot (a servlet \
+                container's jvmRoute): their requests go there as long as it can be asked.",
             kind: Kind::CheckedOneOrMore {
                 what: "origin such as `\"http://127.0.0.1:3000\"`, or array of origins",
                 parse: |text| OriginSpec::parse(text).map(|_| text.to_string()),
@@ -181,8 +182,9 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "hash_by",
             default: Some("\"path\""),
             example: "\"cookie:session\"",
-            documentation: "What tells requests apart with `balance = \"hash\"`: `path`, `client` (its address), \
-                `field:NAME` (a header field) or `cookie:NAME`. Requests without it go where fewer are under way.",
+            documentation: "What tells requests apart with `balance = \"hash\"`: `path`, `client` (its \
+                address), `field:NAME` (a header field) or `cookie:NAME`. Requests without it go where fewer \
+                are under way.",
             kind: Kind::Checked {
                 what: "`\"path\"`, `\"client\"`, `\"field:NAME\"` or `\"cookie:NAME\"`",
                 parse: |text, _| HashBy::parse(text).map(|_| text.to_string()),
@@ -193,23 +195,24 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "session_cookie",
             default: Some("\"JSESSIONID\""),
             example: "\"SHOPSESSION\"",
-            documentation: "The name of the cookie with a session's identifier, where origins have a `route=`.",
+            documentation: "The name of the cookie with a session's identifier, where origins have a \
+                `route=`.",
             kind: Kind::Token(|proxy, value| proxy.session_cookie = value),
         },
         Key {
             name: "session_parameter",
             default: Some("\"jsessionid\""),
             example: "\"sid\"",
-            documentation: "The name of the parameter of a path with a session's identifier, for clients without cookies: \
-                `/shop/cart;jsessionid=1F2E.a`.",
+            documentation: "The name of the parameter of a path with a session's identifier, for clients \
+                without cookies: `/shop/cart;jsessionid=1F2E.a`.",
             kind: Kind::Token(|proxy, value| proxy.session_parameter = value),
         },
         Key {
             name: "strip_prefix",
             default: Some("\"\""),
             example: "\"/api\"",
-            documentation: "What is left out at the beginning of the path; a request whose path has it not is 400. \
-                Empty: the path goes on as it is.",
+            documentation: "What is left out at the beginning of the path; a request whose path has it not \
+                is 400. Empty: the path goes on as it is.",
             kind: Kind::Checked {
                 what: "beginning of paths",
                 parse: |text, _| match text {
@@ -278,8 +281,8 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "connect_timeout",
             default: Some("\"5s\""),
             example: "\"1s\"",
-            documentation: "How long a connection may take to come about; a host with several addresses is tried at each, \
-                for its share of the time.",
+            documentation: "How long a connection may take to come about; a host with several addresses is \
+                tried at each, for its share of the time.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: DAY,
@@ -312,7 +315,8 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "response_timeout",
             default: Some("\"60s\""),
             example: "\"10s\"",
-            documentation: "How long the origin may take from the end of the request to the head of its response.",
+            documentation: "How long the origin may take from the end of the request to the head of its \
+                response.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: DAY,
@@ -323,8 +327,8 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "idle_timeout",
             default: Some("\"60s\""),
             example: "\"5m\"",
-            documentation: "How long a body may make no progress on the origin's side before both connections are \
-                ended. It does not hold for WebSockets.",
+            documentation: "How long a body may make no progress on the origin's side before both \
+                connections are ended. It does not hold for WebSockets.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: DAY,
@@ -335,16 +339,16 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "total_timeout",
             default: Some("\"0s\""),
             example: "\"2m\"",
-            documentation: "How long all attempts together and the whole response may take; not WebSockets. `\"0s\"`: any \
-                time, as long as something moves.",
+            documentation: "How long all attempts together and the whole response may take; not WebSockets. \
+                `\"0s\"`: any time, as long as something moves.",
             kind: Kind::Duration { least: ZERO, most: DAY, set: |proxy, value| proxy.total_timeout = value },
         },
         Key {
             name: "tunnel_timeout",
             default: Some("\"1h\""),
             example: "\"10m\"",
-            documentation: "How long both sides of a WebSocket, or of another protocol that was switched to, may be \
-                silent before it is ended.",
+            documentation: "How long both sides of a WebSocket, or of another protocol that was switched to, \
+                may be silent before it is ended.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: DAY,
@@ -355,7 +359,8 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "keep_alive_timeout",
             default: Some("\"60s\""),
             example: "\"10s\"",
-            documentation: "How long a connection without a request is kept; less than the origin keeps it, best.",
+            documentation: "How long a connection without a request is kept; less than the origin keeps it, \
+                best.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: DAY,
@@ -366,8 +371,8 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "idle_connections",
             default: Some("64"),
             example: "16",
-            documentation: "How many connections without a request are kept for each core for longer than a second, to \
-                each origin; a core that has none takes another's. 0: a new one for each request.",
+            documentation: "How many connections without a request are kept for each core for longer than a \
+                second, to each origin; a core that has none takes another's. 0: a new one for each request.",
             kind: Kind::Number {
                 least: 0,
                 most: 10_000,
@@ -389,8 +394,8 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "connections",
             default: Some("0"),
             example: "100",
-            documentation: "How many connections to each origin there may be, of all cores; further requests wait. \
-                0: any number.",
+            documentation: "How many connections to each origin there may be, of all cores; further requests \
+                wait. 0: any number.",
             kind: Kind::Number {
                 least: 0,
                 most: MOST_COUNT,
@@ -401,8 +406,8 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "queue",
             default: Some("1024"),
             example: "0",
-            documentation: "How many requests may wait for a connection to each origin; others go elsewhere, or are \
-                answered with 503 Service Unavailable.",
+            documentation: "How many requests may wait for a connection to each origin; others go elsewhere, \
+                or are answered with 503 Service Unavailable.",
             kind: Kind::Number {
                 least: 0,
                 most: MOST_COUNT,
@@ -413,7 +418,8 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "queue_timeout",
             default: Some("\"10s\""),
             example: "\"1s\"",
-            documentation: "How long a request may wait for a connection. Then it goes elsewhere, or is answered with 503.",
+            documentation: "How long a request may wait for a connection. Then it goes elsewhere, or is \
+                answered with 503.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: DAY,
@@ -424,16 +430,17 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "requests",
             default: Some("0"),
             example: "500",
-            documentation: "How many requests to each origin may be under way; others go elsewhere, or are answered with \
-                503 at once. 0: any number.",
+            documentation: "How many requests to each origin may be under way; others go elsewhere, or are \
+                answered with 503 at once. 0: any number.",
             kind: Kind::Number { least: 0, most: MOST_COUNT, set: |proxy, value| proxy.requests = value },
         },
         Key {
             name: "resolve_interval",
             default: Some("\"30s\""),
             example: "\"5s\"",
-            documentation: "How old the addresses of a host may become before it is looked up again; meanwhile, and where \
-                that fails, those known are used. Kept connections to addresses that are gone are closed.",
+            documentation: "How old the addresses of a host may become before it is looked up again; \
+                meanwhile, and where that fails, those known are used. Kept connections to addresses that \
+                are gone are closed.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: DAY,
@@ -444,8 +451,8 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "proxy_protocol",
             default: Some("\"off\""),
             example: "\"v2\"",
-            documentation: "Whether each connection begins with a PROXY header, which names the client. Such a connection \
-                serves one request; it goes with HTTP/1.1 only.",
+            documentation: "Whether each connection begins with a PROXY header, which names the client. Such \
+                a connection serves one request; it goes with HTTP/1.1 only.",
             kind: Kind::Choice(&[
                 Choice { word: "off", meaning: "without one", set: |proxy| proxy.proxy_protocol = None },
                 Choice {
@@ -464,9 +471,9 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "buffer_request",
             default: Some("0"),
             example: "\"1MiB\"",
-            documentation: "A request's body is waited for up to this length before an origin is asked, so that clients \
-                that send slowly do not keep it busy; what is longer streams. Such a body can be sent again. 0: bodies \
-                stream from the beginning.",
+            documentation: "A request's body is waited for up to this length before an origin is asked, so \
+                that clients that send slowly do not keep it busy; what is longer streams. Such a body can \
+                be sent again. 0: bodies stream from the beginning.",
             kind: Kind::Size { least: 0, most: 1 << 30, set: |proxy, value| proxy.buffer_request = value },
         },
         Key {

@@ -18,22 +18,24 @@ const MOST_COUNT: u64 = 1_000_000;
 pub static TLS: Section<TlsSettings> = Section {
     name: "site.route.proxy.tls",
     repeated: false,
-    documentation: "How TLS is spoken to origins with `https://`: always 1.2 or 1.3, and certificates are verified.",
+    documentation: "How TLS is spoken to origins with `https://`: always 1.2 or 1.3, and certificates are \
+        verified.",
     blank: TlsSettings::default,
     keys: &[
         Key {
             name: "authorities",
             default: Some("\"\""),
             example: "\"tls/origins.pem\"",
-            documentation: "A PEM file with the authorities whose certificates are believed, instead of those of the \
-                system. Empty: those of the system.",
+            documentation: "A PEM file with the authorities whose certificates are believed, instead of \
+                those of the system. Empty: those of the system.",
             kind: Kind::File(|tls, value| tls.authorities = value),
         },
         Key {
             name: "server_name",
             default: Some("\"\""),
             example: "\"app.internal\"",
-            documentation: "The name that is asked for (SNI) and that certificates must have. Empty: the host of `to`.",
+            documentation: "The name that is asked for (SNI) and that certificates must have. Empty: the \
+                host of `to`.",
             kind: Kind::Checked {
                 what: "name of a host",
                 parse: |text, _| match text {
@@ -47,8 +49,8 @@ pub static TLS: Section<TlsSettings> = Section {
             name: "certificate",
             default: Some("\"\""),
             example: "\"tls/proxy.pem\"",
-            documentation: "A PEM file with the certificate that this server shows to origins that ask for one, and its \
-                chain. Empty: none.",
+            documentation: "A PEM file with the certificate that this server shows to origins that ask for \
+                one, and its chain. Empty: none.",
             kind: Kind::File(|tls, value| tls.certificate = value),
         },
         Key {
@@ -62,8 +64,8 @@ pub static TLS: Section<TlsSettings> = Section {
             name: "insecure",
             default: Some("false"),
             example: "false",
-            documentation: "Whether any certificate is believed. With `true` an attacker on the way can read and change \
-                everything; it is for experiments.",
+            documentation: "Whether any certificate is believed. With `true` an attacker on the way can read \
+                and change everything; it is for experiments.",
             kind: Kind::Boolean(|tls, value| tls.is_insecure = value),
         },
     ],
@@ -215,8 +217,8 @@ pub static HEALTH: Section<ProxyHealthConfig> = Section {
             name: "max_failures",
             default: Some("3"),
             example: "1",
-            documentation: "After so many failures within `window` an origin is left alone: no connection, no TLS, no \
-                answer, one that breaks off or is none. 0: never.",
+            documentation: "After so many failures within `window` an origin is left alone: no connection, \
+                no TLS, no answer, one that breaks off or is none. 0: never.",
             kind: Kind::Number {
                 least: 0,
                 most: MOST_COUNT,
@@ -227,9 +229,9 @@ pub static HEALTH: Section<ProxyHealthConfig> = Section {
             name: "window",
             default: Some("\"10s\""),
             example: "\"2s\"",
-            documentation: "The span in which failures and answers count, and for which an origin is left alone the first \
-                time; each time after that it is twice as long. Then one request is let through: what becomes of it \
-                decides.",
+            documentation: "The span in which failures and answers count, and for which an origin is left \
+                alone the first time; each time after that it is twice as long. Then one request is let \
+                through: what becomes of it decides.",
             kind: Kind::Duration { least: INSTANT, most: DAY, set: |health, value| health.window = value },
         },
         Key {
@@ -243,8 +245,9 @@ pub static HEALTH: Section<ProxyHealthConfig> = Section {
             name: "outlier_percent",
             default: Some("50"),
             example: "20",
-            documentation: "The share of server errors (5xx) among an origin's answers within `window`, in percent, at \
-                which it is left alone, if that of the others is less than half of its own. 0: never.",
+            documentation: "The share of server errors (5xx) among an origin's answers within `window`, in \
+                percent, at which it is left alone, if that of the others is less than half of its own. 0: \
+                never.",
             kind: Kind::Number { least: 0, most: 100, set: |health, value| health.outlier_percent = value },
         },
         Key {
@@ -262,8 +265,8 @@ pub static HEALTH: Section<ProxyHealthConfig> = Section {
             name: "max_ejected_percent",
             default: Some("50"),
             example: "30",
-            documentation: "The share of the origins, in percent, that may be left alone at a time: when all seem bad, it \
-                is rather something else. One of several always may.",
+            documentation: "The share of the origins, in percent, that may be left alone at a time: when all \
+                seem bad, it is rather something else. One of several always may.",
             kind: Kind::Number {
                 least: 0,
                 most: 100,
@@ -274,8 +277,8 @@ pub static HEALTH: Section<ProxyHealthConfig> = Section {
             name: "slow_start",
             default: Some("\"0s\""),
             example: "\"30s\"",
-            documentation: "Over this time an origin that has come back gets its full share again, beginning with a tenth. \
-                `\"0s\"`: at once.",
+            documentation: "Over this time an origin that has come back gets its full share again, beginning \
+                with a tenth. `\"0s\"`: at once.",
             kind: Kind::Duration { least: ZERO, most: DAY, set: |health, value| health.slow_start = value },
         },
     ],
@@ -296,9 +299,10 @@ pub struct ProxyRetryConfig {
 pub static RETRY: Section<ProxyRetryConfig> = Section {
     name: "site.route.proxy.retry",
     repeated: false,
-    documentation: "When a request is sent to another origin after one has failed. A request of which nothing was taken \
-        always may be; another only if its method is idempotent (GET, HEAD, PUT, DELETE, OPTIONS, TRACE, QUERY) and its body, \
-        if any, is no longer than 64 KiB; and none of which the client has been sent a part of the answer.",
+    documentation: "When a request is sent to another origin after one has failed. A request of which \
+        nothing was taken always may be; another only if its method is idempotent (GET, HEAD, PUT, DELETE, \
+        OPTIONS, TRACE, QUERY) and its body, if any, is no longer than 64 KiB; and none of which the client \
+        has been sent a part of the answer.",
     blank: || ProxyRetryConfig { attempts: 0, budget_percent: 0, statuses: Vec::new() },
     keys: &[
         Key {
@@ -312,16 +316,16 @@ pub static RETRY: Section<ProxyRetryConfig> = Section {
             name: "budget_percent",
             default: Some("20"),
             example: "10",
-            documentation: "The share of all requests that may be sent again, in percent, so that trouble is not \
-                multiplied; but for ten a second. 0: none.",
+            documentation: "The share of all requests that may be sent again, in percent, so that trouble is \
+                not multiplied; but for ten a second. 0: none.",
             kind: Kind::Number { least: 0, most: 100, set: |retry, value| retry.budget_percent = value },
         },
         Key {
             name: "statuses",
             default: Some("[]"),
             example: "[\"502\", \"503\"]",
-            documentation: "Answers with these statuses count as no answer where another origin can be asked instead and \
-                the method is idempotent.",
+            documentation: "Answers with these statuses count as no answer where another origin can be asked \
+                instead and the method is idempotent.",
             kind: Kind::CheckedArray {
                 what: "array of statuses, 400 to 599",
                 parse: |text| match text.parse() {
@@ -355,8 +359,9 @@ pub struct ProxyForwardConfig {
 pub static FORWARD: Section<ProxyForwardConfig> = Section {
     name: "site.route.proxy.forward",
     repeated: false,
-    documentation: "What origins are told of the client and of this server, and what is left out. What a client says in \
-        these fields itself never reaches an origin; what a proxy says that `proxies.trusted` names can.",
+    documentation: "What origins are told of the client and of this server, and what is left out. What a \
+        client says in these fields itself never reaches an origin; what a proxy says that `proxies.trusted` \
+        names can.",
     blank: || ProxyForwardConfig {
         x_forwarded: Forward::Off,
         forwarded: Forward::Off,
@@ -370,8 +375,8 @@ pub static FORWARD: Section<ProxyForwardConfig> = Section {
             name: "x_forwarded",
             default: Some("\"set\""),
             example: "\"append\"",
-            documentation: "What becomes of `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`; `X-Real-IP` \
-                is set with them.",
+            documentation: "What becomes of `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`; \
+                `X-Real-IP` is set with them.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "set",
@@ -417,16 +422,17 @@ pub static FORWARD: Section<ProxyForwardConfig> = Section {
             name: "via",
             default: Some("\"touchstone\""),
             example: "\"edge-1\"",
-            documentation: "What this server calls itself in `Via`, which tells origins that a proxy is on the way. A \
-                request that has come by under this name ten times is answered with 508 Loop Detected. Empty: the field \
-                is not sent, and circles are not noticed.",
+            documentation: "What this server calls itself in `Via`, which tells origins that a proxy is on \
+                the way. A request that has come by under this name ten times is answered with 508 Loop \
+                Detected. Empty: the field is not sent, and circles are not noticed.",
             kind: Kind::Token(|forward, value| forward.via = value),
         },
         Key {
             name: "set",
             default: Some("{}"),
             example: "{ X-Served-By = \"edge-1\" }",
-            documentation: "Fields that origins get with each request, instead of what the client says in them.",
+            documentation: "Fields that origins get with each request, instead of what the client says in \
+                them.",
             kind: Kind::Fields {
                 what: "table from names of header fields to values",
                 check: |name, value| match value.is_empty() {
@@ -454,8 +460,8 @@ pub static FORWARD: Section<ProxyForwardConfig> = Section {
             name: "upgrades",
             default: Some("[\"websocket\"]"),
             example: "[\"websocket\", \"tls\"]",
-            documentation: "Protocols that a client may switch to with `Upgrade`. Others are left out of the request. What \
-                is said in another protocol passes all rules unseen.",
+            documentation: "Protocols that a client may switch to with `Upgrade`. Others are left out of the \
+                request. What is said in another protocol passes all rules unseen.",
             kind: Kind::CheckedArray {
                 what: "array of names of protocols",
                 parse: |text| match values::is_token(text) && !text.eq_ignore_ascii_case("h2c") {

@@ -102,7 +102,8 @@ mod tests {
     proptest! {
         #[test]
         fn others_stay_as_they_were(names in prop::collection::vec("[a-d]", 0..6), set in "[a-dA-D]") {
-            let mut lines: Vec<u8> = names.iter().flat_map(|name| format!("{name}: 1\r\n").into_bytes()).collect();
+            let line_of = |name: &String| format!("{name}: 1\r\n").into_bytes();
+            let mut lines: Vec<u8> = names.iter().flat_map(line_of).collect();
             fields(&[(&set, "2")]).apply(&mut lines);
             let mut expected: Vec<u8> = names
                 .iter()

@@ -162,7 +162,8 @@ fn check_segments(text: &str, pieces: &[Piece]) -> Result<(), String> {
     let is_dots = |segment: &[u8]| matches!(segment, b"." | b"..");
     if segments.iter().any(|segment| segment.is_empty() || is_dots(segment)) || last.is_some_and(is_dots) {
         return Err(format!(
-            "{text:?} would never match: repeated slashes and '.' and '..' are resolved before routes are looked at"
+            "{text:?} would never match: repeated slashes and '.' and '..' are resolved before routes are \
+             looked at"
         ));
     }
     Ok(())
@@ -437,7 +438,8 @@ mod tests {
             let regex = Regex::new(&format!(r"\A(?i:{expression})\z")).unwrap();
             let fields = vec![("x", value.as_str())];
             let request = RequestView { fields: &fields, ..RequestView::example("/") };
-            prop_assert_eq!(FieldMatch::new("X", &wanted).matches(&request), regex.is_match(value.as_bytes()));
+            let matches = FieldMatch::new("X", &wanted).matches(&request);
+            prop_assert_eq!(matches, regex.is_match(value.as_bytes()));
         }
 
         #[test]
@@ -451,7 +453,8 @@ mod tests {
 
         #[test]
         fn no_text_panics(text in any::<String>(), bytes: Vec<u8>) {
-            for matcher in [PathMatch::from_path(&text), PathMatch::from_pattern(&text)].into_iter().flatten() {
+            let matchers = [PathMatch::from_path(&text), PathMatch::from_pattern(&text)];
+            for matcher in matchers.into_iter().flatten() {
                 let captures = matcher.captures(&bytes);
                 if matcher.matches(&bytes) {
                     prop_assert_eq!(captures.len(), matcher.capture_names().len());

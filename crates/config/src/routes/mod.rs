@@ -373,7 +373,8 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
         || config.nsapi.is_some()
         || config.servlet.is_some();
     if config.cache.is_some() && !has_program {
-        let message = "'cache' needs a program or another server beside it, such as 'proxy' or 'cgi': files have a cache already";
+        let message = "'cache' needs a program or another server beside it, such as 'proxy' or 'cgi': files \
+                       have a cache already";
         problem("cache", message.to_string());
     }
     for (key, message) in contradictions(config) {
@@ -426,8 +427,8 @@ fn compile_try_files(
     if !config.try_files.is_empty()
         && (config.php.is_some() || config.cgi.is_some() || config.nsapi.is_some())
     {
-        let message = "'try_files' does not go with 'php', 'cgi' or 'nsapi', which look for files themselves and whose programs \
-                       are files; see 'front_controller' of 'php'";
+        let message = "'try_files' does not go with 'php', 'cgi' or 'nsapi', which look for files themselves \
+                       and whose programs are files; see 'front_controller' of 'php'";
         problem("try_files", message.to_string());
     }
     try_files.into()

@@ -64,7 +64,8 @@ impl Template {
             Some(length) => (length, Region::Authority),
             None if text.starts_with("//") => {
                 return Err(format!(
-                    "{text:?} begins with two slashes, which names another server; write \"https:{text}\", or one slash"
+                    "{text:?} begins with two slashes, which names another server; write \"https:{text}\", \
+                     or one slash"
                 ));
             }
             None if begins_with_path(text) => (0, Region::Path),
@@ -329,8 +330,8 @@ impl<'t> Parser<'t> {
             (Region::Authority, Variable::Host) => {}
             (Region::Authority, _) => {
                 return Err(format!(
-                    "{:?} has '${name}' in the name of the server, which a client could choose then; only '$host' may \
-                     stand there",
+                    "{:?} has '${name}' in the name of the server, which a client could choose then; only \
+                     '$host' may stand there",
                     self.text
                 ));
             }
@@ -420,7 +421,8 @@ mod tests {
         for (text, message) in [
             (
                 "//cdn.example/x",
-                "begins with two slashes, which names another server; write \"https://cdn.example/x\", or one slash",
+                "begins with two slashes, which names another server; write \"https://cdn.example/x\", or \
+                 one slash",
             ),
             ("new", "must begin with '/', '$path', 'http://' or 'https://'"),
             ("", "must begin with '/', '$path', 'http://' or 'https://'"),
@@ -430,11 +432,13 @@ mod tests {
             ("ftp://x/", "must begin with '/', '$path', 'http://' or 'https://'"),
             (
                 "https://$1/",
-                "has '$1' in the name of the server, which a client could choose then; only '$host' may stand there",
+                "has '$1' in the name of the server, which a client could choose then; only '$host' may \
+                 stand there",
             ),
             (
                 "https://example.org$1",
-                "has '$1' in the name of the server, which a client could choose then; only '$host' may stand there",
+                "has '$1' in the name of the server, which a client could choose then; only '$host' may \
+                 stand there",
             ),
             ("https:///x", "does not name a server behind its '//'"),
             ("https://", "does not name a server behind its '//'"),
@@ -500,13 +504,13 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a client sends: visible ASCII, and a path on this server or the server of the template.
+        /// For any request: visible ASCII, and a path on this server or the server of the template.
         #[test]
         fn a_location_is_harmless(
             text in prop_oneof![
                 Just("/$1"), Just("/$1$2"), Just("$path$1"), Just("/a/$1?b=$2&$query#$1"), Just("/$2$path"),
-                Just("https://$host$path$1"), Just("https://example.org/$1"), Just("https://example.org?$query"),
-                Just("/.$1"), Just("/$host$1"),
+                Just("https://$host$path$1"), Just("https://example.org/$1"),
+                Just("https://example.org?$query"), Just("/.$1"), Just("/$host$1"),
             ],
             captures in (prop::collection::vec(any::<u8>(), 0..12), "[/\\\\.]{0,4}[a-z:@]{0,6}"),
             path in "/[ -~]{0,12}",
@@ -540,10 +544,9 @@ mod tests {
 
         #[test]
         fn no_text_panics(text in "[/$a-z{}?#:1-9%]{0,20}|\\PC{0,16}") {
-            for template in [Template::redirect(&text, &names(&["", "a"])), Template::rewrite(&text, &names(&["a"]))]
-                .into_iter()
-                .flatten()
-            {
+            let redirect = Template::redirect(&text, &names(&["", "a"]));
+            let rewrite = Template::rewrite(&text, &names(&["a"]));
+            for template in [redirect, rewrite].into_iter().flatten() {
                 template.location(&values(&[b"x"], "/", Some("q")));
                 template.target(&values(&[b"x"], "/", None));
             }
