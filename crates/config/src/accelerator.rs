@@ -38,7 +38,7 @@ pub static ACCELERATOR: Section<AcceleratorConfig> = Section {
     name: "accelerator",
     repeated: false,
     documentation: "What all routes with a `cache` share, see [the accelerator](accelerator.md). \
-        What is stored stays over a reload.",
+        Stored responses survive a reload.",
     blank: || AcceleratorConfig { memory_bytes: 0, disk: None, disk_bytes: 0 },
     keys: &[
         Key {

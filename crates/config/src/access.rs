@@ -214,7 +214,7 @@ pub static BASIC_AUTHENTICATION: Section<BasicAuthenticationConfig> = Section {
             default: Some("10"),
             example: "5",
             documentation: "How many wrong passwords a client may send in a minute. \
-                More are answered with 429 Too Many Requests and not looked at. 0 means any number.",
+                More are answered with 429 Too Many Requests and not checked. 0 means any number.",
             kind: Kind::Number {
                 least: 0,
                 most: 1_000_000,
@@ -256,7 +256,7 @@ pub static RATE_LIMIT: Section<RateLimitConfig> = Section {
             name: "burst",
             default: Some("0"),
             example: "200",
-            documentation: "How many requests may come at once before the even pace counts. \
+            documentation: "How many requests may come at once before the steady rate applies. \
                 0 means as many as `requests`.",
             kind: Kind::Number { least: 0, most: 1_000_000_000, set: |limit, value| limit.burst = value },
         },

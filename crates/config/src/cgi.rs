@@ -341,8 +341,8 @@ pub(super) const ROUTE_KEY: Key<RouteConfig> = Key {
     name: "cgi",
     default: Some(super::section::ABSENT),
     example: "{ user = \"www-data\" }",
-    documentation: "Answers with CGI programs, see `[site.route.cgi]`. Beside `nsapi` it says how the \
-        programs run that an obj.conf leads to. Not together with `redirect`, `rewrite` or `respond`.",
+    documentation: "Answers with CGI programs, see `[site.route.cgi]`. Together with `nsapi` it sets how the \
+        programs of an obj.conf run. Not together with `redirect`, `rewrite` or `respond`.",
     kind: Kind::Table { read },
 };
 

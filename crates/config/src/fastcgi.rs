@@ -773,7 +773,7 @@ pub(super) const PHP_KEY: Key<RouteConfig> = Key {
     default: Some(ABSENT),
     example: "{ backends = [\"unix:/run/php/php-fpm.sock\"] }",
     documentation: "Answers with PHP scripts, see `[site.route.php]`; the address of a php-fpm or \
-        `\"managed\"` in place of the table leaves all else as it is by default. Not together with \
+        `\"managed\"` may replace the table, with the defaults for all other keys. Not together with \
         `redirect`, `rewrite`, `respond` or other programs.",
     kind: Kind::Table { read: read_php },
 };

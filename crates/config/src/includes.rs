@@ -75,8 +75,8 @@ pub static INCLUDES: Section<IncludesConfig> = Section {
     name: "site.includes",
     repeated: false,
     documentation: "Pages with directives in them, such as `<!--#include virtual=\"/menu.html\" -->`. \
-        The section alone, with no key in it, makes every file with the ending `.shtml` one. \
-        The quick form (`touchstone serve --root`) has it.",
+        An empty section makes every file with the ending `.shtml` such a page. The quick form (`touchstone \
+        serve --root`) has it.",
     blank: || IncludesConfig {
         suffixes: Vec::new(),
         types: Vec::new(),
@@ -102,7 +102,7 @@ pub static INCLUDES: Section<IncludesConfig> = Section {
             name: "suffixes",
             default: Some("[\".shtml\"]"),
             example: "[\".shtml\", \".html\"]",
-            documentation: "The endings of the names of files that are looked at for directives.",
+            documentation: "The endings of the names of files that are searched for directives.",
             kind: Kind::CheckedArray {
                 what: "endings of file names",
                 parse: |text| match text.is_empty() || text.contains('/') {
@@ -116,8 +116,8 @@ pub static INCLUDES: Section<IncludesConfig> = Section {
             name: "types",
             default: Some("[\"text/html\"]"),
             example: "[\"text/html\", \"text/xml\"]",
-            documentation: "The media types of answers that are looked at for directives, where a route has \
-                a program or another server answer and `includes` of its own. `\"*\"`: any.",
+            documentation: "The media types of answers that are searched for directives, in a route with a \
+                program or another server and with its own `includes`. `\"*\"`: any.",
             kind: Kind::CheckedArray {
                 what: "array of media types",
                 parse: |text| match text == "*"
@@ -143,7 +143,7 @@ pub static INCLUDES: Section<IncludesConfig> = Section {
                 },
                 Choice {
                     word: "on",
-                    meaning: "files of type text/html that their owner may execute are looked at for \
+                    meaning: "files of type text/html that their owner may execute are searched for \
                         directives",
                     set: |includes| includes.xbithack = XBitHack::On,
                 },
@@ -177,8 +177,8 @@ pub static INCLUDES: Section<IncludesConfig> = Section {
             name: "expressions",
             default: Some("\"apache-2.4\""),
             example: "\"legacy\"",
-            documentation: "Whose language pages are in, where the servers differ: in the conditions of `if` \
-                and `elif`, and with `nginx` in more, see [Coming from \
+            documentation: "Which server's language the pages use, where the servers differ: in the \
+                conditions of `if` and `elif`, and with `nginx` in more, see [Coming from \
                 nginx](includes.md#coming-from-nginx).",
             kind: Kind::Choice(&[
                 Choice {
@@ -202,24 +202,24 @@ pub static INCLUDES: Section<IncludesConfig> = Section {
             name: "error_text",
             default: Some("\"[an error occurred while processing this directive]\""),
             example: "\"<!-- error -->\"",
-            documentation: "What stands where a directive fails, until `config errmsg` says otherwise. \
-                The error log has the file and the line.",
+            documentation: "The text in place of a directive that fails, unless `config errmsg` sets \
+                another. The error log has the file and the line.",
             kind: any_text(|includes, value| includes.error_text = value),
         },
         Key {
             name: "undefined_text",
             default: Some("\"(none)\""),
             example: "\"\"",
-            documentation: "What `echo` puts out for an undefined variable, until `config echomsg` says \
-                otherwise.",
+            documentation: "The output of `echo` for an undefined variable, unless `config echomsg` sets \
+                another.",
             kind: any_text(|includes, value| includes.undefined_text = value),
         },
         Key {
             name: "time_format",
             default: Some("\"%A, %d-%b-%Y %H:%M:%S %Z\""),
             example: "\"%Y-%m-%d\"",
-            documentation: "The form of dates and times, in the letters of `strftime`, until `config \
-                timefmt` says otherwise.",
+            documentation: "The format of dates and times, in the letters of `strftime`, unless `config \
+                timefmt` sets another.",
             kind: any_text(|includes, value| includes.time_format = value),
         },
         Key {
@@ -248,16 +248,16 @@ pub static INCLUDES: Section<IncludesConfig> = Section {
             name: "last_modified",
             default: Some("false"),
             example: "false",
-            documentation: "Whether answers say when the page's file was modified, \
-                though what it includes may be newer (SSILastModified).",
+            documentation: "Whether answers have Last-Modified with the time of the page's file, although \
+                what it includes may be newer (SSILastModified).",
             kind: Kind::Boolean(|includes, value| includes.last_modified = value),
         },
         Key {
             name: "etag",
             default: Some("false"),
             example: "false",
-            documentation: "Whether answers have an entity tag made of the page's file, \
-                though what it includes may be newer (SSIETag).",
+            documentation: "Whether answers have an entity tag made from the page's file, although what it \
+                includes may be newer (SSIETag).",
             kind: Kind::Boolean(|includes, value| includes.etag = value),
         },
         Key {
@@ -294,8 +294,8 @@ pub static INCLUDES: Section<IncludesConfig> = Section {
             name: "output_bytes",
             default: Some("\"64MiB\""),
             example: "\"1MiB\"",
-            documentation: "The longest output of a page with all that it includes. It ends there, with the \
-                error text.",
+            documentation: "The longest output of a page with all that it includes. A longer output is cut \
+                there, with the error text.",
             kind: Kind::Size {
                 least: 1,
                 most: 1024 * 1024 * MIB,
@@ -306,7 +306,7 @@ pub static INCLUDES: Section<IncludesConfig> = Section {
             name: "page_bytes",
             default: Some("\"4MiB\""),
             example: "\"1MiB\"",
-            documentation: "The largest file that is looked at for directives. Larger ones are answered with \
+            documentation: "The largest file that is searched for directives. Larger ones are answered with \
                 500.",
             kind: Kind::Size {
                 least: 1,

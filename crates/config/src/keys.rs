@@ -101,8 +101,8 @@ pub static LIMITS: Section<LimitsConfig> = Section {
             default: Some("16"),
             example: "1",
             documentation: "The most ranges in one Range field. \
-                A request for more is answered with the whole file, as if it had asked for no range; so is \
-                every request where this is 0.",
+                A request for more is answered with the whole file, as if it had asked for no range; with 0, \
+                every request is.",
             kind: Kind::Number {
                 least: 0,
                 most: 1_000,
@@ -189,7 +189,7 @@ pub static LIMITS: Section<LimitsConfig> = Section {
             default: Some("100"),
             example: "250",
             documentation: "The most requests that one HTTP/3 connection may have under way at a time. \
-                The client is told, and waits by itself before it sends more.",
+                The server tells the client, which then waits before it sends more.",
             kind: Kind::Number {
                 least: 1,
                 most: 100_000,
@@ -214,10 +214,10 @@ pub static LIMITS: Section<LimitsConfig> = Section {
             name: "minimum_receive_rate",
             default: Some("240"),
             example: "\"1KiB\"",
-            documentation: "How slowly a request body may come, in bytes a second, when `stall_timeout` is \
-                used up: each byte earns the time that it takes at this rate, and never more than \
-                `stall_timeout` is kept. A slower one is answered with 408 Request Timeout and the \
-                connection is closed. 0: any progress is enough.",
+            documentation: "The lowest rate of a request body, in bytes a second, once `stall_timeout` is \
+                used up: each byte earns the time that it takes at this rate, up to `stall_timeout` in all. \
+                A slower body is answered with 408 Request Timeout and the connection is closed. 0: any \
+                progress is enough.",
             kind: Kind::Size {
                 least: 0,
                 most: GIB,
@@ -228,8 +228,8 @@ pub static LIMITS: Section<LimitsConfig> = Section {
             name: "minimum_send_rate",
             default: Some("240"),
             example: "\"1KiB\"",
-            documentation: "How slowly a client may take an answer, in bytes a second, counted in the same \
-                way. The connection of a slower one is closed. 0: any progress is enough.",
+            documentation: "The lowest rate at which a client may take an answer, in bytes a second, counted \
+                in the same way. The connection of a slower client is closed. 0: any progress is enough.",
             kind: Kind::Size { least: 0, most: GIB, set: |limits, value| limits.minimum_send_rate = value },
         },
     ],
@@ -301,8 +301,8 @@ pub static ACCESS_LOG: Section<AccessLogConfig> = Section {
             example: "\"log/access.log\"",
             documentation: "Where the lines go: `\"off\"`, `\"stdout\"`, `\"stderr\"` or a file. \
                 A file is made if it is missing, appended to, and opened again on SIGUSR1. Lines reach it \
-                within half a second. Each core queues up to 4 MiB for a disk that is too slow; what exceeds \
-                that is dropped, and the error log says how many lines were lost.",
+                within half a second. Each core queues up to 4 MiB for a slow disk; further lines are \
+                dropped, and the error log says how many were lost.",
             kind: Kind::LogDestination(|log, value| log.destination = value),
         },
         Key {
@@ -310,8 +310,8 @@ pub static ACCESS_LOG: Section<AccessLogConfig> = Section {
             default: Some("\"combined\""),
             example: "\"json\"",
             documentation: "The form of a line: `\"common\"`, the Common Log Format; `\"combined\"`, the \
-                same with Referer and User-Agent; `\"json\"`, one JSON object a line; or a line of one's own \
-                with variables, such as `\"$client $status $duration $header{accept}\"`. The [page about \
+                same with Referer and User-Agent; `\"json\"`, one JSON object a line; or your own line with \
+                variables, such as `\"$client $status $duration $header{accept}\"`. The [page about \
                 logs](logs.md#a-line-of-ones-own) has all variables.",
             kind: Kind::LineFormat(|log, value| log.format = value),
         },
@@ -401,10 +401,10 @@ pub static SITE: Section<SiteConfig> = Section {
             default: Some("[]"),
             example: "[\"www.example.org\", \"example.org\"]",
             documentation: "The host names that the site answers, without ports; case does not matter. \
-                `*.example.org` is every name below `example.org`, at any depth, but not that itself; a \
-                whole name comes before a wildcard, and a longer wildcard before a shorter one. An empty \
-                array means every host that no other site on the same address names. Where no site is for \
-                every host, the first one on the address answers unknown hosts.",
+                `*.example.org` is every name below `example.org`, at any depth, but not `example.org` \
+                itself; a full name takes precedence over a wildcard, and a longer wildcard over a shorter \
+                one. An empty array means every host that no other site on the same address names. If no \
+                site is for every host, the first one on the address answers unknown hosts.",
             kind: Kind::Hosts(|site, value| site.hosts = value),
         },
         Key {
@@ -421,7 +421,7 @@ pub static SITE: Section<SiteConfig> = Section {
             default: Some("\"\""),
             example: "\"tls/example.org.pem\"",
             documentation: "A PEM file with the site's certificate and those that lead to its authority, or \
-                `\"acme\"`: then it comes from the authority of `[acme]`, for all the site's hosts, and is \
+                `\"acme\"`: then the authority of `[acme]` issues it for all the site's hosts, and it is \
                 renewed in time. With a certificate the addresses of the site speak HTTPS only; for plain \
                 HTTP make another site with other addresses. When the file changes it is read again, and no \
                 connection is lost.",
@@ -452,7 +452,7 @@ pub static SITE: Section<SiteConfig> = Section {
             name: "tls_minimum",
             default: Some("\"1.2\""),
             example: "\"1.3\"",
-            documentation: "The oldest version of TLS that is spoken.",
+            documentation: "The oldest version of TLS that the site accepts.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "1.2",
@@ -470,10 +470,10 @@ pub static SITE: Section<SiteConfig> = Section {
             name: "tls_maximum",
             default: Some("\"1.3\""),
             example: "\"1.3\"",
-            documentation: "The newest version of TLS that is spoken. 1.2 is for what stands between clients \
-                and server and does not let 1.3 pass; sessions are taken up without a key exchange there, so \
-                that an attacker who gets the key of the tickets can read them. Not below `tls_minimum`, and \
-                1.3 with `http3`, which has no other.",
+            documentation: "The newest version of TLS that the site accepts. 1.2 is for devices between \
+                clients and server that block 1.3. Sessions are resumed without a key exchange in 1.2, so \
+                that an attacker who gets the key of the tickets can read them. Not below `tls_minimum`; \
+                with `http3` it must be 1.3.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "1.2",
@@ -508,7 +508,7 @@ pub static SITE: Section<SiteConfig> = Section {
             name: "client_certificate",
             default: Some("\"required\""),
             example: "\"optional\"",
-            documentation: "Whether a client may come without a certificate, where `client_authorities` is \
+            documentation: "Whether a client may connect without a certificate, if `client_authorities` is \
                 set.",
             kind: Kind::Choice(&[
                 Choice {
@@ -518,7 +518,7 @@ pub static SITE: Section<SiteConfig> = Section {
                 },
                 Choice {
                     word: "optional",
-                    meaning: "it may come without; one that it shows must be valid",
+                    meaning: "the client may have none; a certificate that it sends must be valid",
                     set: |site| site.tls.client_certificate = ClientCertificateMode::Optional,
                 },
             ]),
@@ -528,7 +528,7 @@ pub static SITE: Section<SiteConfig> = Section {
             default: None,
             example: "\"www\"",
             documentation: "The directory that is served. \
-                A relative path is taken from the directory of the configuration file.",
+                A relative path is relative to the directory of the configuration file.",
             kind: Kind::Directory(|site, value| site.root = value),
         },
         Key {
@@ -536,7 +536,7 @@ pub static SITE: Section<SiteConfig> = Section {
             default: Some("[\"index.html\"]"),
             example: "[\"index.html\", \"index.htm\"]",
             documentation: "The file names that are tried in turn for a directory. \
-                Where none is there, the directory is listed if `listing` says so; else the answer is 403 \
+                If none exists, the directory is listed if `listing` allows it; otherwise the answer is 403 \
                 Forbidden.",
             kind: Kind::FileNames(|site, value| site.index = value),
         },
@@ -545,7 +545,7 @@ pub static SITE: Section<SiteConfig> = Section {
             default: Some("\"inside\""),
             example: "\"anywhere\"",
             documentation: "Where symbolic links below the root may lead. \
-                A request that a link would take elsewhere is answered with 403 Forbidden.",
+                A request for a link that leads elsewhere is answered with 403 Forbidden.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "inside",
@@ -572,11 +572,11 @@ pub static SITE: Section<SiteConfig> = Section {
             name: "merge_slashes",
             default: Some("true"),
             example: "true",
-            documentation: "Whether programs and other servers get one slash where a path has several in a \
-                row. With `false` they get the path with all its slashes, as signed addresses of object \
-                stores need it. Rules take several slashes for one in any case. With `false`, a path is \
-                answered with 400 Bad Request that begins with two slashes, has a dot segment beside \
-                repeated slashes, or matches another route when all slashes count.",
+            documentation: "Whether programs and other servers get one slash for several in a row. With \
+                `false` they get the path with all its slashes, as signed addresses of object stores need \
+                it. Rules always treat several slashes as one. With `false`, a path is answered with 400 Bad \
+                Request if it begins with two slashes, has a dot segment beside repeated slashes, or matches \
+                another route when all slashes count.",
             kind: Kind::Boolean(|site, value| site.merge_slashes = value),
         },
         Key {
@@ -585,7 +585,7 @@ pub static SITE: Section<SiteConfig> = Section {
             example: "false",
             documentation: "Whether paths with an escaped slash (`%2F`) are answered with 404 Not Found, and \
                 those with an escaped tab or line end (`%09`, `%0A`, `%0D`) with 400 Bad Request, for proxy \
-                routes too. Everything else but a proxy never gets such a path.",
+                routes too. Such a path never reaches anything but a proxy, whatever this key says.",
             kind: Kind::Boolean(|site, value| site.refuse_escapes = value),
         },
         Key {
@@ -593,7 +593,7 @@ pub static SITE: Section<SiteConfig> = Section {
             default: Some("{}"),
             example: "{ md = \"text/markdown\", glb = \"model/gltf-binary\" }",
             documentation: "Media types by the ending of the file name, without its dot; case does not \
-                matter. They come before the built-in table.",
+                matter. They take precedence over the built-in table.",
             kind: Kind::MediaTypes(|site, value| site.mime_types = value),
         },
         Key {
@@ -615,10 +615,10 @@ pub static SITE: Section<SiteConfig> = Section {
             default: Some("true"),
             example: "true",
             documentation: "Whether compressed files beside a file are sent in its place: `page.html.br`, \
-                `page.html.zst` and `page.html.gz` beside `page.html`, to clients that accept the coding. \
-                One that was modified before its original, by whole seconds, is not used. Only for types \
-                that shrink (text, code, JSON, XML, SVG, fonts without a compression of their own) and files \
-                of 256 bytes or more.",
+                `page.html.zst` and `page.html.gz` beside `page.html`, to clients that accept the coding. A \
+                compressed file that is older than its original, in whole seconds, is not used. Only for \
+                types that shrink (text, code, JSON, XML, SVG, fonts without a compression of their own) and \
+                files of 256 bytes or more.",
             kind: Kind::Boolean(|site, value| site.precompressed = value),
         },
         Key {
@@ -627,15 +627,15 @@ pub static SITE: Section<SiteConfig> = Section {
             example: "[\"zstd\", \"gzip\"]",
             documentation: "The content codings in which files, and answers of programs and origins, are \
                 compressed for clients that accept them, the preferred one first; `[]` turns compression \
-                off. Each file is compressed once and kept in the cache, so one that is larger than \
-                `cache.file_bytes` is not compressed, and none is where `cache.enabled` is `false`.",
+                off. Each file is compressed once and kept in the cache, so a file larger than \
+                `cache.file_bytes` is not compressed, and no file is if `cache.enabled` is `false`.",
             kind: Kind::ContentCodings(|site, value| site.compression = value),
         },
         Key {
             name: "compression_levels",
             default: Some("{ br = 5, zstd = 9, gzip = 6 }"),
             example: "{ br = 9, gzip = 9 }",
-            documentation: "How hard each content coding tries: br 0 to 11, zstd 1 to 19, gzip 1 to 9. \
+            documentation: "The level of each content coding: br 0 to 11, zstd 1 to 19, gzip 1 to 9. \
                 A coding that is not named keeps its default. The first client that asks for a file waits \
                 for its compression.",
             kind: Kind::CompressionLevels(|site, coding, level| {
@@ -700,7 +700,7 @@ pub static SITE: Section<SiteConfig> = Section {
             default: Some("{}"),
             example: "{ 404 = \"/errors/404.html\", 503 = \"/errors/busy.html\" }",
             documentation: "Files that are sent as the body of an error, by its status, 400 to 599. \
-                The status stays. Where the file cannot be read, the built-in page is sent.",
+                The status stays the same. If the file cannot be read, the built-in page is sent.",
             kind: Kind::ErrorPages(|site, value| site.error_pages = value),
         },
         Key {
@@ -726,7 +726,7 @@ pub static SITE: Section<SiteConfig> = Section {
             default: Some(ABSENT),
             example: "{ suffixes = [\".shtml\"] }",
             documentation: "Pages with directives in them (SHTML, server-side includes), see \
-                `[site.includes]`. Without it no page is looked at.",
+                `[site.includes]`. Without it no file is searched for directives.",
             kind: Kind::Table { read: includes::read_includes },
         },
         Key {

@@ -190,9 +190,9 @@ pub static ROUTE: Section<RouteConfig> = Section {
             name: "path",
             default: Some("\"\""),
             example: "\"/old/\"",
-            documentation: "The path: `\"/a\"` is that path alone, `\"/a/\"` that and all below it, and with \
-                wildcards `*` stands for anything but a slash, `**` for anything. Percent escapes and `..` \
-                in a request are resolved before it is looked at. Empty: any path.",
+            documentation: "The path: `\"/a\"` is that path alone, `\"/a/\"` is that path and all below it. \
+                As wildcards, `*` matches anything but a slash, and `**` matches anything. Percent escapes \
+                and `..` in a request are resolved before the comparison. Empty: any path.",
             kind: Kind::Checked {
                 what: "path, with `*` and `**` as wildcards",
                 parse: |text, _| routes::check_path(text).map(|()| text.to_string()),
@@ -204,8 +204,8 @@ pub static ROUTE: Section<RouteConfig> = Section {
             default: Some("\"\""),
             example: "\"/old/([0-9]+)(/.*)?\"",
             documentation: "A regular expression for the whole path, instead of `path`. \
-                It is in the syntax of the Rust crate regex, which takes linear time, and works on bytes: \
-                `\\w` and the like are ASCII.",
+                It has the syntax of the Rust crate regex, which takes linear time, and works on bytes: \
+                `\\w` and similar classes are ASCII.",
             kind: Kind::Checked {
                 what: "regular expression",
                 parse: |text, _| routes::check_pattern(text).map(|()| text.to_string()),
@@ -267,8 +267,8 @@ pub static ROUTE: Section<RouteConfig> = Section {
             name: "rewrite",
             default: Some(ABSENT),
             example: "{ to = \"/new/$1\" }",
-            documentation: "Answers as if another path had been asked for, see \
-                `[site.route.rewrite]`. Not together with `redirect` or `respond`.",
+            documentation: "Answers as if the client had requested another path, see `[site.route.rewrite]`. \
+                Not together with `redirect` or `respond`.",
             kind: Kind::Table { read: read_rewrite },
         },
         Key {
@@ -288,7 +288,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
             name: "proxy",
             default: Some(ABSENT),
             example: "{ to = \"http://127.0.0.1:3000\" }",
-            documentation: "Has another server answer, see `[site.route.proxy]`. \
+            documentation: "Another server answers, see `[site.route.proxy]`. \
                 Not together with `redirect`, `respond` or `root`.",
             kind: Kind::Table { read: read_proxy },
         },
@@ -296,7 +296,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
             name: "cache",
             default: Some(ABSENT),
             example: "{ stale_while_revalidate = \"10s\" }",
-            documentation: "Has the answers of a program or of another server cached, see \
+            documentation: "The answers of a program or of another server are cached, see \
                 `[site.route.cache]`. Together with `proxy`, `cgi`, `fastcgi`, `scgi`, `php`, `ajp` or \
                 `nsapi`.",
             kind: Kind::Table { read: read_cache },
@@ -305,7 +305,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
             name: "nsapi",
             default: Some(ABSENT),
             example: "{ obj_conf = \"config/obj.conf\" }",
-            documentation: "Has plug-ins answer, see `[site.route.nsapi]`. \
+            documentation: "Plug-ins answer, see `[site.route.nsapi]`. \
                 Not together with `redirect`, `rewrite` or `respond`.",
             kind: Kind::Table { read: nsapi::read },
         },
@@ -313,7 +313,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
             name: "servlet",
             default: Some(ABSENT),
             example: "{ app = \"shop.war\" }",
-            documentation: "Has Java web applications answer, see `[site.route.servlet]`. \
+            documentation: "Java web applications answer, see `[site.route.servlet]`. \
                 Not together with `redirect`, `rewrite`, `respond` or `root`.",
             kind: Kind::Table { read: servlet::read },
         },
@@ -321,29 +321,28 @@ pub static ROUTE: Section<RouteConfig> = Section {
             name: "root",
             default: Some("\"\""),
             example: "\"downloads\"",
-            documentation: "The directory below which the route's files are, instead of the site's. \
-                The whole path is looked for there, as it is in the site's root. Empty: the site's root.",
+            documentation: "The directory of the route's files, instead of the site's. \
+                The whole path is looked up there, as in the site's root. Empty: the site's root.",
             kind: Kind::File(|route, value| route.root = value),
         },
         Key {
             name: "alias",
             default: Some("\"\""),
             example: "\"/usr/share/doc\"",
-            documentation: "The directory that stands for the beginning of the path, as nginx and Apache \
-                have it: with `path = \"/doc/\"`, `/doc/a.html` is the file `a.html` of the directory. \
-                `path` must end with a slash. Not together with `root`, `rewrite`, a program or another \
-                server. Empty: none.",
+            documentation: "The directory that replaces the beginning of the path, as in nginx and Apache: \
+                with `path = \"/doc/\"`, `/doc/a.html` is the file `a.html` of the directory. `path` must \
+                end with a slash. Not together with `root`, `rewrite`, a program or another server. Empty: \
+                none.",
             kind: Kind::File(|route, value| route.alias = value),
         },
         Key {
             name: "try_files",
             default: Some("[]"),
             example: "[\"$path\", \"$path/\"]",
-            documentation: "Files that are looked for before the route's program or other server is asked: \
-                the first that is there answers a GET or HEAD. They are paths below the route's `root` or \
-                that of the site, with the variables of `redirect`. One with a slash at its end is a \
-                directory with an index file. Not together with `php`, `cgi` or `nsapi`, which look for \
-                files themselves.",
+            documentation: "Files that are tried before the route's program or other server: the first that \
+                exists answers a GET or HEAD. They are paths below the route's `root` or that of the site, \
+                with the variables of `redirect`. A path that ends with a slash is a directory with an index \
+                file. Not together with `php`, `cgi` or `nsapi`, which look for files themselves.",
             kind: Kind::CheckedArray {
                 what: "array of paths with variables",
                 parse: |text| Ok(text.to_string()),
@@ -412,8 +411,8 @@ pub static ROUTE: Section<RouteConfig> = Section {
             name: "includes",
             default: Some(ABSENT),
             example: "{ exec = true }",
-            documentation: "Pages with directives, in place of what `[site.includes]` says: which of the \
-                route's files are pages, and what these may do. Where a program or another server answers, \
+            documentation: "Pages with directives, instead of the settings of `[site.includes]`: which of \
+                the route's files are pages, and what these may do. If a program or another server answers, \
                 its answers of these `types` are pages. The keys are those of `[site.includes]`, with their \
                 own defaults.",
             kind: Kind::Table { read: read_includes },
@@ -422,8 +421,8 @@ pub static ROUTE: Section<RouteConfig> = Section {
             name: "headers",
             default: Some("{}"),
             example: "{ Cache-Control = \"public, max-age=31536000\" }",
-            documentation: "Header fields that the answer gets, in place of those that it would have; an \
-                empty value removes one. Fields that frame the message cannot be set.",
+            documentation: "Header fields that the answer gets, instead of those that it would have; an \
+                empty value removes a field. Fields that frame the message cannot be set.",
             kind: Kind::Fields {
                 what: "table from names of header fields to values",
                 check: |name, _| routes::check_answer_field(name),
@@ -435,8 +434,8 @@ pub static ROUTE: Section<RouteConfig> = Section {
             default: Some("[]"),
             example: "[\"</app.css>; rel=preload; as=style\"]",
             documentation: "Values of `Link`, sent in an interim response 103 (RFC 8297) while a program or \
-                an origin makes the answer, so that a browser fetches what the page will need. Sent over \
-                HTTP/2 and HTTP/3 only, where all clients know it, and only where the answer is not there at \
+                an origin makes the answer, so that a browser fetches what the page will need. Sent only \
+                over HTTP/2 and HTTP/3, where all clients know it, and only if the answer is not ready at \
                 once.",
             kind: Kind::CheckedArray {
                 what: "array of values of Link",
@@ -463,7 +462,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
 pub static REDIRECT: Section<RedirectConfig> = Section {
     name: "site.route.redirect",
     repeated: false,
-    documentation: "Another address for the client to ask.",
+    documentation: "Another address for the client to request.",
     blank: || RedirectConfig { to: String::new(), status: 0 },
     keys: &[
         Key {
@@ -501,8 +500,8 @@ pub static REWRITE: Section<RewriteConfig> = Section {
     name: "site.route.rewrite",
     repeated: false,
     documentation: "Another path, which the client does not see. \
-        The routes are then looked through again from the first, without those that have rewritten the \
-        request already.",
+        The routes are then tried again from the first, without those that have already rewritten the \
+        request.",
     blank: || RewriteConfig { to: String::new() },
     keys: &[Key {
         name: "to",
@@ -535,7 +534,7 @@ pub static RESPOND: Section<RespondConfig> = Section {
             name: "body",
             default: Some("\"\""),
             example: "\"ok\\n\"",
-            documentation: "The body. Empty: the page of the status where that is an error, otherwise no \
+            documentation: "The body. Empty: the page of the status if that is an error, otherwise no \
                 body.",
             kind: Kind::Checked {
                 what: "string",

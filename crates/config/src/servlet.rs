@@ -54,8 +54,8 @@ pub static JAVA: Section<JavaConfig> = Section {
     name: "java",
     repeated: false,
     documentation: "The Java virtual machine, for routes with `servlet`. \
-        There is one in a server, started when a route first needs it; what is changed here later takes a \
-        restart. See [servlets](servlet.md).",
+        A server has one, which starts when a route first needs it; a later change here needs a restart. See \
+        [servlets](servlet.md).",
     blank: || JavaConfig {
         settings: JavaSettings {
             home: None,
@@ -80,8 +80,8 @@ pub static JAVA: Section<JavaConfig> = Section {
             default: Some("\"\""),
             example: "\"/usr/share/touchstone/java\"",
             documentation: "The directory of the jars that `make java` makes, Tomcat's among them. \
-                Empty: `target/java` beside a program that was just built, `share/touchstone/java` beside \
-                one that is installed.",
+                Empty: `target/java` beside a program in its build directory, `share/touchstone/java` beside \
+                an installed one.",
             kind: Kind::File(|java, value| java.settings.jar_directory = value),
         },
         Key {
@@ -107,10 +107,10 @@ pub static JAVA: Section<JavaConfig> = Section {
             name: "work_directory",
             default: Some("\"\""),
             example: "\"/var/lib/touchstone/java\"",
-            documentation: "Where Tomcat keeps what is to outlast a restart: sessions, JSP pages once they \
-                are compiled, and what WARs for `javax.servlet` were converted to. No other user but root \
-                may be able to write there, or to a directory above it. Empty: a directory for temporary \
-                files, removed at the end.",
+            documentation: "Where Tomcat keeps what must survive a restart: sessions, compiled JSP pages, \
+                and the converted copies of WARs for `javax.servlet`. No other user but root may be able to \
+                write there, or to a directory above it. Empty: a directory for temporary files, removed at \
+                the end.",
             kind: Kind::File(|java, value| java.settings.work = value),
         },
         Key {
