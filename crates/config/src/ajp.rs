@@ -63,16 +63,16 @@ pub static AJP: Section<ProgramsConfig> = Section {
     name: "site.route.ajp",
     repeated: false,
     documentation: "Servlet containers such as Tomcat answer the requests of the route over AJP13, see \
-        [AJP](ajp.md). AJP is not encrypted and containers believe all that it says: it belongs on a network \
-        of one's own.",
+        [AJP](ajp.md). AJP is not encrypted, and containers trust it: use it only on a network of your \
+        own.",
     blank,
     keys: &[
         Key {
             default: None,
             example: "[\"127.0.0.1:8009 route=a weight=2\", \"unix:/run/tomcat/ajp.sock route=b\"]",
             documentation: "Where containers listen: an address with its port, or `unix:` with the path of a \
-                socket. Of several, which must have the same applications, `route=` is the jvmRoute of one, \
-                by which sessions find it; `weight=` gives one more of the requests, and `backup` only those \
+                socket. Several must have the same applications; then `route=` is the jvmRoute of one, by \
+                which sessions find it; `weight=` gives one more of the requests, and `backup` only those \
                 that no other takes.",
             kind: Kind::CheckedArray {
                 what: "array of addresses of containers",
@@ -89,8 +89,8 @@ pub static AJP: Section<ProgramsConfig> = Section {
         Key {
             default: Some("true"),
             example: "false",
-            documentation: "The containers see the field Authorization, as an application needs that checks \
-                users itself. It holds passwords.",
+            documentation: "The containers see the field Authorization, for applications that check users \
+                themselves. It holds passwords.",
             ..PASS_AUTHORIZATION
         },
         SESSIONS,
@@ -106,14 +106,14 @@ pub static AJP: Section<ProgramsConfig> = Section {
             ..KEEP_CONNECTIONS
         },
         Key {
-            documentation: "The most connections to each container, of all cores together; best no more than \
-                its maxConnections. 0: any number.",
+            documentation: "The most connections to each container, of all cores together; it should not \
+                exceed its maxConnections. 0: any number.",
             ..CONNECTIONS
         },
         IDLE_CONNECTIONS,
         Key {
-            documentation: "How long an idle connection is kept; less than the container keeps it \
-                (keepAliveTimeout), best.",
+            documentation: "How long an idle connection is kept; it should be less than the container's \
+                keepAliveTimeout.",
             ..KEEP_ALIVE_TIMEOUT
         },
         CONNECTION_REQUESTS,
@@ -127,8 +127,8 @@ pub static AJP: Section<ProgramsConfig> = Section {
         MAX_FAILURES,
         FAIL_TIMEOUT,
         Key {
-            documentation: "How often each container is connected to and asked whether it is there. 0: only \
-                requests show it.",
+            documentation: "How often the server connects to each container to check whether it answers. 0: \
+                only requests show it.",
             ..CHECK_INTERVAL
         },
     ],
@@ -138,7 +138,7 @@ const SECRET: Key<ProgramsConfig> = Key {
     name: "secret",
     default: Some("\"\""),
     example: "\"correct horse battery staple\"",
-    documentation: "What the connector's `secret` is: a container answers requests without it with 403. \
+    documentation: "The connector's `secret`: a container answers requests without it with 403. \
         Empty: none is sent.",
     kind: Kind::Checked {
         what: "secret",
@@ -151,8 +151,8 @@ const SECRET_FILE: Key<ProgramsConfig> = Key {
     name: "secret_file",
     default: Some("\"\""),
     example: "\"ajp.secret\"",
-    documentation: "A file whose first line is the secret, instead of `secret`: one that no other user can \
-        read. It is read when the server starts or reloads.",
+    documentation: "A file whose first line is the secret, instead of `secret`. No other user should be able \
+        to read it. It is read when the server starts or reloads.",
     kind: Kind::File(|programs, value| programs.ajp.secret_file = value),
 };
 
@@ -187,8 +187,8 @@ const ATTRIBUTES: Key<ProgramsConfig> = Key {
     default: Some("{}"),
     example: "{ \"org.example.site\" = \"shop\" }",
     documentation: "Attributes that each request gets, which a servlet finds with `getAttribute`. A \
-        container refuses names that its `allowedRequestAttributesPattern` does not allow with 403. Nothing \
-        that a client sends becomes one.",
+        container refuses names that its `allowedRequestAttributesPattern` does not allow with 403. A client \
+        cannot set any.",
     kind: Kind::Fields {
         what: "table from names of attributes to values",
         check: check_attribute,
@@ -200,16 +200,16 @@ const SESSIONS: Key<ProgramsConfig> = Key {
     name: "sessions",
     default: Some("\"prefer\""),
     example: "\"bind\"",
-    documentation: "Where requests go whose session names the `route=` of a container.",
+    documentation: "Where a request goes if its session names the `route=` of a container.",
     kind: Kind::Choice(&[
         Choice {
             word: "prefer",
-            meaning: "to that container, or to another where it is down",
+            meaning: "to that container, or to another if it is down",
             set: |programs| programs.ajp.sessions = Sessions::Prefer,
         },
         Choice {
             word: "bind",
-            meaning: "to that container; the answer is 502 or 503 where it is down",
+            meaning: "to that container; the answer is 502 or 503 if it is down",
             set: |programs| programs.ajp.sessions = Sessions::Bind,
         },
         Choice {
@@ -241,8 +241,8 @@ const PING_AFTER: Key<ProgramsConfig> = Key {
     name: "ping_after",
     default: Some("\"5s\""),
     example: "\"0s\"",
-    documentation: "How long a connection is idle before the container is asked whether it is there (CPing) \
-        ahead of the next request. 0: ahead of each.",
+    documentation: "How long a connection must be idle for the container to be checked (CPing) before the \
+        next request. 0: before each.",
     kind: Kind::Duration {
         least: Duration::ZERO,
         most: DAY,
@@ -254,8 +254,8 @@ const PING_TIMEOUT: Key<ProgramsConfig> = Key {
     name: "ping_timeout",
     default: Some("\"2s\""),
     example: "\"500ms\"",
-    documentation: "How long the container may take to say that it is there (CPong). Then the connection is \
-        given up.",
+    documentation: "How long the container may take to answer the check (CPong). After that the connection \
+        is given up.",
     kind: Kind::Duration {
         least: INSTANT,
         most: HOUR,
@@ -267,8 +267,8 @@ const PING_NEW: Key<ProgramsConfig> = Key {
     name: "ping_new",
     default: Some("false"),
     example: "true",
-    documentation: "Asks on each new connection as well, so that a container that accepts connections and \
-        answers none is left for another after `ping_timeout`, whatever the request's method.",
+    documentation: "Also checks on each new connection, so that a request of any method goes to another \
+        container after `ping_timeout` if one accepts connections and answers none.",
     kind: Kind::Boolean(|programs, value| programs.ajp.ping_new = value),
 };
 

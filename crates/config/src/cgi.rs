@@ -77,7 +77,7 @@ pub static CGI: Section<CgiConfig> = Section {
     name: "site.route.cgi",
     repeated: false,
     documentation: "CGI programs answer the requests of the route, see [CGI](cgi.md). \
-        An empty table will do: then the programs are where the site's files are.",
+        An empty table is enough if the programs are among the site's files.",
     blank: || CgiConfig {
         directory: None,
         program: None,
@@ -110,17 +110,17 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "directory",
             default: Some("\"\""),
             example: "\"/usr/lib/cgi-bin\"",
-            documentation: "The directory of the programs. What follows the route's `path` is looked for in \
-                it, so the route needs a `path` that ends with a slash. Empty: the whole path is looked for \
-                below the root of the route or site.",
+            documentation: "The directory of the programs. The part of the path after the route's `path` is \
+                looked up in it, so the route needs a `path` that ends with a slash. Empty: the whole path \
+                is looked up below the root of the route or site.",
             kind: Kind::File(|cgi, value| cgi.directory = value),
         },
         Key {
             name: "program",
             default: Some("\"\""),
             example: "\"/usr/lib/git-core/git-http-backend\"",
-            documentation: "One program for all requests of the route, instead of many. What follows the \
-                route's `path` is its PATH_INFO. `directory` means nothing then.",
+            documentation: "One program for all requests of the route, instead of many. The part of the path \
+                after the route's `path` is its PATH_INFO. `directory` then has no effect.",
             kind: Kind::File(|cgi, value| cgi.program = value),
         },
         Key {
@@ -134,9 +134,9 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "user",
             default: Some("\"\""),
             example: "\"www-data\"",
-            documentation: "Whose rights the programs have: a user, or `user:group`, by name as in \
-                /etc/passwd or by number. The server must be started as root for it. Empty: the rights of \
-                the server.",
+            documentation: "The user under which the programs run: a user, or `user:group`, by name as in \
+                /etc/passwd or by number. Root must start the server for it. Empty: the rights of the \
+                server.",
             kind: Kind::Checked {
                 what: "user",
                 parse: |text, _| check_user(text).map(|()| text.to_string()),
@@ -158,7 +158,7 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "niceness",
             default: Some("0"),
             example: "10",
-            documentation: "How much less the programs matter to the scheduler than other processes.",
+            documentation: "How much the scheduler prefers other processes to the programs.",
             kind: Kind::Number { least: 0, most: 19, set: |cgi, value| cgi.niceness = value },
         },
         Key {
@@ -173,9 +173,9 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "environment",
             default: Some("{}"),
             example: "{ GIT_PROJECT_ROOT = \"/srv/git\" }",
-            documentation: "Variables for the programs' environment, which take the place of those that it \
-                would have. They get nothing from the server's own; PATH is `/usr/local/bin:/usr/bin:/bin` \
-                unless set here.",
+            documentation: "Variables for the programs' environment, which replace those that it would have. \
+                The programs inherit nothing from the server's environment; PATH is \
+                `/usr/local/bin:/usr/bin:/bin` unless set here.",
             kind: Kind::Fields {
                 what: "table from names of variables to values",
                 check: |_, _| Ok(()),
@@ -187,15 +187,15 @@ pub static CGI: Section<CgiConfig> = Section {
             default: Some("false"),
             example: "true",
             documentation: "The programs see the field Authorization, as HTTP_AUTHORIZATION. \
-                Only for those that check users themselves: it holds passwords.",
+                Only for programs that check users themselves: the field holds passwords.",
             kind: Kind::Boolean(|cgi, value| cgi.pass_authorization = value),
         },
         Key {
             name: "background",
             default: Some("false"),
             example: "true",
-            documentation: "What a program leaves running when it ends may go on, and it may itself when it \
-                has closed its output. Otherwise its process group is ended then.",
+            documentation: "The processes of a program may continue after it has ended, and so may a program \
+                that has closed its output. Otherwise its process group is ended then.",
             kind: Kind::Boolean(|cgi, value| cgi.background = value),
         },
         Key {
@@ -209,14 +209,15 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "queue",
             default: Some("1024"),
             example: "100",
-            documentation: "How many requests wait for one of them to end. More, and the answer is 503.",
+            documentation: "How many requests may wait for one of them to end. Further requests are answered \
+                with 503.",
             kind: Kind::Number { least: 0, most: 1_000_000, set: |cgi, value| cgi.queue = value },
         },
         Key {
             name: "queue_timeout",
             default: Some("\"30s\""),
             example: "\"5s\"",
-            documentation: "How long they wait before the answer is 503.",
+            documentation: "How long a request waits before it is answered with 503.",
             kind: Kind::Duration {
                 least: Duration::ZERO,
                 most: DAY,
@@ -228,7 +229,7 @@ pub static CGI: Section<CgiConfig> = Section {
             default: Some("\"60s\""),
             example: "\"10s\"",
             documentation: "How long a program may take until it prints something, counted anew whenever it \
-                reads some of the request's body. Then it is ended, and the answer is 504.",
+                reads a part of the request's body. After that it is ended, and the answer is 504.",
             kind: Kind::Duration {
                 least: Duration::from_millis(1),
                 most: DAY,
@@ -239,8 +240,8 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "idle_timeout",
             default: Some("\"60s\""),
             example: "\"10s\"",
-            documentation: "How long it may neither print nor read anything after that, and how long it may \
-                take to end when it has closed its output.",
+            documentation: "How long a program may neither print nor read anything after that, and how long \
+                it may take to end after it has closed its output.",
             kind: Kind::Duration {
                 least: Duration::from_millis(1),
                 most: DAY,
@@ -251,7 +252,7 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "total_timeout",
             default: Some("\"0s\""),
             example: "\"300s\"",
-            documentation: "How long it may take from beginning to end. 0: no limit.",
+            documentation: "How long a program may take in all. 0: no limit.",
             kind: Kind::Duration {
                 least: Duration::ZERO,
                 most: DAY,
@@ -262,8 +263,8 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "kill_timeout",
             default: Some("\"3s\""),
             example: "\"500ms\"",
-            documentation: "How long a program that is to end may take: its process group gets SIGTERM, and \
-                after this SIGKILL.",
+            documentation: "How long a program may take to end: its process group gets SIGTERM, and after \
+                this time SIGKILL.",
             kind: Kind::Duration {
                 least: Duration::ZERO,
                 most: Duration::from_secs(3600),
@@ -274,7 +275,8 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "header_bytes",
             default: Some("\"64KiB\""),
             example: "\"16KiB\"",
-            documentation: "The largest header that a program may print. More, and the answer is 502.",
+            documentation: "The largest header that a program may print. After a larger one the answer is \
+                502.",
             kind: Kind::Size { least: 256, most: 16 << 20, set: |cgi, value| cgi.header_bytes = value },
         },
         Key {
@@ -282,17 +284,17 @@ pub static CGI: Section<CgiConfig> = Section {
             default: Some("\"64MiB\""),
             example: "\"1MiB\"",
             documentation: "The largest request body whose length is not known beforehand (chunked). \
-                Programs want to know it, so the body is kept in a file until it is there. More, and the \
-                answer is 413. Other bodies are passed on as they come, and `limits.body_bytes` holds for \
-                all.",
+                Programs need the length, so the body is first received into a file. A larger body is \
+                answered with 413. Other bodies are passed on as they arrive, and `limits.body_bytes` holds \
+                for all.",
             kind: Kind::Size { least: 0, most: 1 << 50, set: |cgi, value| cgi.spool_bytes = value },
         },
         Key {
             name: "spool_directory",
             default: Some("\"\""),
             example: "\"/var/tmp\"",
-            documentation: "Where that file is; it has no name. Empty: the directory that TMPDIR names, or \
-                /tmp.",
+            documentation: "The directory of that file, which has no name. Empty: the directory that TMPDIR \
+                names, or /tmp.",
             kind: Kind::File(|cgi, value| cgi.spool_directory = value),
         },
         Key {
@@ -321,16 +323,15 @@ pub static CGI: Section<CgiConfig> = Section {
             name: "open_files",
             default: Some("0"),
             example: "256",
-            documentation: "The files that each process may have open (RLIMIT_NOFILE). 0: as many as the \
-                server was started with.",
+            documentation: "The files that each process may have open (RLIMIT_NOFILE). 0: the limit with \
+                which the server was started.",
             kind: Kind::Number { least: 0, most: 1 << 30, set: |cgi, value| cgi.open_files = value },
         },
         Key {
             name: "processes",
             default: Some("0"),
             example: "100",
-            documentation: "The processes that their user may have, all of them together (RLIMIT_NPROC). 0: \
-                no limit.",
+            documentation: "The processes that their user may have in all (RLIMIT_NPROC). 0: no limit.",
             kind: Kind::Number { least: 0, most: 1 << 22, set: |cgi, value| cgi.processes = value },
         },
     ],

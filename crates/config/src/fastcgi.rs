@@ -213,9 +213,9 @@ pub static PHP: Section<ProgramsConfig> = Section {
     name: "site.route.php",
     repeated: false,
     documentation: "PHP scripts answer the requests of the route, see [PHP](php.md). \
-        `php = \"unix:/run/php/php-fpm.sock\"` is enough for a php-fpm that runs already, and `php = \
-        \"managed\"` for one that the server starts and watches itself. Paths that are other files are \
-        answered with these.",
+        `php = \"unix:/run/php/php-fpm.sock\"` is enough for a php-fpm that already runs, and `php = \
+        \"managed\"` for one that the server starts and watches itself. Other files are served as they \
+        are.",
     blank,
     keys: &[
         BACKENDS,
@@ -305,8 +305,8 @@ pub(super) const BACKENDS: Key<ProgramsConfig> = Key {
     default: Some("[]"),
     example: "[\"unix:/run/app.sock weight=2\", \"127.0.0.1:9000 backup\"]",
     documentation: "Where programs listen: `unix:` with the path of a socket, or an address with its port. \
-        Of several, which must do the same, `weight=` gives one more of the requests, and `backup` only \
-        those that no other takes.",
+        Several must do the same; then `weight=` gives one more of the requests, and `backup` only those \
+        that no other takes.",
     kind: Kind::CheckedArray {
         what: "array of addresses of programs",
         parse: |text| match parse_backend(text)?.route.as_str() {
@@ -321,7 +321,7 @@ const COMMAND: Key<ProgramsConfig> = Key {
     name: "command",
     default: Some("[]"),
     example: "[\"/usr/lib/app/app.fcgi\", \"--quiet\"]",
-    documentation: "A program with its arguments, which the server starts, watches and starts again. \
+    documentation: "A program with its arguments, which the server starts, watches and restarts. \
         It accepts connections at its descriptor 0, as such programs do. Instead of `backends`.",
     kind: Kind::CheckedArray {
         what: "array of a program and its arguments",
@@ -337,7 +337,7 @@ const PROGRAM: Key<ProgramsConfig> = Key {
     name: "program",
     default: Some("\"\""),
     example: "\"/usr/sbin/php-fpm8.2\"",
-    documentation: "The php-fpm that the server starts where there are no `backends`. \
+    documentation: "The php-fpm that the server starts if there are no `backends`. \
         Empty: php-fpm, or the newest php-fpm with a version in its name.",
     kind: Kind::Checked {
         what: "path of a program, or its name",
@@ -359,7 +359,7 @@ const SOCKET: Key<ProgramsConfig> = Key {
     name: "socket",
     default: Some("\"auto\""),
     example: "\"/run/touchstone/app.sock\"",
-    documentation: "Where the processes listen that the server starts: the path of a unix socket. \
+    documentation: "The unix socket on which the processes that the server starts listen, by its path. \
         `\"auto\"`: in a directory that only the server's user can enter.",
     kind: Kind::Checked {
         what: "path of a socket, or `\"auto\"`",
@@ -384,7 +384,7 @@ const ENVIRONMENT: Key<ProgramsConfig> = Key {
     default: Some("{}"),
     example: "{ APP_MODE = \"production\" }",
     documentation: "The environment of the processes that the server starts. \
-        They get nothing from the server's own but PATH.",
+        From the server's own environment they inherit only PATH.",
     kind: Kind::Fields {
         what: "table from names of variables to values",
         check: |name, value| check_variable(name).and_then(|()| check_plain(name, value)),
@@ -396,9 +396,9 @@ const USER: Key<ProgramsConfig> = Key {
     name: "user",
     default: Some("\"\""),
     example: "\"www-data\"",
-    documentation: "Whose rights the processes have that the server starts: a user, or `user:group`, by name \
-        or by number. The server must be started as root for it. Empty: the rights of the server; but \
-        php-fpm that is started by root must be given a user.",
+    documentation: "The user under which the processes run that the server starts: a user, or `user:group`, \
+        by name or by number. Root must start the server for it. Empty: the user of the server; but a \
+        php-fpm that root starts needs a user here.",
     kind: Kind::Checked {
         what: "user",
         parse: |text, _| match text.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -446,7 +446,7 @@ const OPEN_FILES: Key<ProgramsConfig> = Key {
     name: "open_files",
     default: Some("0"),
     example: "1024",
-    documentation: "The files that each process may have open that the server starts (RLIMIT_NOFILE). \
+    documentation: "The files that each process that the server starts may have open (RLIMIT_NOFILE). \
         0: as many as the server.",
     kind: Kind::Number { least: 0, most: 1 << 30, set: |programs, value| programs.open_files = value },
 };
@@ -456,7 +456,7 @@ const STOP_TIMEOUT: Key<ProgramsConfig> = Key {
     default: Some("\"10s\""),
     example: "\"3s\"",
     documentation: "How long the processes that the server starts may take to end after SIGTERM. \
-        Then they, and what they have started, get SIGKILL.",
+        After that they, and the processes that they have started, get SIGKILL.",
     kind: Kind::Duration { least: INSTANT, most: HOUR, set: |programs, value| programs.stop_timeout = value },
 };
 
@@ -467,7 +467,7 @@ const SCRIPT_NAME: Key<ProgramsConfig> = Key {
     default: Some("\"\""),
     example: "\"/app\"",
     documentation: "The beginning of the path under which the program is mounted, without a slash at its \
-        end: it becomes SCRIPT_NAME, and what follows PATH_INFO. Empty: PATH_INFO is the whole path.",
+        end: it becomes SCRIPT_NAME, and the rest becomes PATH_INFO. Empty: PATH_INFO is the whole path.",
     kind: Kind::Checked {
         what: "path without a slash at its end, or nothing",
         parse: |text, _| match text.is_empty() || text.starts_with('/') && !text.ends_with('/') {
@@ -482,10 +482,10 @@ const SCRIPTS: Key<ProgramsConfig> = Key {
     name: "scripts",
     default: Some("[]"),
     example: "[\".php\"]",
-    documentation: "What the names of scripts end in, each a file below the root of the route or site. \
-        The path is split behind the first such file: SCRIPT_NAME and SCRIPT_FILENAME name it, PATH_INFO is \
-        the rest. Paths without a script are those of files, or of `front_controller`. Empty: one program \
-        has all paths.",
+    documentation: "The endings of the names of scripts, which are files below the root of the route or \
+        site. The path is split after the first such file: SCRIPT_NAME and SCRIPT_FILENAME name it, \
+        PATH_INFO is the rest. A path without a script is that of a file, or is answered by \
+        `front_controller`. Empty: one program answers all paths.",
     kind: Kind::CheckedArray {
         what: "array of endings of file names",
         parse: |text| match text.len() > 1 && text.starts_with('.') && text.bytes().all(is_suffix_byte) {
@@ -508,7 +508,7 @@ const FRONT_CONTROLLER: Key<ProgramsConfig> = Key {
     name: "front_controller",
     default: Some("\"\""),
     example: "\"/index.php\"",
-    documentation: "The script that answers all paths that are no file, as most applications have it; it \
+    documentation: "The script that answers all paths that are not files, as most applications need it; it \
         finds the path in REQUEST_URI. Empty: such a path is not found.",
     kind: Kind::Checked {
         what: "path that begins with `/`, or nothing",
@@ -521,8 +521,8 @@ const DOCUMENT_ROOT: Key<ProgramsConfig> = Key {
     name: "document_root",
     default: Some("\"\""),
     example: "\"/var/www/html\"",
-    documentation: "The root as the programs see it (DOCUMENT_ROOT and SCRIPT_FILENAME), where that is \
-        another path: in a container, or behind chroot. Empty: the root of the route or site.",
+    documentation: "The root as the programs see it (DOCUMENT_ROOT and SCRIPT_FILENAME), if that is another \
+        path: in a container, or after chroot. Empty: the root of the route or site.",
     kind: Kind::File(|programs, value| programs.document_root = value),
 };
 
@@ -530,8 +530,7 @@ const VARIABLES: Key<ProgramsConfig> = Key {
     name: "variables",
     default: Some("{}"),
     example: "{ APP_ENV = \"production\" }",
-    documentation: "Variables that each request brings with it, which take the place of those that it would \
-        have.",
+    documentation: "Variables that each request carries, which replace those that it would have.",
     kind: Kind::Fields {
         what: "table from names of variables to values",
         check: |name, value| check_variable(name).and_then(|()| check_plain(name, value)),
@@ -544,7 +543,7 @@ pub(super) const PASS_AUTHORIZATION: Key<ProgramsConfig> = Key {
     default: Some("false"),
     example: "true",
     documentation: "The programs see the field Authorization, as HTTP_AUTHORIZATION. \
-        Only for those that check users themselves: it holds passwords.",
+        Only for programs that check users themselves: the field holds passwords.",
     kind: Kind::Boolean(|programs, value| programs.pass_authorization = value),
 };
 
@@ -552,8 +551,9 @@ const SEND_FILES_FROM: Key<ProgramsConfig> = Key {
     name: "send_files_from",
     default: Some("\"\""),
     example: "\"/srv/downloads\"",
-    documentation: "A directory with files that a program may have sent instead of its own body, by the path \
-        below it in X-Accel-Redirect, or by the whole path in X-Sendfile. Empty: these fields mean nothing.",
+    documentation: "A directory of files that a program can let the server send instead of its own body, by \
+        the path below it in X-Accel-Redirect, or by the whole path in X-Sendfile. Empty: these fields have \
+        no effect.",
     kind: Kind::File(|programs, value| programs.send_files_from = value),
 };
 
@@ -563,9 +563,10 @@ pub(super) const KEEP_CONNECTIONS: Key<ProgramsConfig> = Key {
     name: "keep_connections",
     default: Some(ABSENT),
     example: "true",
-    documentation: "Whether a connection serves more than one request. A kept one holds a process of most \
-        programs, so `connections` should be no more than there are processes. Unless set, connections to \
-        processes that the server starts are kept, and those to `backends` are not.",
+    documentation: "Whether a connection serves more than one request. With most programs a persistent \
+        connection occupies a process, so `connections` should not exceed the number of processes. Not \
+        given: connections to processes that the server starts are persistent, and those to `backends` are \
+        not.",
     kind: Kind::Boolean(|programs, value| programs.keep_connections = Some(value)),
 };
 
@@ -574,7 +575,7 @@ pub(super) const CONNECTIONS: Key<ProgramsConfig> = Key {
     default: Some("0"),
     example: "16",
     documentation: "The most connections to each backend, of all cores together. \
-        0: any number, or as many as the server starts processes.",
+        0: any number, or the number of processes that the server starts.",
     kind: Kind::Number { least: 0, most: MOST_COUNT, set: |programs, value| programs.connections = value },
 };
 
@@ -583,7 +584,7 @@ pub(super) const IDLE_CONNECTIONS: Key<ProgramsConfig> = Key {
     default: Some("16"),
     example: "4",
     documentation: "The most idle connections to each backend that each core keeps for longer than a second. \
-        0: none is kept at all.",
+        0: none is kept.",
     kind: Kind::Number {
         least: 0,
         most: MOST_COUNT,
@@ -619,7 +620,7 @@ pub(super) const CONNECT_TIMEOUT: Key<ProgramsConfig> = Key {
     name: "connect_timeout",
     default: Some("\"5s\""),
     example: "\"1s\"",
-    documentation: "How long a connection to a program may take to come about.",
+    documentation: "How long it may take to connect to a program.",
     kind: Kind::Duration {
         least: INSTANT,
         most: HOUR,
@@ -631,7 +632,7 @@ pub(super) const QUEUE: Key<ProgramsConfig> = Key {
     name: "queue",
     default: Some("1024"),
     example: "100",
-    documentation: "How many requests may wait where all `connections` of a backend are in use. \
+    documentation: "How many requests may wait when all `connections` of a backend are in use. \
         One more is answered with 503 Service Unavailable.",
     kind: Kind::Number { least: 0, most: MOST_COUNT, set: |programs, value| programs.queue = value },
 };
@@ -640,7 +641,7 @@ pub(super) const QUEUE_TIMEOUT: Key<ProgramsConfig> = Key {
     name: "queue_timeout",
     default: Some("\"30s\""),
     example: "\"5s\"",
-    documentation: "How long a request waits for a connection. Then it is answered with 503 Service \
+    documentation: "How long a request waits for a connection. After that it is answered with 503 Service \
         Unavailable.",
     kind: Kind::Duration {
         least: INSTANT,
@@ -653,8 +654,8 @@ pub(super) const FIRST_BYTE_TIMEOUT: Key<ProgramsConfig> = Key {
     name: "first_byte_timeout",
     default: Some("\"60s\""),
     example: "\"5m\"",
-    documentation: "How long a program may take for the first byte of its answer, from when it has taken the \
-        request. Then the answer is 504 Gateway Timeout.",
+    documentation: "How long a program may take for the first byte of its answer, after it has taken the \
+        request. After that the answer is 504 Gateway Timeout.",
     kind: Kind::Duration {
         least: INSTANT,
         most: DAY,
@@ -666,8 +667,8 @@ pub(super) const IDLE_TIMEOUT: Key<ProgramsConfig> = Key {
     name: "idle_timeout",
     default: Some("\"60s\""),
     example: "\"10s\"",
-    documentation: "How long the answer may make no progress once it has begun. Then the client's connection \
-        is closed.",
+    documentation: "How long the answer may make no progress once it has begun. After that the client's \
+        connection is closed.",
     kind: Kind::Duration { least: INSTANT, most: DAY, set: |programs, value| programs.idle_timeout = value },
 };
 
@@ -675,7 +676,8 @@ pub(super) const TOTAL_TIMEOUT: Key<ProgramsConfig> = Key {
     name: "total_timeout",
     default: Some("\"0s\""),
     example: "\"10m\"",
-    documentation: "How long a request may take in all, with the time that the client takes. 0: any time.",
+    documentation: "How long a request may take in all, including the time that the client takes. 0: any \
+        time.",
     kind: Kind::Duration {
         least: Duration::ZERO,
         most: DAY,
@@ -697,7 +699,7 @@ pub(super) const BALANCE: Key<ProgramsConfig> = Key {
     name: "balance",
     default: Some("\"least-outstanding\""),
     example: "\"round-robin\"",
-    documentation: "How requests are shared out among several `backends`, by their weights.",
+    documentation: "How requests are distributed to several `backends`, by their weights.",
     kind: Kind::Choice(&[
         Choice {
             word: "least-outstanding",
@@ -725,8 +727,8 @@ pub(super) const FAIL_TIMEOUT: Key<ProgramsConfig> = Key {
     name: "fail_timeout",
     default: Some("\"10s\""),
     example: "\"30s\"",
-    documentation: "How long a backend that is down gets no requests. Then one is tried, and more if that is \
-        answered.",
+    documentation: "How long a failed backend gets no requests. After that it gets one request, and more if \
+        it answers that one.",
     kind: Kind::Duration { least: INSTANT, most: DAY, set: |programs, value| programs.fail_timeout = value },
 };
 
@@ -734,7 +736,7 @@ pub(super) const CHECK_INTERVAL: Key<ProgramsConfig> = Key {
     name: "check_interval",
     default: Some("\"0s\""),
     example: "\"5s\"",
-    documentation: "How often each backend is connected to in order to see whether it is up. 0: only \
+    documentation: "How often the server connects to each backend to check whether it is up. 0: only \
         requests show it.",
     kind: Kind::Duration {
         least: Duration::ZERO,
