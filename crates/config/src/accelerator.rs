@@ -136,8 +136,8 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
             name: "heuristic_percent",
             default: Some("10"),
             example: "0",
-            documentation: "The part of its age that an answer with `Last-Modified` is fresh for where it \
-                says nothing else, in percent. 0: such answers are validated each time.",
+            documentation: "The share of its age, in percent, for which an answer with `Last-Modified` is \
+                fresh if it says nothing else. 0: such answers are validated each time.",
             kind: Kind::Number {
                 least: 0,
                 most: 100,
@@ -155,23 +155,23 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
             "stale_while_revalidate",
             "\"0s\"",
             "\"30s\"",
-            "How long an answer is still given when it is stale, while it is validated in the background, \
-             where it does not say so itself (RFC 5861).",
+            "How long a stale answer is still sent while it is validated in the background, unless the \
+             answer sets this itself (RFC 5861).",
             |policy, value| policy.stale_while_revalidate = whole_seconds(value),
         ),
         seconds(
             "stale_if_error",
             "\"24h\"",
             "\"1h\"",
-            "How long a stale answer is given when the origin cannot be reached or answers 500, 502, 503 or \
-             504, where it does not say so itself. Never where it says `must-revalidate` or the like.",
+            "How long a stale answer is sent when the origin cannot be reached or answers 500, 502, 503 or \
+             504, unless the answer sets this itself. Never with `must-revalidate` or similar directives.",
             |policy, value| policy.stale_if_error = whole_seconds(value),
         ),
         Key {
             name: "ignore_query",
             default: Some("false"),
             example: "true",
-            documentation: "Whether requests that differ in their query alone are one.",
+            documentation: "Whether requests that differ only in the query share one answer.",
             kind: Kind::Boolean(|policy, value| policy.ignore_query = value),
         },
         Key {
@@ -208,7 +208,7 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
             name: "set_cookie",
             default: Some("\"refuse\""),
             example: "\"remove\"",
-            documentation: "What becomes of an answer that sets a cookie and could be stored otherwise.",
+            documentation: "What is done with an answer that sets a cookie and could otherwise be stored.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "refuse",
@@ -246,16 +246,17 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
             name: "client_directives",
             default: Some("true"),
             example: "false",
-            documentation: "Whether `Cache-Control` and `Pragma` of requests count. \
-                With `false` clients cannot make the cache ask the origin, nor ask for less than it would \
-                give.",
+            documentation: "Whether `Cache-Control` and `Pragma` of requests are obeyed. \
+                With `false` clients cannot force a request to the origin, nor restrict which stored answers \
+                they get.",
             kind: Kind::Boolean(|policy, value| policy.client_directives = value),
         },
         Key {
             name: "object_bytes",
             default: Some("\"32MiB\""),
             example: "\"256MiB\"",
-            documentation: "The longest body that is stored, in bytes. Longer ones pass.",
+            documentation: "The longest body that is stored, in bytes. Longer ones pass without being \
+                stored.",
             kind: Kind::Size { least: 0, most: TIB, set: |policy, value| policy.object_bytes = value },
         },
         Key {

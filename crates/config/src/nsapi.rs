@@ -41,8 +41,8 @@ pub static NSAPI: Section<NsapiConfig> = Section {
     name: "site.route.nsapi",
     repeated: false,
     documentation: "Plug-ins for NSAPI, the interface of the Netscape, iPlanet and Sun web servers, answer \
-        the requests. What they do is read from an obj.conf and a magnus.conf as those servers have them, or \
-        from lines of the same form here. See [NSAPI](nsapi.md).",
+        the requests. An obj.conf and a magnus.conf of those servers, or lines of the same form here, \
+        configure them. See [NSAPI](nsapi.md).",
     blank: || NsapiConfig {
         obj_conf: None,
         magnus_conf: None,
@@ -61,16 +61,16 @@ pub static NSAPI: Section<NsapiConfig> = Section {
             name: "obj_conf",
             default: Some("\"\""),
             example: "\"config/obj.conf\"",
-            documentation: "An obj.conf, read as it is. Empty: none; then `directives` says what is done.",
+            documentation: "An obj.conf, read unchanged. Empty: none; then `directives` is used.",
             kind: Kind::File(|nsapi, value| nsapi.obj_conf = value),
         },
         Key {
             name: "magnus_conf",
             default: Some("\"\""),
             example: "\"config/magnus.conf\"",
-            documentation: "A magnus.conf, for its Init lines and what plug-ins ask of it. \
-                Settings that Touchstone keeps elsewhere are named in the log and have no effect. Empty: \
-                none.",
+            documentation: "A magnus.conf, for its Init lines and the values that plug-ins read. \
+                Settings for which Touchstone has its own keys have no effect and are named in the log. \
+                Empty: none.",
             kind: Kind::File(|nsapi, value| nsapi.magnus_conf = value),
         },
         Key {
@@ -99,9 +99,9 @@ pub static NSAPI: Section<NsapiConfig> = Section {
             name: "inline",
             default: Some("[]"),
             example: "[\"hello\"]",
-            documentation: "Functions that run on the core itself, without the way to a thread and back. \
-                Only for those that never wait: while one runs, all other connections of the core stand \
-                still. The same is said by `inline=yes` of load-modules.",
+            documentation: "Functions that run on the core itself, without a switch to a thread and back. \
+                Only for functions that never wait: while one runs, all other connections of the core wait. \
+                `inline=yes` of load-modules has the same effect.",
             kind: Kind::CheckedArray {
                 what: "array of function names",
                 parse: line,
@@ -112,7 +112,7 @@ pub static NSAPI: Section<NsapiConfig> = Section {
             name: "directory",
             default: Some("\"\""),
             example: "\"/usr/local/lib/nsapi\"",
-            documentation: "What relative paths of plug-ins are taken from. \
+            documentation: "The directory to which relative paths of plug-ins are relative. \
                 Empty: the directory of the obj.conf or the magnus.conf; without these, the root.",
             kind: Kind::File(|nsapi, value| nsapi.directory = value),
         },
@@ -120,8 +120,8 @@ pub static NSAPI: Section<NsapiConfig> = Section {
             name: "host",
             default: Some("\"server\""),
             example: "\"process\"",
-            documentation: "Where the plug-ins run. In a process of their own a crash costs the requests \
-                that are in it, which get 502, and the process is started again; in the server it ends the \
+            documentation: "Where the plug-ins run. In a process of their own, a crash ends only the \
+                requests in it, which get 502, and the process is restarted; in the server, a crash ends the \
                 server.",
             kind: Kind::Choice(&[
                 Choice {
@@ -140,7 +140,7 @@ pub static NSAPI: Section<NsapiConfig> = Section {
             name: "threads",
             default: Some("64"),
             example: "128",
-            documentation: "Threads on which functions may wait; they are started as they are needed.",
+            documentation: "The most threads on which functions may wait; threads are started when needed.",
             kind: Kind::Number { least: 1, most: 4_096, set: |nsapi, value| nsapi.threads = value as usize },
         },
         Key {
@@ -166,10 +166,10 @@ pub static NSAPI: Section<NsapiConfig> = Section {
             default: Some("\"300s\""),
             example: "\"30s\"",
             documentation: "How long a function on a thread may do nothing: neither end nor read nor write. \
-                Then the request gets 504 Gateway Timeout, or its answer breaks off; one that has waited for \
-                a thread for so long gets 503. The thread cannot be ended: another takes its place, at most \
-                as many as `threads` says; a process of plug-ins is started anew when so many functions hang \
-                in it. 0: no limit.",
+                After that the request gets 504 Gateway Timeout, or its answer breaks off; a request that \
+                has waited this long for a thread gets 503. The thread cannot be ended: another replaces it, \
+                at most as many as `threads`; a process of plug-ins is restarted when that many functions \
+                hang in it. 0: no limit.",
             kind: Kind::Duration {
                 least: Duration::ZERO,
                 most: DAY,

@@ -175,16 +175,16 @@ pub static SERVLET: Section<ServletConfig> = Section {
             example: "\"/srv/webapps\"",
             documentation: "A directory of applications, each a WAR or a directory, named as Tomcat names \
                 them: `shop.war` is `/shop`, `ROOT.war` is `/`, `shop#new.war` is `/shop/new`, `shop##2.war` \
-                a second version of `/shop`. One that is put there is started, one that is replaced is \
-                started anew, one that is removed is stopped.",
+                a second version of `/shop`. An application that is added is started, one that is replaced \
+                is restarted, one that is removed is stopped.",
             kind: Kind::File(|servlet, value| servlet.settings.directory = value),
         },
         Key {
             name: "context",
             default: Some("\"\""),
             example: "\"/shop\"",
-            documentation: "The path of the application; with `directory`, what stands in front of the paths \
-                of all. `\"/\"`: the root. Empty: as the route's `path` begins.",
+            documentation: "The path of the application; with `directory`, the beginning of the paths of \
+                all. `\"/\"`: the root. Empty: the beginning of the route's `path`.",
             kind: Kind::Checked {
                 what: "path",
                 parse: |text, _| context(text),
@@ -195,10 +195,10 @@ pub static SERVLET: Section<ServletConfig> = Section {
             name: "isolation",
             default: Some("\"in-process\""),
             example: "\"isolated\"",
-            documentation: "Where the applications run. One that ends Java, runs out of memory or crashes it \
-                takes the server with it, or all other applications, unless it is isolated. \
-                `[site.route.ajp]` of the same route says where the containers listen that answer with \
-                `\"ajp\"`, and counts for nothing with the other words.",
+            documentation: "Where the applications run. One that ends Java, runs out of memory or crashes \
+                Java also ends the server, or all other applications, unless it is isolated. \
+                `[site.route.ajp]` of the same route names the containers for `\"ajp\"`, and has no effect \
+                with the other values.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "in-process",
@@ -207,12 +207,12 @@ pub static SERVLET: Section<ServletConfig> = Section {
                 },
                 Choice {
                     word: "isolated",
-                    meaning: "in a process of the route's own, which is watched and started again",
+                    meaning: "in a separate process of the route, which is watched and restarted",
                     set: |servlet| servlet.settings.isolation = Isolation::Isolated,
                 },
                 Choice {
                     word: "ajp",
-                    meaning: "in Tomcats that were started otherwise, over AJP13",
+                    meaning: "in Tomcats that run on their own, over AJP13",
                     set: |servlet| servlet.is_over_ajp = true,
                 },
             ]),
@@ -222,7 +222,7 @@ pub static SERVLET: Section<ServletConfig> = Section {
             default: Some("true"),
             example: "false",
             documentation: "Whether an isolated route has a second process, in which Java has started but no \
-                application runs. When the first one ends it takes over within a second. It costs the memory \
+                application runs. It takes over within a second when the first one ends. It costs the memory \
                 of an idle Java, some 60 MB.",
             kind: Kind::Boolean(|servlet, value| servlet.settings.standby = value),
         },
@@ -232,40 +232,40 @@ pub static SERVLET: Section<ServletConfig> = Section {
             example: "\"a\"",
             documentation: "The name of this server among several behind a balancer, which sessions carry \
                 (`jvmRoute`): a session's identifier ends in a dot and this name, by which the balancer \
-                finds the way back. Empty: none.",
+                finds the right server. Empty: none.",
             kind: Kind::Token(|servlet, value| servlet.settings.node = value),
         },
         Key {
             name: "users",
             default: Some("\"\""),
             example: "\"tomcat-users.xml\"",
-            documentation: "Users with their passwords and roles, in a file as Tomcat's tomcat-users.xml, \
-                for applications that ask for a login themselves. Empty: no user can log in to these. A user \
-                that the server has authenticated is the application's as well, without roles.",
+            documentation: "Users with their passwords and roles, in a file like Tomcat's tomcat-users.xml, \
+                for applications with their own login. Empty: no user can log in to these. The application \
+                also sees a user that the server has authenticated, without roles.",
             kind: Kind::File(|servlet, value| servlet.settings.users = value),
         },
         Key {
             name: "reload",
             default: Some("true"),
             example: "false",
-            documentation: "Start an application anew when its WAR, its web.xml or its context.xml changes. \
-                Requests for it wait meanwhile, its sessions are kept, and no other application is touched.",
+            documentation: "Restarts an application when its WAR, its web.xml or its context.xml changes. \
+                Its requests wait meanwhile, its sessions are kept, and no other application is affected.",
             kind: Kind::Boolean(|servlet, value| servlet.settings.reload = value),
         },
         Key {
             name: "reload_classes",
             default: Some("false"),
             example: "true",
-            documentation: "Start an application anew when one of its classes or jars changes, too. \
-                For development: Tomcat looks at every class file every few seconds.",
+            documentation: "Also restarts an application when one of its classes or jars changes. \
+                For development: Tomcat checks every class file every few seconds.",
             kind: Kind::Boolean(|servlet, value| servlet.settings.reload_classes = value),
         },
         Key {
             name: "convert",
             default: Some("\"auto\""),
             example: "\"no\"",
-            documentation: "Whether applications are converted that were written before Jakarta EE 9, for \
-                `javax.servlet`. What is converted is a copy.",
+            documentation: "Whether applications from before Jakarta EE 9, written for `javax.servlet`, are \
+                converted. A copy is converted.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "auto",
@@ -285,15 +285,15 @@ pub static SERVLET: Section<ServletConfig> = Section {
             default: Some("true"),
             example: "false",
             documentation: "Whether the container's error pages show what an application says with \
-                `sendError(code, text)`. Exceptions, their texts and stacks are in the error log alone.",
+                `sendError(code, text)`. Exceptions, their texts and stacks are only in the error log.",
             kind: Kind::Boolean(|servlet, value| servlet.settings.error_text = value),
         },
         Key {
             name: "https_port",
             default: Some("443"),
             example: "8443",
-            documentation: "The port that a client is sent to where an application wants a request over \
-                HTTPS (`transport-guarantee` CONFIDENTIAL), as Tomcat's redirectPort.",
+            documentation: "The port to which a client is redirected if an application requires HTTPS \
+                (`transport-guarantee` CONFIDENTIAL), as Tomcat's redirectPort.",
             kind: Kind::Number {
                 least: 1,
                 most: 65_535,
@@ -305,8 +305,7 @@ pub static SERVLET: Section<ServletConfig> = Section {
             default: Some("\"2MiB\""),
             example: "\"256KiB\"",
             documentation: "The longest form that Tomcat reads into parameters; the parameters of a longer \
-                one are missing. Uploads that a servlet reads itself are limited by `limits.body_bytes` \
-                alone.",
+                one are missing. Only `limits.body_bytes` limits uploads that a servlet reads itself.",
             kind: Kind::Size {
                 least: 0,
                 most: 1 << 30,
@@ -318,7 +317,7 @@ pub static SERVLET: Section<ServletConfig> = Section {
             default: Some("200"),
             example: "64",
             documentation: "Threads that answer requests of this route at a time, as Tomcat's maxThreads and \
-                the iPlanet servers' RqThrottle. They are started as they are needed.",
+                the iPlanet servers' RqThrottle. They are started when needed.",
             kind: Kind::Number {
                 least: 1,
                 most: 4_096,
@@ -352,7 +351,7 @@ pub static SERVLET: Section<ServletConfig> = Section {
             default: Some("\"20s\""),
             example: "\"2s\"",
             documentation: "How long a request waits while Java or the applications start. \
-                Then it gets 503 Service Unavailable, with Retry-After.",
+                After that it gets 503 Service Unavailable, with Retry-After.",
             kind: Kind::Duration {
                 least: Duration::ZERO,
                 most: Duration::from_secs(600),
@@ -363,8 +362,9 @@ pub static SERVLET: Section<ServletConfig> = Section {
             name: "answer_timeout",
             default: Some("\"0s\""),
             example: "\"30s\"",
-            documentation: "How long a servlet may take until its answer begins. Then the client gets 504 \
-                Gateway Timeout; the servlet's thread cannot be stopped, and goes on. `\"0s\"`: no limit.",
+            documentation: "How long a servlet may take until its answer begins. After that the client gets \
+                504 Gateway Timeout; the servlet's thread cannot be stopped, and continues. `\"0s\"`: no \
+                limit.",
             kind: Kind::Duration {
                 least: Duration::ZERO,
                 most: Duration::from_secs(60 * MINUTE.as_secs()),
@@ -377,9 +377,9 @@ pub static SERVLET: Section<ServletConfig> = Section {
             name: "drain_timeout",
             default: Some("\"30s\""),
             example: "\"5m\"",
-            documentation: "How long requests that are under way may go on in an application that was \
-                replaced, and in those of a route that a reload has changed or removed, WebSockets among \
-                them. New requests go to the new one at once.",
+            documentation: "How long requests under way, including WebSockets, may continue in an \
+                application that was replaced, and in those of a route that a reload has changed or removed. \
+                New requests go to the new application at once.",
             kind: Kind::Duration {
                 least: Duration::ZERO,
                 most: Duration::from_secs(24 * 60 * MINUTE.as_secs()),

@@ -101,7 +101,7 @@ const MOST_COUNT: u64 = 1_000_000;
 pub static PROXY: Section<ProxyConfig> = Section {
     name: "site.route.proxy",
     repeated: false,
-    documentation: "Another server that answers, or several that do the same, see [another server behind \
+    documentation: "Another server answers, or one of several equal ones, see [another server behind \
         it](proxy.md). Bodies stream both ways, and WebSockets and gRPC pass.",
     blank: || ProxyConfig {
         to: Vec::new(),
@@ -143,12 +143,13 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "to",
             default: None,
             example: "\"http://127.0.0.1:3000\"",
-            documentation: "Where it is: `http://host:port` or `https://host:port`, with a path that goes \
-                before those of requests if you like, or `unix:/path/of/socket`. An array names several, \
-                which must do the same; behind each URL may stand `weight=N`, for more of the requests (1 to \
-                10000), `backup`, for none unless no other can be asked, or `drain`, for no new ones at all. \
-                `route=NAME` is what the identifiers of its sessions end in, behind a dot (a servlet \
-                container's jvmRoute): their requests go there as long as it can be asked.",
+            documentation: "The origin: `http://host:port` or `https://host:port`, optionally with a path \
+                that is put before the paths of requests, or `unix:/path/of/socket`. An array names several, \
+                which must do the same. After each URL may follow `weight=N`, for more of the requests (1 to \
+                10000), `backup`, for requests only if no other origin is available, or `drain`, for no new \
+                requests. `route=NAME` is the ending of the identifiers of its sessions, after a dot (a \
+                servlet container's jvmRoute): their requests go to this origin as long as it is \
+                available.",
             kind: Kind::CheckedOneOrMore {
                 what: "origin such as `\"http://127.0.0.1:3000\"`, or array of origins",
                 parse: |text| OriginSpec::parse(text).map(|_| text.to_string()),
@@ -159,7 +160,7 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "balance",
             default: Some("\"least_requests\""),
             example: "\"hash\"",
-            documentation: "How requests are shared out among several origins.",
+            documentation: "How requests are distributed to several origins.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "least_requests",
@@ -173,7 +174,7 @@ pub static PROXY: Section<ProxyConfig> = Section {
                 },
                 Choice {
                     word: "hash",
-                    meaning: "what is alike in `hash_by` goes to the same origin",
+                    meaning: "requests with the same `hash_by` go to the same origin",
                     set: |proxy| proxy.balance = Balance::Hash(HashBy::Path),
                 },
             ]),
@@ -182,9 +183,9 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "hash_by",
             default: Some("\"path\""),
             example: "\"cookie:session\"",
-            documentation: "What tells requests apart with `balance = \"hash\"`: `path`, `client` (its \
-                address), `field:NAME` (a header field) or `cookie:NAME`. Requests without it go where fewer \
-                are under way.",
+            documentation: "The value that chooses the origin with `balance = \"hash\"`: `path`, `client` \
+                (its address), `field:NAME` (a header field) or `cookie:NAME`. A request without it goes to \
+                the origin with fewer requests under way.",
             kind: Kind::Checked {
                 what: "`\"path\"`, `\"client\"`, `\"field:NAME\"` or `\"cookie:NAME\"`",
                 parse: |text, _| HashBy::parse(text).map(|_| text.to_string()),
@@ -195,7 +196,7 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "session_cookie",
             default: Some("\"JSESSIONID\""),
             example: "\"SHOPSESSION\"",
-            documentation: "The name of the cookie with a session's identifier, where origins have a \
+            documentation: "The name of the cookie with a session's identifier, if origins have a \
                 `route=`.",
             kind: Kind::Token(|proxy, value| proxy.session_cookie = value),
         },
@@ -211,8 +212,8 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "strip_prefix",
             default: Some("\"\""),
             example: "\"/api\"",
-            documentation: "What is left out at the beginning of the path; a request whose path has it not \
-                is 400. Empty: the path goes on as it is.",
+            documentation: "The beginning of the path that is left out; a request whose path does not begin \
+                with it is answered with 400. Empty: the path is passed on unchanged.",
             kind: Kind::Checked {
                 what: "beginning of paths",
                 parse: |text, _| match text {
@@ -229,11 +230,11 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "host",
             default: Some("\"client\""),
             example: "\"origin\"",
-            documentation: "What `Host` says to the origin.",
+            documentation: "The value of `Host` for the origin.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "client",
-                    meaning: "what the client asked for",
+                    meaning: "the host that the client requested",
                     set: |proxy| proxy.host = HostField::Client,
                 },
                 Choice {
@@ -247,7 +248,7 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "version",
             default: Some("\"1.1\""),
             example: "\"2\"",
-            documentation: "Which version of HTTP is spoken. A WebSocket always goes over HTTP/1.1.",
+            documentation: "The version of HTTP for the origin. A WebSocket always uses HTTP/1.1.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "1.1",
@@ -261,7 +262,7 @@ pub static PROXY: Section<ProxyConfig> = Section {
                 },
                 Choice {
                     word: "auto",
-                    meaning: "HTTP/2 where an origin with `https://` agrees to it, else HTTP/1.1",
+                    meaning: "HTTP/2 if an origin with `https://` agrees to it, otherwise HTTP/1.1",
                     set: |proxy| proxy.version = Version::Negotiated,
                 },
             ]),
@@ -270,7 +271,7 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "resolve_timeout",
             default: Some("\"5s\""),
             example: "\"1s\"",
-            documentation: "How long looking up a host may take.",
+            documentation: "How long the look-up of a host may take.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: DAY,
@@ -281,8 +282,8 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "connect_timeout",
             default: Some("\"5s\""),
             example: "\"1s\"",
-            documentation: "How long a connection may take to come about; a host with several addresses is \
-                tried at each, for its share of the time.",
+            documentation: "How long it may take to connect; if a host has several addresses, each is tried \
+                for its share of the time.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: DAY,
@@ -293,7 +294,7 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "handshake_timeout",
             default: Some("\"5s\""),
             example: "\"2s\"",
-            documentation: "How long agreeing on TLS, and on HTTP/2, may take.",
+            documentation: "How long the handshakes of TLS and of HTTP/2 may take.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: DAY,
@@ -304,7 +305,7 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "send_timeout",
             default: Some("\"30s\""),
             example: "\"10s\"",
-            documentation: "How long the origin may take nothing more of a request.",
+            documentation: "How long the origin may accept nothing more of a request.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: DAY,
@@ -328,7 +329,7 @@ pub static PROXY: Section<ProxyConfig> = Section {
             default: Some("\"60s\""),
             example: "\"5m\"",
             documentation: "How long a body may make no progress on the origin's side before both \
-                connections are ended. It does not hold for WebSockets.",
+                connections are closed. It does not apply to WebSockets.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: DAY,
@@ -339,16 +340,16 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "total_timeout",
             default: Some("\"0s\""),
             example: "\"2m\"",
-            documentation: "How long all attempts together and the whole response may take; not WebSockets. \
-                `\"0s\"`: any time, as long as something moves.",
+            documentation: "How long all attempts together and the whole response may take; it does not \
+                apply to WebSockets. `\"0s\"`: any time, as long as there is progress.",
             kind: Kind::Duration { least: ZERO, most: DAY, set: |proxy, value| proxy.total_timeout = value },
         },
         Key {
             name: "tunnel_timeout",
             default: Some("\"1h\""),
             example: "\"10m\"",
-            documentation: "How long both sides of a WebSocket, or of another protocol that was switched to, \
-                may be silent before it is ended.",
+            documentation: "How long both sides of a WebSocket, or of another protocol after a switch, may \
+                be silent before the connection is closed.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: DAY,
@@ -359,8 +360,8 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "keep_alive_timeout",
             default: Some("\"60s\""),
             example: "\"10s\"",
-            documentation: "How long a connection without a request is kept; less than the origin keeps it, \
-                best.",
+            documentation: "How long a connection without a request is kept; it should be less than the \
+                origin keeps it.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: DAY,
@@ -383,7 +384,7 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "connection_requests",
             default: Some("0"),
             example: "1000",
-            documentation: "After so many requests a connection is closed. 0: never.",
+            documentation: "After how many requests a connection is closed. 0: never.",
             kind: Kind::Number {
                 least: 0,
                 most: u64::MAX >> 1,
@@ -394,8 +395,8 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "connections",
             default: Some("0"),
             example: "100",
-            documentation: "How many connections to each origin there may be, of all cores; further requests \
-                wait. 0: any number.",
+            documentation: "The most connections to each origin, of all cores; further requests wait. 0: any \
+                number.",
             kind: Kind::Number {
                 least: 0,
                 most: MOST_COUNT,
@@ -406,8 +407,8 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "queue",
             default: Some("1024"),
             example: "0",
-            documentation: "How many requests may wait for a connection to each origin; others go elsewhere, \
-                or are answered with 503 Service Unavailable.",
+            documentation: "How many requests may wait for a connection to each origin; others go to another \
+                origin, or are answered with 503 Service Unavailable.",
             kind: Kind::Number {
                 least: 0,
                 most: MOST_COUNT,
@@ -418,8 +419,8 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "queue_timeout",
             default: Some("\"10s\""),
             example: "\"1s\"",
-            documentation: "How long a request may wait for a connection. Then it goes elsewhere, or is \
-                answered with 503.",
+            documentation: "How long a request may wait for a connection. After that it goes to another \
+                origin, or is answered with 503.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: DAY,
@@ -430,8 +431,8 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "requests",
             default: Some("0"),
             example: "500",
-            documentation: "How many requests to each origin may be under way; others go elsewhere, or are \
-                answered with 503 at once. 0: any number.",
+            documentation: "How many requests to each origin may be under way; others go to another origin, \
+                or are answered with 503 at once. 0: any number.",
             kind: Kind::Number { least: 0, most: MOST_COUNT, set: |proxy, value| proxy.requests = value },
         },
         Key {
@@ -439,8 +440,8 @@ pub static PROXY: Section<ProxyConfig> = Section {
             default: Some("\"30s\""),
             example: "\"5s\"",
             documentation: "How old the addresses of a host may become before it is looked up again; \
-                meanwhile, and where that fails, those known are used. Kept connections to addresses that \
-                are gone are closed.",
+                meanwhile, and if the look-up fails, the known ones are used. Persistent connections to \
+                addresses that the host no longer has are closed.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: DAY,
@@ -452,7 +453,7 @@ pub static PROXY: Section<ProxyConfig> = Section {
             default: Some("\"off\""),
             example: "\"v2\"",
             documentation: "Whether each connection begins with a PROXY header, which names the client. Such \
-                a connection serves one request; it goes with HTTP/1.1 only.",
+                a connection serves one request; it needs HTTP/1.1.",
             kind: Kind::Choice(&[
                 Choice { word: "off", meaning: "without one", set: |proxy| proxy.proxy_protocol = None },
                 Choice {
@@ -471,16 +472,16 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "buffer_request",
             default: Some("0"),
             example: "\"1MiB\"",
-            documentation: "A request's body is waited for up to this length before an origin is asked, so \
-                that clients that send slowly do not keep it busy; what is longer streams. Such a body can \
-                be sent again. 0: bodies stream from the beginning.",
+            documentation: "A request's body is received up to this length before an origin gets the \
+                request, so that slow clients do not keep the origin busy; a longer body streams. A body \
+                received in full can be sent again. 0: bodies stream from the beginning.",
             kind: Kind::Size { least: 0, most: 1 << 30, set: |proxy, value| proxy.buffer_request = value },
         },
         Key {
             name: "header_bytes",
             default: Some("\"64KiB\""),
             example: "\"16KiB\"",
-            documentation: "How long the head of a response may be. A longer one is no response: 502.",
+            documentation: "The longest head of a response. A longer one is answered with 502.",
             kind: Kind::Size { least: 1024, most: 16 << 20, set: |proxy, value| proxy.header_bytes = value },
         },
         Key {
@@ -494,35 +495,35 @@ pub static PROXY: Section<ProxyConfig> = Section {
             name: "tls",
             default: Some(ABSENT),
             example: "{ authorities = \"tls/origins.pem\" }",
-            documentation: "How TLS is spoken, see `[site.route.proxy.tls]`.",
+            documentation: "The settings of TLS, see `[site.route.proxy.tls]`.",
             kind: Kind::Table { read: tables::read_tls },
         },
         Key {
             name: "check",
             default: Some(ABSENT),
             example: "{ path = \"/health\" }",
-            documentation: "Has origins asked whether they are well, see `[site.route.proxy.check]`.",
+            documentation: "Checks of origins, see `[site.route.proxy.check]`.",
             kind: Kind::Table { read: tables::read_check },
         },
         Key {
             name: "health",
             default: Some(ABSENT),
             example: "{ max_failures = 1 }",
-            documentation: "When an origin is left alone, see `[site.route.proxy.health]`.",
+            documentation: "When an origin gets no requests, see `[site.route.proxy.health]`.",
             kind: Kind::Table { read: tables::read_health },
         },
         Key {
             name: "retry",
             default: Some(ABSENT),
             example: "{ attempts = 1 }",
-            documentation: "When a request is sent again, see `[site.route.proxy.retry]`.",
+            documentation: "When a failed request is sent again, see `[site.route.proxy.retry]`.",
             kind: Kind::Table { read: tables::read_retry },
         },
         Key {
             name: "forward",
             default: Some(ABSENT),
             example: "{ x_forwarded = \"append\" }",
-            documentation: "What origins are told, see `[site.route.proxy.forward]`.",
+            documentation: "What requests tell origins about the client, see `[site.route.proxy.forward]`.",
             kind: Kind::Table { read: tables::read_forward },
         },
     ],

@@ -18,23 +18,22 @@ const MOST_COUNT: u64 = 1_000_000;
 pub static TLS: Section<TlsSettings> = Section {
     name: "site.route.proxy.tls",
     repeated: false,
-    documentation: "How TLS is spoken to origins with `https://`: always 1.2 or 1.3, and certificates are \
-        verified.",
+    documentation: "TLS to origins with `https://`: always 1.2 or 1.3, and certificates are verified.",
     blank: TlsSettings::default,
     keys: &[
         Key {
             name: "authorities",
             default: Some("\"\""),
             example: "\"tls/origins.pem\"",
-            documentation: "A PEM file with the authorities whose certificates are believed, instead of \
-                those of the system. Empty: those of the system.",
+            documentation: "A PEM file with the trusted authorities, instead of those of the system. Empty: \
+                those of the system.",
             kind: Kind::File(|tls, value| tls.authorities = value),
         },
         Key {
             name: "server_name",
             default: Some("\"\""),
             example: "\"app.internal\"",
-            documentation: "The name that is asked for (SNI) and that certificates must have. Empty: the \
+            documentation: "The name that is requested (SNI) and that certificates must have. Empty: the \
                 host of `to`.",
             kind: Kind::Checked {
                 what: "name of a host",
@@ -49,8 +48,8 @@ pub static TLS: Section<TlsSettings> = Section {
             name: "certificate",
             default: Some("\"\""),
             example: "\"tls/proxy.pem\"",
-            documentation: "A PEM file with the certificate that this server shows to origins that ask for \
-                one, and its chain. Empty: none.",
+            documentation: "A PEM file with the certificate, and its chain, that this server sends to \
+                origins that request one. Empty: none.",
             kind: Kind::File(|tls, value| tls.certificate = value),
         },
         Key {
@@ -64,8 +63,8 @@ pub static TLS: Section<TlsSettings> = Section {
             name: "insecure",
             default: Some("false"),
             example: "false",
-            documentation: "Whether any certificate is believed. With `true` an attacker on the way can read \
-                and change everything; it is for experiments.",
+            documentation: "Whether any certificate is accepted. With `true` an attacker on the network can \
+                read and change everything; it is for experiments.",
             kind: Kind::Boolean(|tls, value| tls.is_insecure = value),
         },
     ],
@@ -94,8 +93,8 @@ pub struct ProxyCheckConfig {
 pub static CHECK: Section<ProxyCheckConfig> = Section {
     name: "site.route.proxy.check",
     repeated: false,
-    documentation: "Has every origin asked from time to time whether it is well, on a connection of its own. \
-        Without it requests show that.",
+    documentation: "Checks every origin regularly, on a separate connection. \
+        Without it, only requests show whether an origin works.",
     blank: || ProxyCheckConfig {
         path: String::new(),
         host: String::new(),
@@ -110,7 +109,7 @@ pub static CHECK: Section<ProxyCheckConfig> = Section {
             name: "path",
             default: Some("\"/\""),
             example: "\"/health\"",
-            documentation: "What is asked for with GET, behind the path of `to`.",
+            documentation: "The path to GET, after the path of `to`.",
             kind: Kind::Checked {
                 what: "path that begins with `/`, perhaps with a query",
                 parse: |text, _| match text.starts_with('/')
@@ -126,7 +125,7 @@ pub static CHECK: Section<ProxyCheckConfig> = Section {
             name: "host",
             default: Some("\"\""),
             example: "\"app.example\"",
-            documentation: "What `Host` says. Empty: the host of `to`.",
+            documentation: "The value of `Host`. Empty: the host of `to`.",
             kind: Kind::Checked {
                 what: "name of a host",
                 parse: |text, _| match text {
@@ -140,7 +139,7 @@ pub static CHECK: Section<ProxyCheckConfig> = Section {
             name: "interval",
             default: Some("\"5s\""),
             example: "\"1s\"",
-            documentation: "How long it is waited from one answer to the next question.",
+            documentation: "The pause between an answer and the next check.",
             kind: Kind::Duration { least: INSTANT, most: DAY, set: |check, value| check.interval = value },
         },
         Key {
@@ -154,7 +153,7 @@ pub static CHECK: Section<ProxyCheckConfig> = Section {
             name: "status",
             default: Some("\"200-399\""),
             example: "\"200\"",
-            documentation: "The status that an origin answers with when it is well, or a range of them.",
+            documentation: "The status of a good answer, or a range of statuses.",
             kind: Kind::Checked {
                 what: "status or range of statuses",
                 parse: |text, _| CheckRules::parse_statuses(text).map(|_| text.to_string()),
@@ -165,14 +164,16 @@ pub static CHECK: Section<ProxyCheckConfig> = Section {
             name: "rise",
             default: Some("2"),
             example: "3",
-            documentation: "After so many good answers in a row an origin that was down gets requests again.",
+            documentation: "After how many consecutive good answers an origin that was down gets requests \
+                again.",
             kind: Kind::Number { least: 1, most: 1000, set: |check, value| check.rise = value },
         },
         Key {
             name: "fall",
             default: Some("3"),
             example: "2",
-            documentation: "After so many bad answers in a row, or none, an origin gets no more requests.",
+            documentation: "After how many consecutive bad or missing answers an origin gets no more \
+                requests.",
             kind: Kind::Number { least: 1, most: 1000, set: |check, value| check.fall = value },
         },
     ],
@@ -201,8 +202,8 @@ pub struct ProxyHealthConfig {
 pub static HEALTH: Section<ProxyHealthConfig> = Section {
     name: "site.route.proxy.health",
     repeated: false,
-    documentation: "When one of several origins is left alone because of what requests have met there. \
-        A single one is asked in any case.",
+    documentation: "When one of several origins gets no requests because requests to it have failed. \
+        A single origin always gets them.",
     blank: || ProxyHealthConfig {
         max_failures: 0,
         window: ZERO,
@@ -217,8 +218,8 @@ pub static HEALTH: Section<ProxyHealthConfig> = Section {
             name: "max_failures",
             default: Some("3"),
             example: "1",
-            documentation: "After so many failures within `window` an origin is left alone: no connection, \
-                no TLS, no answer, one that breaks off or is none. 0: never.",
+            documentation: "After how many failures within `window` an origin gets no requests: no \
+                connection, no TLS, no answer, one that breaks off or is not valid. 0: never.",
             kind: Kind::Number {
                 least: 0,
                 most: MOST_COUNT,
@@ -229,16 +230,16 @@ pub static HEALTH: Section<ProxyHealthConfig> = Section {
             name: "window",
             default: Some("\"10s\""),
             example: "\"2s\"",
-            documentation: "The span in which failures and answers count, and for which an origin is left \
-                alone the first time; each time after that it is twice as long. Then one request is let \
-                through: what becomes of it decides.",
+            documentation: "The time in which failures and answers count, and for which an origin gets no \
+                requests the first time; each further time is twice as long. After that one request is sent, \
+                and its outcome decides.",
             kind: Kind::Duration { least: INSTANT, most: DAY, set: |health, value| health.window = value },
         },
         Key {
             name: "longest",
             default: Some("\"60s\""),
             example: "\"10s\"",
-            documentation: "How long an origin is left alone at most.",
+            documentation: "The longest time for which an origin gets no requests.",
             kind: Kind::Duration { least: INSTANT, most: DAY, set: |health, value| health.longest = value },
         },
         Key {
@@ -246,15 +247,15 @@ pub static HEALTH: Section<ProxyHealthConfig> = Section {
             default: Some("50"),
             example: "20",
             documentation: "The share of server errors (5xx) among an origin's answers within `window`, in \
-                percent, at which it is left alone, if that of the others is less than half of its own. 0: \
-                never.",
+                percent, at which it gets no requests, if the share of the others is less than half of its \
+                own. 0: never.",
             kind: Kind::Number { least: 0, most: 100, set: |health, value| health.outlier_percent = value },
         },
         Key {
             name: "outlier_requests",
             default: Some("20"),
             example: "100",
-            documentation: "So many answers within `window` must be there to judge by.",
+            documentation: "The fewest answers within `window` from which that share is judged.",
             kind: Kind::Number {
                 least: 1,
                 most: MOST_COUNT,
@@ -265,8 +266,8 @@ pub static HEALTH: Section<ProxyHealthConfig> = Section {
             name: "max_ejected_percent",
             default: Some("50"),
             example: "30",
-            documentation: "The share of the origins, in percent, that may be left alone at a time: when all \
-                seem bad, it is rather something else. One of several always may.",
+            documentation: "The share of the origins, in percent, that may be without requests at a time: if \
+                all seem bad, the cause is probably another. One of several always may.",
             kind: Kind::Number {
                 least: 0,
                 most: 100,
@@ -277,8 +278,8 @@ pub static HEALTH: Section<ProxyHealthConfig> = Section {
             name: "slow_start",
             default: Some("\"0s\""),
             example: "\"30s\"",
-            documentation: "Over this time an origin that has come back gets its full share again, beginning \
-                with a tenth. `\"0s\"`: at once.",
+            documentation: "The time in which an origin that has come back reaches its full share again, \
+                beginning with a tenth. `\"0s\"`: at once.",
             kind: Kind::Duration { least: ZERO, most: DAY, set: |health, value| health.slow_start = value },
         },
     ],
@@ -299,33 +300,33 @@ pub struct ProxyRetryConfig {
 pub static RETRY: Section<ProxyRetryConfig> = Section {
     name: "site.route.proxy.retry",
     repeated: false,
-    documentation: "When a request is sent to another origin after one has failed. A request of which \
-        nothing was taken always may be; another only if its method is idempotent (GET, HEAD, PUT, DELETE, \
-        OPTIONS, TRACE, QUERY) and its body, if any, is no longer than 64 KiB; and none of which the client \
-        has been sent a part of the answer.",
+    documentation: "When a request is sent to another origin after one has failed. A request of which the \
+        origin took nothing may always be sent again. Another may only if its method is idempotent (GET, \
+        HEAD, PUT, DELETE, OPTIONS, TRACE, QUERY) and its body, if any, is no longer than 64 KiB. None may \
+        if the client has received a part of the answer.",
     blank: || ProxyRetryConfig { attempts: 0, budget_percent: 0, statuses: Vec::new() },
     keys: &[
         Key {
             name: "attempts",
             default: Some("2"),
             example: "1",
-            documentation: "How many other origins are asked after the first. 0: none.",
+            documentation: "How many other origins are tried after the first. 0: none.",
             kind: Kind::Number { least: 0, most: 100, set: |retry, value| retry.attempts = value },
         },
         Key {
             name: "budget_percent",
             default: Some("20"),
             example: "10",
-            documentation: "The share of all requests that may be sent again, in percent, so that trouble is \
-                not multiplied; but for ten a second. 0: none.",
+            documentation: "The share of all requests that may be sent again, in percent, so that failures \
+                do not multiply the load; ten a second always may. 0: none.",
             kind: Kind::Number { least: 0, most: 100, set: |retry, value| retry.budget_percent = value },
         },
         Key {
             name: "statuses",
             default: Some("[]"),
             example: "[\"502\", \"503\"]",
-            documentation: "Answers with these statuses count as no answer where another origin can be asked \
-                instead and the method is idempotent.",
+            documentation: "Answers with these statuses count as failures if another origin is available and \
+                the method is idempotent.",
             kind: Kind::CheckedArray {
                 what: "array of statuses, 400 to 599",
                 parse: |text| match text.parse() {
@@ -359,9 +360,9 @@ pub struct ProxyForwardConfig {
 pub static FORWARD: Section<ProxyForwardConfig> = Section {
     name: "site.route.proxy.forward",
     repeated: false,
-    documentation: "What origins are told of the client and of this server, and what is left out. What a \
-        client says in these fields itself never reaches an origin; what a proxy says that `proxies.trusted` \
-        names can.",
+    documentation: "The fields that tell origins about the client and this server, and the fields that are \
+        left out. Values that a client sends in these fields never reach an origin; those of a proxy in \
+        `proxies.trusted` can.",
     blank: || ProxyForwardConfig {
         x_forwarded: Forward::Off,
         forwarded: Forward::Off,
@@ -375,17 +376,17 @@ pub static FORWARD: Section<ProxyForwardConfig> = Section {
             name: "x_forwarded",
             default: Some("\"set\""),
             example: "\"append\"",
-            documentation: "What becomes of `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`; \
+            documentation: "How `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host` are sent; \
                 `X-Real-IP` is set with them.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "set",
-                    meaning: "they say what this server knows of the client, and nothing else",
+                    meaning: "they hold only what this server knows of the client",
                     set: |forward| forward.x_forwarded = Forward::Set,
                 },
                 Choice {
                     word: "append",
-                    meaning: "what a trusted proxy says goes on, with that proxy's address behind it",
+                    meaning: "the values of a trusted proxy are kept, and that proxy's address is appended",
                     set: |forward| forward.x_forwarded = Forward::Append,
                 },
                 Choice {
@@ -399,16 +400,16 @@ pub static FORWARD: Section<ProxyForwardConfig> = Section {
             name: "forwarded",
             default: Some("\"off\""),
             example: "\"set\"",
-            documentation: "What becomes of `Forwarded` (RFC 7239), which says the same in one field.",
+            documentation: "How `Forwarded` (RFC 7239), which holds the same in one field, is sent.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "set",
-                    meaning: "it says what this server knows of the client, and nothing else",
+                    meaning: "it holds only what this server knows of the client",
                     set: |forward| forward.forwarded = Forward::Set,
                 },
                 Choice {
                     word: "append",
-                    meaning: "what a trusted proxy says goes on, with that proxy's address behind it",
+                    meaning: "the values of a trusted proxy are kept, and that proxy's address is appended",
                     set: |forward| forward.forwarded = Forward::Append,
                 },
                 Choice {
@@ -422,17 +423,16 @@ pub static FORWARD: Section<ProxyForwardConfig> = Section {
             name: "via",
             default: Some("\"touchstone\""),
             example: "\"edge-1\"",
-            documentation: "What this server calls itself in `Via`, which tells origins that a proxy is on \
-                the way. A request that has come by under this name ten times is answered with 508 Loop \
-                Detected. Empty: the field is not sent, and circles are not noticed.",
+            documentation: "The name of this server in `Via`, which tells origins that a proxy is on the \
+                path. A request that has passed ten times under this name is answered with 508 Loop \
+                Detected. Empty: the field is not sent, and loops are not detected.",
             kind: Kind::Token(|forward, value| forward.via = value),
         },
         Key {
             name: "set",
             default: Some("{}"),
             example: "{ X-Served-By = \"edge-1\" }",
-            documentation: "Fields that origins get with each request, instead of what the client says in \
-                them.",
+            documentation: "Fields that origins get with each request, instead of the client's values.",
             kind: Kind::Fields {
                 what: "table from names of header fields to values",
                 check: |name, value| match value.is_empty() {
@@ -461,7 +461,7 @@ pub static FORWARD: Section<ProxyForwardConfig> = Section {
             default: Some("[\"websocket\"]"),
             example: "[\"websocket\", \"tls\"]",
             documentation: "Protocols that a client may switch to with `Upgrade`. Others are left out of the \
-                request. What is said in another protocol passes all rules unseen.",
+                request. No rule applies to what is sent in another protocol.",
             kind: Kind::CheckedArray {
                 what: "array of names of protocols",
                 parse: |text| match values::is_token(text) && !text.eq_ignore_ascii_case("h2c") {
