@@ -1,5 +1,5 @@
-//! `[accelerator]` and `[site.route.cache]`: what is cached of programs and origins, how much of it, and for
-//! how long.
+//! `[accelerator]` and `[site.route.cache]`: which answers of programs and origins are cached, how many, and
+//! for how long.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use super::values;
 /// `[accelerator]`: what all routes with a cache share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AcceleratorConfig {
-    /// Most bytes of stored responses in memory.
+    /// The most bytes of stored responses in memory.
     pub memory_bytes: u64,
-    /// Where copies are kept on disk; none: nowhere.
+    /// The directory for copies on disk; `None`: no copies.
     pub disk: Option<PathBuf>,
-    /// Most bytes of them.
+    /// The most bytes of the copies.
     pub disk_bytes: u64,
 }
 

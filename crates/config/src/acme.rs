@@ -1,4 +1,4 @@
-//! `[acme]`: where certificates come from for the sites that say `certificate = "acme"`.
+//! `[acme]`: the authority that issues certificates for the sites with `certificate = "acme"`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,29 +10,30 @@ use super::{Loaded, SectionPlaces, SiteConfig, values};
 /// Let's Encrypt, whose certificates browsers trust.
 const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 
-/// Let's Encrypt's place for trying things out.
+/// Let's Encrypt's directory for tests.
 const LETS_ENCRYPT_STAGING: &str = "https://acme-staging-v02.api.letsencrypt.org/directory";
 
 /// `[acme]`
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AcmeConfig {
-    /// The URL of the authority's directory; empty where there is no `[acme]`.
+    /// The URL of the authority's directory; empty without `[acme]`.
     pub directory: String,
     /// The operator agrees to the authority's terms of service.
     pub agree_to_terms: bool,
     /// Where the authority may write to, as URLs (`mailto:`).
     pub contact: Vec<String>,
-    /// Where account and certificates are kept.
+    /// The directory for account and certificates.
     pub storage: PathBuf,
-    /// Who the directory's own certificate must be from, PEM; none: whom the system trusts.
+    /// The authority that must have signed the directory's own certificate, PEM; `None`: those that the
+    /// system trusts.
     pub ca_certificate: Option<PathBuf>,
-    /// An account that the operator has with the authority already.
+    /// An account that the operator already has with the authority.
     pub external_account: Option<ExternalAccountConfig>,
     /// The proofs to offer, the preferred one first.
     pub challenges: Vec<AcmeChallenge>,
     /// The kind of certificate to ask for, by the authority's name for it; empty: its default.
     pub profile: String,
-    /// When to renew: so much of a certificate's life has passed.
+    /// The share of a certificate's life after which it is renewed, in percent.
     pub renew_at_percent: u64,
     /// Ask the authority when to renew.
     pub renewal_information: bool,
@@ -47,11 +48,11 @@ pub struct AcmeConfig {
 pub struct ExternalAccountConfig {
     /// The authority's name for the account.
     pub key_id: String,
-    /// A file with the key that goes with it.
+    /// The file with the key of the account.
     pub hmac_key: Option<PathBuf>,
 }
 
-/// How it is proven to an authority that a name leads here.
+/// The kinds of proof that a name leads to this server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AcmeChallenge {
     /// In a TLS handshake on port 443 (RFC 8737).
@@ -317,7 +318,7 @@ fn parse_contact(text: &str) -> Result<String, String> {
 }
 
 impl Reader<'_> {
-    /// Sites whose certificates cannot come by ACME, and what `[acme]` lacks for the others.
+    /// Checks for sites whose certificates cannot come by ACME, and for what `[acme]` lacks for the others.
     pub(super) fn check_acme(&mut self, loaded: &Loaded) {
         let sites = || loaded.config.sites.iter().zip(&loaded.places.sites);
         for (site, places) in sites().filter(|(site, _)| site.tls.acme) {

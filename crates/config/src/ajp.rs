@@ -1,7 +1,7 @@
 //! `[site.route.ajp]`: servlet containers, such as Tomcat, over AJP13.
 //!
-//! What it shares with other programs that listen are the keys of [`fastcgi`](super::fastcgi); here is what
-//! only it has.
+//! The keys that it shares with other programs that listen are in [`fastcgi`](super::fastcgi); this module
+//! has its own.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,12 +19,12 @@ use super::route::RouteConfig;
 use super::section::{ABSENT, Choice, Key, Kind, Section, as_usize};
 use super::values;
 
-/// What only servlet containers have.
+/// The settings that only servlet containers have.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AjpConfig {
-    /// What server and containers share; empty: nothing.
+    /// The secret that server and containers share; empty: none.
     pub secret: String,
-    /// The file that it is in.
+    /// The file with the secret.
     pub secret_file: Option<PathBuf>,
     /// The largest packet.
     pub packet_bytes: usize,
@@ -32,29 +32,29 @@ pub struct AjpConfig {
     pub header_fields: usize,
     /// Attributes of requests.
     pub attributes: BTreeMap<String, String>,
-    /// What becomes of sessions.
+    /// How requests with a session are distributed.
     pub sessions: Sessions,
     /// The cookie of a session.
     pub session_cookie: String,
     /// The parameter of a path with a session.
     pub session_parameter: String,
-    /// How long a connection is idle before it is asked whether the container is there.
+    /// How long a connection must be idle for the container to be checked before a request.
     pub ping_after: Duration,
-    /// How long the container may take to say so.
+    /// How long the container may take to answer the check.
     pub ping_timeout: Duration,
-    /// New connections are asked, too.
+    /// New connections are checked too.
     pub ping_new: bool,
 }
 
-/// What becomes of requests that belong to a session.
+/// Where requests with a session go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sessions {
-    /// They go to its container, and to another where that is down.
+    /// To the container of the session, or to another if it is down.
     #[default]
     Prefer,
-    /// They go to its container or nowhere.
+    /// To the container of the session only.
     Bind,
-    /// They go anywhere.
+    /// To any container.
     Ignore,
 }
 
@@ -282,7 +282,7 @@ pub(super) const ROUTE_KEY: Key<RouteConfig> = Key {
     kind: Kind::Table { read: |reader, value, route| read_table(reader, &AJP, value, &mut route.ajp) },
 };
 
-/// Names that say what the server knows are the server's to say.
+/// Attributes that hold what the server knows may not be set.
 fn check_attribute(name: &str, value: &str) -> Result<(), String> {
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(format!("{name:?} is not the name of an attribute"));

@@ -12,17 +12,17 @@ use super::section::{Key, Kind, Section};
 /// `cgi`
 #[derive(Debug, Clone, PartialEq)]
 pub struct CgiConfig {
-    /// Where the programs are, if not where the site's files are.
+    /// The directory of the programs; `None`: that of the site's files.
     pub directory: Option<PathBuf>,
     /// The one program for all paths.
     pub program: Option<PathBuf>,
-    /// What executes them, if not they themselves.
+    /// The program that executes them; `None`: they are executed themselves.
     pub interpreter: Option<PathBuf>,
-    /// Whose rights they have; empty: the server's.
+    /// The user under which they run; empty: that of the server.
     pub user: String,
-    /// Octal: permissions that files they make do not get.
+    /// The permissions, in octal, that files made by them do not get.
     pub umask: String,
-    /// How much less they matter than others.
+    /// Their niceness.
     pub niceness: u64,
     /// They cannot gain rights by executing set-user-ID files.
     pub no_new_privileges: bool,
@@ -30,7 +30,7 @@ pub struct CgiConfig {
     pub environment: BTreeMap<String, String>,
     /// They see `Authorization`.
     pub pass_authorization: bool,
-    /// What they leave running may go on.
+    /// Processes that they leave behind may continue.
     pub background: bool,
     /// How many run at a time.
     pub concurrency: u64,
@@ -38,29 +38,29 @@ pub struct CgiConfig {
     pub queue: u64,
     /// How long they wait.
     pub queue_timeout: Duration,
-    /// Until the first byte.
+    /// The time limit until the first byte.
     pub first_byte_timeout: Duration,
-    /// Between two bytes.
+    /// The time limit between two bytes.
     pub idle_timeout: Duration,
-    /// From beginning to end; zero: no limit.
+    /// The time limit in all; zero: no limit.
     pub total_timeout: Duration,
-    /// Between SIGTERM and SIGKILL.
+    /// The time between SIGTERM and SIGKILL.
     pub kill_timeout: Duration,
     /// The largest header that they may print.
     pub header_bytes: u64,
     /// The largest body of unknown length.
     pub spool_bytes: u64,
-    /// Where such a body is kept; none: the system's directory for temporary files.
+    /// The directory for such a body; `None`: the system's directory for temporary files.
     pub spool_directory: Option<PathBuf>,
-    /// Memory; 0: no limit of ours.
+    /// The most memory; 0: no limit is set.
     pub memory: u64,
-    /// Processor time; zero: no limit of ours.
+    /// The most processor time; zero: no limit is set.
     pub cpu_time: Duration,
-    /// The largest file they may write; 0: no limit of ours.
+    /// The largest file that they may write; 0: no limit is set.
     pub file_bytes: u64,
-    /// Open files; 0: no limit of ours.
+    /// The most open files; 0: no limit is set.
     pub open_files: u64,
-    /// Processes of their user; 0: no limit of ours.
+    /// The most processes of their user; 0: no limit is set.
     pub processes: u64,
 }
 
@@ -362,7 +362,7 @@ fn check_user(text: &str) -> Result<(), String> {
     }
 }
 
-/// The number that three octal digits are.
+/// The number that three octal digits stand for.
 pub fn parse_umask(text: &str) -> Result<u32, String> {
     let digits = text.strip_prefix('0').filter(|rest| rest.len() == 3).unwrap_or(text);
     u32::from_str_radix(digits, 8)

@@ -45,7 +45,7 @@ pub fn complete_example() -> String {
 }
 
 /// The documentation as plain text: of every key (`None`), of a section (`limits`), or of the keys of a name
-/// (`root`, `site.root`). A name that is not known gives the text of a refusal.
+/// (`root`, `site.root`). The error for an unknown name is the text of a refusal.
 pub fn explain(name: Option<&str>) -> Result<String, String> {
     let Some(name) = name else {
         let mut text = String::new();
@@ -172,7 +172,7 @@ fn explain_key<C>(text: &mut String, section: &Section<C>, key: &Key<C>) {
     );
 }
 
-/// What a value may be, in words, with code between backquotes.
+/// The description of a value, with code between backquotes.
 fn value_of<C>(kind: &Kind<C>) -> String {
     match kind {
         Kind::Boolean(_) => "`true` or `false`".to_string(),
@@ -219,8 +219,8 @@ fn default_of<C>(key: &Key<C>) -> String {
     }
 }
 
-/// What stands before a section in the complete example: of what a route can do instead of serving files it
-/// can do one thing, so each has a route of its own.
+/// The text before a section in the complete example. A route can do only one thing instead of serving files,
+/// so each such section has its own route.
 fn before_in_example(section: &str) -> &'static str {
     match section {
         "site.route.redirect" => "[[site.route]]\npath = \"/redirected/\"\n\n",
@@ -238,8 +238,8 @@ fn before_in_example(section: &str) -> &'static str {
     }
 }
 
-/// Whether the example of a key stands in the complete one; otherwise it stands there as a comment, because
-/// it excludes another key, or names what only some machines have.
+/// Whether a key is active in the complete example; otherwise it is a comment there, because it excludes
+/// another key, or needs something that not every machine has.
 fn stands_with_others(section: &str, key: &str) -> bool {
     let calls_programs =
         ["site.route.ajp", "site.route.cgi", "site.route.fastcgi", "site.route.scgi", "site.route.php"];
@@ -271,7 +271,7 @@ fn first_sentence(text: &str) -> &str {
     }
 }
 
-/// Lines of at most 79 characters, each after an indent.
+/// Wraps into lines of at most 79 characters, each after an indent.
 fn wrap(text: &str, indent: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -293,7 +293,7 @@ mod tests {
     use std::path::{Path, PathBuf};
     use std::time::Duration;
 
-    /// The page in the book and the schema are what the table says. `BLESS=1` writes it again.
+    /// The page in the book and the schema are up to date with the table. `BLESS=1` writes them again.
     #[test]
     fn configuration_page_and_schema_are_up_to_date() {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");

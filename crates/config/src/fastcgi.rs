@@ -1,4 +1,4 @@
-//! `[site.route.fastcgi]`, `[site.route.scgi]` and `[site.route.php]`: programs that listen, and stay.
+//! `[site.route.fastcgi]`, `[site.route.scgi]` and `[site.route.php]`: programs that listen and keep running.
 //!
 //! The three are one struct and share most of their keys: `php` is FastCGI with scripts that are files, and
 //! `scgi` is another protocol for the same.
@@ -27,35 +27,35 @@ pub struct ProgramsConfig {
     pub program: String,
     /// How many processes; 0: chosen by the number of processors.
     pub processes: u64,
-    /// Where the server's own processes listen; none: the server chooses.
+    /// The socket of the server's own processes; `None`: the server chooses.
     pub socket: Option<PathBuf>,
     /// Their current directory.
     pub directory: Option<PathBuf>,
     /// Their environment.
     pub environment: BTreeMap<String, String>,
-    /// Whose rights they have; empty: the server's.
+    /// The user under which they run; empty: that of the server.
     pub user: String,
     /// PHP's settings.
     pub settings: BTreeMap<String, String>,
-    /// After so many requests a process is replaced; 0: never.
+    /// After how many requests a process is replaced; 0: never.
     pub process_requests: u64,
-    /// Memory of each process; 0: no limit of ours.
+    /// The memory of each process; 0: no limit is set.
     pub memory: u64,
-    /// Open files of each process; 0: no limit of ours.
+    /// The open files of each process; 0: no limit is set.
     pub open_files: u64,
-    /// Between SIGTERM and SIGKILL.
+    /// The time between SIGTERM and SIGKILL.
     pub stop_timeout: Duration,
-    /// How requests are shared out.
+    /// How requests are distributed.
     pub balance: Balance,
-    /// When a backend counts as down.
+    /// After how many failures a backend counts as down.
     pub max_failures: u64,
-    /// For how long.
+    /// How long it counts as down.
     pub fail_timeout: Duration,
-    /// How often backends are connected to; zero: never.
+    /// How often the server connects to backends to check them; zero: never.
     pub check_interval: Duration,
-    /// Whether connections are kept; none: those to processes that the server starts.
+    /// Whether connections are persistent; `None`: only those to processes that the server starts.
     pub keep_connections: Option<bool>,
-    /// The most of them; 0: any number, or the number of processes.
+    /// The most connections; 0: any number, or the number of processes.
     pub connections: u64,
     /// The most idle ones on each core.
     pub idle_connections: u64,
@@ -63,37 +63,37 @@ pub struct ProgramsConfig {
     pub keep_alive_timeout: Duration,
     /// The most requests on one; 0: any number.
     pub connection_requests: u64,
-    /// How long a connection may take to come about.
+    /// How long it may take to connect.
     pub connect_timeout: Duration,
     /// How many requests wait for a connection.
     pub queue: u64,
-    /// For how long.
+    /// How long a request waits.
     pub queue_timeout: Duration,
-    /// Until the first byte of an answer.
+    /// The time limit until the first byte of an answer.
     pub first_byte_timeout: Duration,
-    /// Between two bytes.
+    /// The time limit between two bytes.
     pub idle_timeout: Duration,
-    /// From beginning to end; zero: no limit.
+    /// The time limit in all; zero: no limit.
     pub total_timeout: Duration,
     /// The largest header of an answer.
     pub header_bytes: u64,
     /// The beginning of the path that is the program's name.
     pub script_name: String,
-    /// What scripts end in; empty: one program has all paths.
+    /// The endings of scripts; empty: one program answers all paths.
     pub scripts: Vec<String>,
-    /// What is tried for a directory.
+    /// The names that are tried for a directory.
     pub index: Vec<String>,
-    /// The script for paths that are no file; empty: none.
+    /// The script for paths that are not files; empty: none.
     pub front_controller: String,
-    /// The root as the programs see it; none: as it is.
+    /// The root as the programs see it; `None`: the same.
     pub document_root: Option<PathBuf>,
     /// Variables of requests.
     pub variables: BTreeMap<String, String>,
     /// The programs see `Authorization`.
     pub pass_authorization: bool,
-    /// Where files are that programs may have sent.
+    /// The directory of files that programs can let the server send.
     pub send_files_from: Option<PathBuf>,
-    /// What only servlet containers have.
+    /// The settings that only servlet containers have.
     pub ajp: AjpConfig,
 }
 
@@ -108,7 +108,7 @@ impl ProgramsConfig {
         PHP.defaults()
     }
 
-    /// The backends, as they are meant; those that are wrong have been refused.
+    /// The parsed backends; wrong ones have been refused before.
     pub fn parsed_backends(&self) -> Vec<touchstone_interfaces::backend::Backend> {
         self.backends.iter().filter_map(|text| parse_backend(text).ok()).collect()
     }
@@ -298,7 +298,7 @@ pub(super) fn blank() -> ProgramsConfig {
     }
 }
 
-// ---- where the programs are
+// ---- where the programs run and listen
 
 pub(super) const BACKENDS: Key<ProgramsConfig> = Key {
     name: "backends",
@@ -460,7 +460,7 @@ const STOP_TIMEOUT: Key<ProgramsConfig> = Key {
     kind: Kind::Duration { least: INSTANT, most: HOUR, set: |programs, value| programs.stop_timeout = value },
 };
 
-// ---- which program a path is for, and what it is told
+// ---- the program of a path, and its variables
 
 const SCRIPT_NAME: Key<ProgramsConfig> = Key {
     name: "script_name",
@@ -792,7 +792,7 @@ pub(super) fn read_table(
     })
 }
 
-/// A table, or one word for the most usual ones.
+/// Reads a table, or one word for a common setting.
 fn read_php(reader: &mut Reader<'_>, value: &Value<'_>, route: &mut RouteConfig) -> Vec<SectionPlaces> {
     let DeValue::String(text) = value.get_ref() else {
         return read_table(reader, &PHP, value, &mut route.php);
@@ -811,7 +811,7 @@ fn read_php(reader: &mut Reader<'_>, value: &Value<'_>, route: &mut RouteConfig)
     Vec::new()
 }
 
-/// An address, then `weight=N`, `route=NAME` and `backup`, each if it is so.
+/// Parses an address, followed by `weight=N`, `route=NAME` and `backup` as needed.
 pub(super) fn parse_backend(text: &str) -> Result<touchstone_interfaces::backend::Backend, String> {
     let mut words = text.split_whitespace();
     let address = Address::parse(words.next().unwrap_or_default(), Path::new(""))?;
@@ -848,7 +848,7 @@ fn check_variable(name: &str) -> Result<(), String> {
     }
 }
 
-/// What can stand in the file that php-fpm gets as well.
+/// Checks that the text may also be in the file for php-fpm.
 fn check_plain(name: &str, value: &str) -> Result<(), String> {
     match value.contains(['"', '\\', '$', '\n', '\0']) {
         true => Err(format!("the value of {name} may hold no quotes, backslashes, dollars or line ends")),

@@ -17,7 +17,7 @@ pub struct IncludesConfig {
     pub suffixes: Vec<String>,
     /// The media types of such pages from programs and other servers.
     pub types: Vec<String>,
-    /// Whether HTML files that may be executed are such pages too.
+    /// Whether executable HTML files are such pages too.
     pub xbithack: XBitHack,
     /// Whether `exec` runs programs.
     pub exec: bool,
@@ -25,9 +25,9 @@ pub struct IncludesConfig {
     pub exec_timeout: Duration,
     /// The grammar of conditions.
     pub expressions: Grammar,
-    /// What stands where a directive fails.
+    /// The text in place of a directive that fails.
     pub error_text: String,
-    /// What stands for an undefined variable.
+    /// The text for an undefined variable.
     pub undefined_text: String,
     /// The form of times.
     pub time_format: String,
@@ -45,7 +45,7 @@ pub struct IncludesConfig {
     pub inclusions: usize,
     /// How many of them run at a time.
     pub concurrent: usize,
-    /// How long an output may get.
+    /// The longest output.
     pub output_bytes: u64,
     /// The largest page.
     pub page_bytes: u64,
@@ -54,11 +54,11 @@ pub struct IncludesConfig {
 /// `xbithack`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum XBitHack {
-    /// The permissions do not matter.
+    /// Permissions do not matter.
     Off,
     /// An HTML file that its owner may execute is a page with directives.
     On,
-    /// The same, and where the group may execute it too, the answer has the file's Last-Modified.
+    /// The same; and if the group may execute it too, the answer has the file's Last-Modified.
     Full,
 }
 

@@ -1,8 +1,8 @@
 //! The table of every key that a configuration may hold.
 //!
 //! Each key is defined once, here: its name, its kind with its range, its default, an example, its
-//! documentation and how its value lands in the [`Config`](super::Config). Reading, refusals, defaults, the
-//! documentation page and the help of `touchstone check` are all made from this table, so a new key is one
+//! documentation and how its value is stored in the [`Config`](super::Config). Reading, refusals, defaults,
+//! the documentation page and the help of `touchstone check` all come from this table, so a new key is one
 //! new entry (and one field).
 
 use std::collections::BTreeMap;
@@ -742,7 +742,8 @@ pub static SITE: Section<SiteConfig> = Section {
     ],
 };
 
-/// Runs the same code for every section, which are of different types, in the order of the documentation.
+/// Runs the same code for every section, in the order of the documentation. The sections have different
+/// types.
 macro_rules! for_each_section {
     ($section:ident => $code:expr) => {{
         {
@@ -898,7 +899,7 @@ impl<C> Section<C> {
 }
 
 impl<C> Key<C> {
-    /// Whether its value is written as a section of its own.
+    /// Whether its value is written as a separate section.
     pub fn is_section(&self) -> bool {
         matches!(self.kind, Kind::Table { .. } | Kind::Tables { .. })
     }
@@ -909,7 +910,7 @@ pub(super) fn section_header(name: &str) -> String {
     if name == SITE.name || name == route::ROUTE.name { format!("[[{name}]]") } else { format!("[{name}]") }
 }
 
-/// The names of all sections that do not stand in another.
+/// The names of all sections that are not inside another.
 pub(super) fn section_names() -> Vec<&'static str> {
     let mut names = Vec::new();
     for_each_section!(section => if !section.name.contains('.') { names.push(section.name) });

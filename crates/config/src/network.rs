@@ -1,8 +1,8 @@
-//! Networks: an address and how many of its first bits count (CIDR: RFC 4632, RFC 4291 section 2.3), and
-//! lookups in many of them.
+//! Networks: an address and the length of its prefix (CIDR: RFC 4632, RFC 4291 section 2.3), and look-ups in
+//! many networks.
 //!
-//! An IPv4 address in IPv6 clothes (`::ffff:192.0.2.1`) is the IPv4 address everywhere: a rule for one cannot
-//! be walked around by the other. IPv4 and IPv6 are otherwise apart; `::/0` covers no IPv4 address.
+//! An IPv4-mapped IPv6 address (`::ffff:192.0.2.1`) is the IPv4 address everywhere: a client cannot evade a
+//! rule for one with the other. Otherwise IPv4 and IPv6 are separate; `::/0` contains no IPv4 address.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -16,11 +16,11 @@ pub struct Network {
 }
 
 impl Network {
-    /// The network of this address and length; `None` where the length is too long or the address has bits
+    /// The network of this address and length; `None` if the length is too long or the address has bits
     /// beyond it.
     pub fn new(address: IpAddr, length: u8) -> Option<Network> {
         let network = match (address, address.to_canonical()) {
-            // 96 bits are the clothes.
+            // The prefix of a mapped address has 96 bits.
             (IpAddr::V6(_), IpAddr::V4(inner)) if length >= 96 => {
                 Network { first: inner.into(), length: length - 96 }
             }
@@ -36,13 +36,13 @@ impl Network {
         Network { first, length: address_bits(first) }
     }
 
-    /// Whether the address is in it.
+    /// Whether the network contains the address.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         address.is_ipv4() == self.first.is_ipv4() && bits(address) & !self.host_bits() == bits(self.first)
     }
 
-    /// The bits that do not count, set.
+    /// A mask of the bits after the prefix.
     fn host_bits(&self) -> u128 {
         let free = u32::from(address_bits(self.first).saturating_sub(self.length));
         1u128.checked_shl(free).map_or(u128::MAX, |end| end - 1)
@@ -104,37 +104,37 @@ pub struct NetworkSet {
 }
 
 impl NetworkSet {
-    /// The set of the addresses of these networks, which may overlap.
+    /// The set of the addresses in these networks, which may overlap.
     pub fn new(networks: &[Network]) -> NetworkSet {
         let map = (!networks.is_empty())
             .then(|| NetworkMap::new(networks.iter().map(|network| (*network, true)), false));
         NetworkSet { map }
     }
 
-    /// Whether the address is in one of them.
+    /// Whether one of the networks contains the address.
     #[inline]
     pub fn contains(&self, address: IpAddr) -> bool {
         self.map.as_ref().is_some_and(|map| map.get(address))
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.map.is_none()
     }
 }
 
-/// From networks to yes or no, by the longest network that holds the address.
+/// A map from addresses to yes or no, by the longest network that contains the address.
 ///
-/// Networks are nested or apart, never overlapping in part. So they cut each address family into ranges with
-/// one answer each, worked out once; a lookup is one binary search.
+/// Two networks are nested or disjoint. So they divide each address family into ranges with one answer each,
+/// computed once; a look-up is one binary search.
 #[derive(Debug, Clone)]
 pub struct NetworkMap {
     v4: Box<[Boundary]>,
     v6: Box<[Boundary]>,
 }
 
-/// Where a range begins, and its answer. The range ends before the next one.
+/// The start of a range, and its answer. The range ends before the next one.
 #[derive(Debug, Clone, Copy)]
 struct Boundary {
     from: u128,
@@ -142,7 +142,7 @@ struct Boundary {
 }
 
 impl NetworkMap {
-    /// The map with these answers, and `otherwise` for addresses in none of the networks. Of the same network
+    /// The map with these answers, and `otherwise` for addresses in none of the networks. If a network is
     /// given twice, the later one counts.
     pub fn new(entries: impl IntoIterator<Item = (Network, bool)>, otherwise: bool) -> NetworkMap {
         let (v4, v6): (Vec<_>, Vec<_>) =
@@ -163,10 +163,10 @@ impl NetworkMap {
 }
 
 fn boundaries(mut entries: Vec<(Network, bool)>, otherwise: bool) -> Box<[Boundary]> {
-    // An outer network stands before those inside it.
+    // An outer network comes before those inside it.
     entries.sort_by_key(|(network, _)| (bits(network.first), network.length));
     let mut made = vec![Boundary { from: 0, answer: otherwise }];
-    // The networks that hold the place where the sweep is, from the outermost to the innermost.
+    // The networks that contain the present position of the sweep, from the outermost to the innermost.
     let mut open: Vec<(u128, bool)> = Vec::new();
     for (network, answer) in entries {
         let first = bits(network.first);
@@ -178,7 +178,7 @@ fn boundaries(mut entries: Vec<(Network, bool)>, otherwise: bool) -> Box<[Bounda
     made.into_boxed_slice()
 }
 
-/// Ends the open networks that end before the sweep's place; behind each, the one around it goes on.
+/// Closes the open networks that end before the present position; after each, the one around it continues.
 fn close(
     open: &mut Vec<(u128, bool)>,
     made: &mut Vec<Boundary>,
@@ -194,7 +194,7 @@ fn close(
 }
 
 fn add(made: &mut Vec<Boundary>, from: u128, answer: bool) {
-    // What begins at the same place later is more specific, or an end that was not one.
+    // A later entry with the same start is more specific, or cancels an end.
     while made.pop_if(|boundary| boundary.from == from).is_some() {}
     if made.last().is_none_or(|before| before.answer != answer) {
         made.push(Boundary { from, answer });
@@ -237,7 +237,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// Addresses and networks of few different bits, so that they meet.
+    /// Addresses and networks with few different bits, so that they match often.
     fn any_address() -> impl Strategy<Value = IpAddr> {
         let near = |bits: u8| (bits & 3) << 6 | bits & 3;
         prop_oneof![
@@ -330,7 +330,7 @@ mod tests {
         assert!(!NetworkSet::new(&networks(&["::/0"])).contains(address("::ffff:1.2.3.4")));
     }
 
-    /// What the map does, said in the slow and plain way.
+    /// The same as the map, computed in a slow and simple way.
     fn plain(entries: &[(Network, bool)], otherwise: bool, address: IpAddr) -> bool {
         let holding = entries.iter().enumerate().filter(|(_, (network, _))| network.contains(address));
         holding

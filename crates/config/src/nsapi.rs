@@ -22,13 +22,13 @@ pub struct NsapiConfig {
     pub directives: Vec<String>,
     /// Functions that may run on a core.
     pub inline: Vec<String>,
-    /// What relative paths of plug-ins are relative to.
+    /// The directory to which relative paths of plug-ins are relative.
     pub directory: Option<PathBuf>,
-    /// The plug-ins run in a process of their own.
+    /// The plug-ins run in a separate process.
     pub in_process_of_its_own: bool,
-    /// Threads on which functions may wait.
+    /// The most threads on which functions may wait.
     pub threads: usize,
-    /// Requests that wait for a thread.
+    /// The most requests that wait for a thread.
     pub queue: usize,
     /// Bytes of a thread's stack.
     pub stack_bytes: u64,

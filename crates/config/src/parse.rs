@@ -1,9 +1,9 @@
 //! Reads a configuration: TOML with the place of every value, checked against the table of
 //! [`keys`](super::keys).
 //!
-//! All problems are found in one pass and said together, in the order of the text. Where the text is not TOML
-//! at all, only that is said: what could be read of the rest would give problems that are not there. This
-//! module is about the document, its sections and names; [`kinds`](super::kinds) reads the values.
+//! All problems are found in one pass and reported together, in the order of the text. If the text is not
+//! TOML, only that is reported, because the rest would give false problems. This module handles the document,
+//! its sections and names; [`kinds`](super::kinds) reads the values.
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
@@ -28,21 +28,21 @@ use super::{
 /// The largest file that is read as a configuration, in bytes.
 const LARGEST_FILE_BYTES: u64 = 16 << 20;
 
-/// A configuration and where everything in it stands.
+/// A configuration and the places of its parts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
     /// The configuration.
     pub config: Config,
-    /// Where its values stand, for problems that show only later.
+    /// The places of its values, for problems that show only later.
     pub places: ConfigPlaces,
 }
 
-/// Reads and checks a configuration file; relative paths in it are taken from its directory.
+/// Reads and checks a configuration file; relative paths in it are relative to its directory.
 pub fn read_file(path: &Path) -> Result<Config, Vec<ConfigProblem>> {
     load_file(path).map(|loaded| loaded.config)
 }
 
-/// Checks a configuration that is in memory; relative paths in it are taken from the directory of
+/// Checks a configuration that is in memory; relative paths in it are relative to the directory of
 /// `file_name`, which need not exist.
 pub fn parse(text: &str, file_name: &Path) -> Result<Config, Vec<ConfigProblem>> {
     load_text(text, file_name).map(|loaded| loaded.config)
@@ -53,7 +53,7 @@ pub fn load_file(path: &Path) -> Result<Loaded, Vec<ConfigProblem>> {
     load(read_source(path)?)
 }
 
-/// A file of a configuration; where it cannot be one, why.
+/// A file of a configuration, or why it cannot be one.
 fn read_source(path: &Path) -> Result<Source, Vec<ConfigProblem>> {
     let whole_file = |message: String| vec![problem_at(path, None, message)];
     let bytes = read_bytes(path).map_err(|error| whole_file(format!("cannot be read: {error}")))?;
@@ -80,7 +80,8 @@ pub fn load_text(text: &str, file_name: &Path) -> Result<Loaded, Vec<ConfigProbl
     load(Source { name: file_name.to_path_buf(), base, text: text.to_string() })
 }
 
-/// What can be read of `[server]` in a file that may be wrong elsewhere: enough to find the server that runs.
+/// Reads `[server]` from a file that may be wrong elsewhere, as far as possible: enough to find the running
+/// server.
 pub fn load_server_section(path: &Path) -> Option<ServerConfig> {
     let bytes = read_bytes(path).ok()?;
     let text = String::from_utf8_lossy(&bytes);
@@ -94,12 +95,12 @@ pub fn load_server_section(path: &Path) -> Option<ServerConfig> {
 }
 
 impl<C> Section<C> {
-    /// The section as it is when none of its keys are given; the keys that must be given stay empty.
+    /// The section without any keys given; required keys stay empty.
     pub fn defaults(&self) -> C {
         let mut target = (self.blank)();
         for key in self.keys {
             let Some(text) = key.default else { continue };
-            // The table's own text; a test holds it to be right.
+            // This is the table's own text; a test checks it.
             if let Ok(value) = DeValue::parse(text) {
                 Reader::new(text, Path::new(""), Path::new("")).value(key, &value, &mut target);
             }
@@ -108,7 +109,7 @@ impl<C> Section<C> {
     }
 }
 
-/// Reads at most one byte more than a configuration may have, so that `/dev/zero` ends too.
+/// Reads at most one byte more than a configuration may have, so that reading `/dev/zero` ends too.
 fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     std::fs::File::open(path)?.take(LARGEST_FILE_BYTES + 1).read_to_end(&mut bytes)?;
@@ -119,12 +120,12 @@ fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
 fn sources(first: Source) -> Result<Vec<Source>, Vec<ConfigProblem>> {
     let mut reader = Reader::new(&first.text, &first.name, &first.base);
     let (document, errors) = DeTable::parse_recoverable(&first.text);
-    // Where it is no TOML that is said later.
+    // If it is not TOML, that is reported later.
     let included = if errors.is_empty() { reader.included(document.get_ref()) } else { Vec::new() };
     let mut problems = reader.problems;
     let mut all = vec![first];
     for path in included {
-        // As the user named the first file, so that an editor finds this one too.
+        // Relative as the user named the first file, so that an editor finds this one too.
         let above = all[0].name.parent().unwrap_or(Path::new(""));
         let name = path.strip_prefix(&all[0].base).map_or_else(|_| path.clone(), |below| above.join(below));
         match read_source(&path) {
@@ -166,16 +167,16 @@ fn load(first: Source) -> Result<Loaded, Vec<ConfigProblem>> {
     if reader.problems.is_empty() { Ok(loaded) } else { Err(reader.problems) }
 }
 
-/// One pass over a text: where it is, and what has been found to be wrong.
+/// One pass over a text: its position, and the problems found.
 pub struct Reader<'t> {
     pub(super) text: &'t str,
     lines: Lines<'t>,
     file: &'t Path,
     /// The position of the file in `sources`.
     file_position: usize,
-    /// All files, where there are several.
+    /// All files, if there are several.
     sources: &'t [Source],
-    /// What relative paths are taken from.
+    /// The directory of relative paths.
     pub(super) base: &'t Path,
     problems: Vec<ConfigProblem>,
 }
@@ -189,7 +190,7 @@ impl<'t> Reader<'t> {
         Reader { text, lines, file, file_position: 0, sources: &[], base, problems: Vec::new() }
     }
 
-    /// Goes on in this file.
+    /// Continues in this file.
     fn enter(&mut self, position: usize) {
         let source = &self.sources[position];
         self.file_position = position;
@@ -201,7 +202,7 @@ impl<'t> Reader<'t> {
         Place { file: self.file_position, ..self.lines.place(offset) }
     }
 
-    /// A line for a message about something at `here`: with its file, where that is another.
+    /// A line for a message about something at `here`, with its file if that is another.
     pub(super) fn line(&self, place: Place, here: Place) -> String {
         match self.sources.get(place.file) {
             Some(source) if place.file != here.file => {
@@ -221,7 +222,7 @@ impl<'t> Reader<'t> {
         self.problems.push(problem_at(file, Some(place), message));
     }
 
-    /// What is not TOML: the first error of each line, because what follows it on the line follows from it.
+    /// Reports what is not TOML: the first error of each line, because later ones on the line follow from it.
     fn syntax_problems(mut self, errors: &[toml::de::Error]) -> Vec<ConfigProblem> {
         let mut places: Vec<(Place, String)> = errors
             .iter()
@@ -239,7 +240,7 @@ impl<'t> Reader<'t> {
         self.problems
     }
 
-    /// The files that the document of the first one names. What is wrong with the key becomes a problem.
+    /// The files that the first document names. An error in the key becomes a problem.
     fn included(&mut self, document: &DeTable<'_>) -> Vec<PathBuf> {
         let Some(value) = document.get(INCLUDE) else { return Vec::new() };
         let mut names = Vec::new();
@@ -259,7 +260,7 @@ impl<'t> Reader<'t> {
                 Err(message) => self.problem(place, format!("'{INCLUDE}': {message}")),
             }
         }
-        // Named twice it is one file still.
+        // A file that is named twice is read once.
         let mut seen = HashSet::new();
         names.retain(|name| seen.insert(name.clone()));
         if names.len() > MOST_FILES {
@@ -291,7 +292,7 @@ impl<'t> Reader<'t> {
             java: self.single(&servlet::JAVA, documents, &mut places),
             sites: self.sites(documents, &mut places),
         };
-        // There is one machine for all; each route is opened by itself.
+        // There is one virtual machine for all; each route is opened by itself.
         for route in config.sites.iter_mut().flat_map(|site| &mut site.routes) {
             if let Some(servlet) = &mut route.servlet {
                 servlet.java = config.java.clone();
@@ -311,7 +312,7 @@ impl<'t> Reader<'t> {
                 }
             }
         }
-        // Where a section's name is wrong it may have been meant for the site: one problem is enough.
+        // If a section's name is wrong, it may have been meant for the site: one problem is enough.
         if !documents.iter().any(|document| document.contains_key(keys::SITE.name)) && !unknown_sections {
             let message = "no [[site]]: at least one is needed, with 'listen' and 'root'".to_string();
             self.problem(Place { file: 0, line: 1, column: 1 }, message);
@@ -413,7 +414,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// A table inside a section; `None`, with a problem, where it is none.
+    /// A table inside a section; `None`, with a problem, if it is not a table.
     pub(super) fn table<C>(
         &mut self,
         section: &'static Section<C>,
@@ -456,7 +457,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// A name outside of every section that is not a section's. Gives whether it was meant to be one.
+    /// Reports a name outside of every section that is not a section's. Returns whether a section was
+    /// probably meant.
     fn unknown_at_top(&mut self, name: &Spanned<Cow<'_, str>>, value: &Value<'_>) -> bool {
         let text = values::shorten(name.get_ref());
         let place = self.place(name.span().start);
@@ -503,7 +505,7 @@ impl<'t> Reader<'t> {
                 None => meant.extend(self.unknown_key(section, name)),
             }
         }
-        // A key that was only misspelt is not missing as well.
+        // A misspelt key is not reported as missing as well.
         let is_missing = |key: &&Key<C>| !table.contains_key(key.name) && !meant.contains(&key.name);
         for key in section.keys.iter().filter(|key| key.default.is_none()).filter(is_missing) {
             let message =
@@ -513,7 +515,7 @@ impl<'t> Reader<'t> {
         (target, places)
     }
 
-    /// Gives the key that was probably meant.
+    /// The key that was probably meant.
     fn unknown_key<C>(&mut self, section: &Section<C>, name: &Spanned<Cow<'_, str>>) -> Option<&'static str> {
         let header = section.header();
         let names = || section.keys.iter().map(|key| key.name);
@@ -533,7 +535,7 @@ impl<'t> Reader<'t> {
         near
     }
 
-    /// HTTPS is asked for in one way, and by all sites of an address or none.
+    /// A site has one kind of certificate, and all sites of an address have HTTPS, or none has.
     fn check_tls(&mut self, loaded: &Loaded) {
         let mut speaks_tls: HashMap<SocketAddr, (bool, Place)> = HashMap::new();
         for (site, places) in loaded.config.sites.iter().zip(&loaded.places.sites) {
@@ -616,7 +618,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Where the lines of a text begin.
+/// The offsets at which the lines of a text begin.
 struct Lines<'t> {
     text: &'t str,
     starts: Vec<usize>,
@@ -638,7 +640,7 @@ impl<'t> Lines<'t> {
     }
 }
 
-/// The name of a section inside of the one that it stands in.
+/// The name of a section relative to the section around it.
 fn last_name(section: &str) -> &str {
     section.rsplit('.').next().unwrap_or(section)
 }

@@ -1,5 +1,5 @@
-//! Tests of reading a configuration: the exact text of every refusal, the defaults, and that no text whatever
-//! makes it panic.
+//! Tests of reading a configuration: the exact text of every refusal, the defaults, and that no text makes it
+//! panic.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn problems(text: &str) -> Vec<String> {
     }
 }
 
-/// The one problem of a text, to which a site that is right is added (before it, so on lines 1 to 3).
+/// The one problem of a text, to which a correct site is added (before it, so on lines 1 to 3).
 fn problem_beside_a_site(text: &str) -> String {
     let all = problems(&format!("{SITE}{text}"));
     assert_eq!(all.len(), 1, "{all:#?}");
@@ -116,7 +116,7 @@ fn defaults() {
     assert_eq!(quick, config);
 }
 
-/// The table's own texts are right: every default and example reads without a problem.
+/// The table's own texts are correct: every default and example reads without a problem.
 #[test]
 fn the_table_is_right() {
     for_each_section!(section => for key in section.keys {
@@ -342,7 +342,7 @@ fn what_is_missing() {
     );
 }
 
-/// What was only misspelt is not said to be missing too.
+/// A misspelt key is not reported as missing too.
 #[test]
 fn misspelt_keys_are_not_missing() {
     assert_eq!(
@@ -624,7 +624,7 @@ fn places_are_kept() {
     assert_eq!(unknown.to_string(), format!("{}: in use", path.display()));
 }
 
-/// Pieces from which texts that are nearly right are made.
+/// Pieces from which nearly correct texts are made.
 fn piece() -> impl Strategy<Value = String> {
     let known: Vec<String> = complete_example().lines().map(str::to_string).collect();
     prop_oneof![
@@ -668,7 +668,7 @@ proptest! {
         }
     }
 
-    /// A number is accepted exactly where it is in its range.
+    /// A number is accepted exactly if it is in its range.
     #[test]
     fn ranges_hold(number in any::<i64>(), small in -2i64..1100) {
         for number in [number, small] {

@@ -15,7 +15,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// `[java]`
 #[derive(Debug, Clone, PartialEq)]
 pub struct JavaConfig {
-    /// As the virtual machine is told.
+    /// The settings for the virtual machine.
     pub settings: JavaSettings,
 }
 
@@ -28,9 +28,9 @@ impl Default for JavaConfig {
 /// `[site.route.servlet]`
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServletConfig {
-    /// The applications. An empty context stands for that of the route's path.
+    /// The applications. An empty context stands for the context of the route's path.
     pub settings: RouteSettings,
-    /// The route's `ajp` answers instead: the applications are in containers elsewhere.
+    /// The route's `ajp` answers instead: the applications are in separate containers.
     pub is_over_ajp: bool,
     /// `[java]`, which is the same for all.
     pub java: JavaConfig,

@@ -1,5 +1,5 @@
 //! The values of a configuration that are written as text: durations, sizes, addresses, host names, media
-//! types, header values. Each function takes the text and gives the value, or says what is wrong and what to
+//! types, header values. Each function parses a text and returns the value, or says what is wrong and what to
 //! write.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -88,14 +88,14 @@ pub(super) fn format_size(bytes: u64) -> String {
     }
 }
 
-/// An address to listen on, `127.0.0.1:8080` or `[::1]:8080`. Names are not looked up: what a server listens
-/// on should not depend on a name service.
+/// An address to listen on, `127.0.0.1:8080` or `[::1]:8080`. Names are not looked up: the addresses of a
+/// server should not depend on a name service.
 pub(super) fn parse_listen_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(address);
     }
     if text.parse::<Ipv6Addr>().is_ok() {
-        // Its last group may have been meant as a port; so which address it is stays open.
+        // Its last group may have been meant as a port, so the address is ambiguous.
         return Err(format!(
             "{text:?} needs brackets around the address and then a port, such as \"[::1]:8080\""
         ));
@@ -173,7 +173,7 @@ pub(super) fn parse_file_name(text: &str) -> Result<String, String> {
     Ok(text.to_string())
 }
 
-/// A path, resolved against `base` where it is relative.
+/// A path, resolved against `base` if it is relative.
 pub(super) fn parse_path(text: &str, base: &Path) -> Result<PathBuf, String> {
     if text.is_empty() {
         return Err("an empty string is not a path".to_string());
@@ -259,7 +259,7 @@ pub(super) fn parse_site_path(text: &str) -> Result<String, String> {
     if normalise_path(text.as_bytes(), &mut normalised).is_err() || normalised.ends_with(b"/") {
         return Err(format!("{text:?} is not the path of a file; write it like \"/errors/404.html\""));
     }
-    // An escape may stand for a byte that is no UTF-8; file names of a configuration are text.
+    // An escape may stand for a byte that is not UTF-8; file names in a configuration are text.
     String::from_utf8(normalised).map_err(|_| format!("{text:?} is not UTF-8 when its escapes are decoded"))
 }
 
@@ -274,8 +274,7 @@ pub(super) fn parse_error_status(text: &str) -> Result<u16, String> {
     status.ok_or_else(|| format!("{:?} is not the status of an error, 400 to 599", shorten(text)))
 }
 
-/// Fields that a site may not add, because the server sets them from what it sends or the connection depends
-/// on them.
+/// Fields that a site may not add, because the server sets them itself or the connection depends on them.
 const OWN_FIELDS: [&str; 19] = [
     "accept-ranges",
     "allow",
@@ -313,7 +312,7 @@ pub(super) fn check_added_field(name: &str, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Text as it was written, cut where it is long, for a message.
+/// Text as it was written, shortened for a message if it is long.
 pub(super) fn shorten(text: &str) -> String {
     const LONGEST: usize = 60;
     match text.char_indices().nth(LONGEST) {

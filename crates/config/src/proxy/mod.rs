@@ -19,25 +19,25 @@ use tables::{ProxyCheckConfig, ProxyForwardConfig, ProxyHealthConfig, ProxyRetry
 pub struct ProxyConfig {
     /// The origins, with their weights.
     pub to: Vec<String>,
-    /// How requests are shared out among them.
+    /// How requests are distributed to them.
     pub balance: Balance,
-    /// What tells requests apart, with `balance = "hash"`.
+    /// The value that chooses the origin, with `balance = "hash"`.
     pub hash_by: String,
     /// The cookie of a session.
     pub session_cookie: String,
     /// The parameter of a path with a session.
     pub session_parameter: String,
-    /// What is left out at the beginning of paths; empty: nothing.
+    /// The beginning of paths that is left out; empty: nothing.
     pub strip_prefix: String,
-    /// What `Host` says.
+    /// The value of `Host`.
     pub host: HostField,
-    /// Which versions of HTTP are spoken.
+    /// The versions of HTTP.
     pub version: Version,
-    /// How long looking a host up may take.
+    /// How long the look-up of a host may take.
     pub resolve_timeout: Duration,
-    /// How long a connection may take to come about.
+    /// How long it may take to connect.
     pub connect_timeout: Duration,
-    /// How long agreeing on TLS may take.
+    /// How long the TLS handshake may take.
     pub handshake_timeout: Duration,
     /// How long a request may make no progress.
     pub send_timeout: Duration,
@@ -55,38 +55,38 @@ pub struct ProxyConfig {
     pub idle_connections: usize,
     /// How many requests a connection serves; 0: any number.
     pub connection_requests: u64,
-    /// How many connections there may be; 0: any number.
+    /// The most connections; 0: any number.
     pub connections: usize,
     /// How many requests wait for a connection.
     pub queue: usize,
-    /// For how long.
+    /// How long a request may wait for a connection.
     pub queue_timeout: Duration,
     /// How many requests may be under way; 0: any number.
     pub requests: u64,
-    /// How old addresses may become.
+    /// How old the addresses of a host may become.
     pub resolve_interval: Duration,
-    /// What connections begin with.
+    /// The PROXY header at the start of connections.
     pub proxy_protocol: Option<ProxyHeader>,
-    /// How much of a body is waited for.
+    /// How many bytes of a body are received before the request is sent on.
     pub buffer_request: u64,
-    /// How large the head of a response may be.
+    /// The longest head of a response.
     pub header_bytes: u64,
-    /// How many fields it may have.
+    /// The most fields of a response.
     pub header_fields: u64,
-    /// How TLS is spoken.
+    /// The settings of TLS.
     pub tls: TlsSettings,
-    /// How origins are asked whether they are well.
+    /// The checks of origins.
     pub check: Option<ProxyCheckConfig>,
-    /// When one is left alone.
+    /// When an origin gets no requests.
     pub health: ProxyHealthConfig,
     /// When a request is sent again.
     pub retry: ProxyRetryConfig,
-    /// What origins are told.
+    /// The fields that tell origins about the client.
     pub forward: ProxyForwardConfig,
 }
 
 impl ProxyConfig {
-    /// The origins as they are meant; those that are wrong have been refused.
+    /// The parsed origins; wrong ones have been refused before.
     pub fn origins(&self) -> Vec<OriginSpec> {
         self.to.iter().filter_map(|text| OriginSpec::parse(text).ok()).collect()
     }

@@ -1,4 +1,4 @@
-//! The tables inside of `proxy`: TLS, checks, health, retries, and what origins are told.
+//! The tables inside of `proxy`: TLS, checks, health, retries, and the fields for origins.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -73,19 +73,19 @@ pub static TLS: Section<TlsSettings> = Section {
 /// `check`
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProxyCheckConfig {
-    /// What is asked for.
+    /// The path to request.
     pub path: String,
-    /// What `Host` says; empty: the origin's name.
+    /// The value of `Host`; empty: the origin's name.
     pub host: String,
     /// How often.
     pub interval: Duration,
     /// How long an answer may take.
     pub timeout: Duration,
-    /// The statuses of one that is well.
+    /// The statuses of a good answer.
     pub status: String,
-    /// Good answers that bring one back.
+    /// How many good answers bring an origin back.
     pub rise: u64,
-    /// Bad ones that take it out.
+    /// How many bad answers take an origin out.
     pub fall: u64,
 }
 
@@ -182,19 +182,19 @@ pub static CHECK: Section<ProxyCheckConfig> = Section {
 /// `health`
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProxyHealthConfig {
-    /// Failures that have an origin left alone; 0: any number.
+    /// How many failures make an origin unavailable; 0: never.
     pub max_failures: u64,
-    /// The span in which they count.
+    /// The time in which they count.
     pub window: Duration,
-    /// How long it is left alone at most.
+    /// The longest time for which it gets no requests.
     pub longest: Duration,
     /// The share of server errors that makes an outlier, in percent; 0: none does.
     pub outlier_percent: u64,
-    /// Answers that must be there to judge by.
+    /// The fewest answers from which an outlier is judged.
     pub outlier_requests: u64,
-    /// The share of origins that may be left alone, in percent.
+    /// The share of origins that may be without requests, in percent.
     pub max_ejected_percent: u64,
-    /// How long one that has come back gets less than its share.
+    /// How long an origin that has come back gets less than its share.
     pub slow_start: Duration,
 }
 
@@ -292,7 +292,7 @@ pub struct ProxyRetryConfig {
     pub attempts: u64,
     /// The share of requests, in percent.
     pub budget_percent: u64,
-    /// Statuses that are no good.
+    /// The statuses that count as failures.
     pub statuses: Vec<String>,
 }
 
@@ -346,7 +346,7 @@ pub struct ProxyForwardConfig {
     pub x_forwarded: Forward,
     /// `Forwarded`
     pub forwarded: Forward,
-    /// What this server is called in `Via`; empty: nothing.
+    /// The name of this server in `Via`; empty: the field is not sent.
     pub via: String,
     /// Fields that are set.
     pub set: BTreeMap<String, String>,
@@ -474,7 +474,7 @@ pub static FORWARD: Section<ProxyForwardConfig> = Section {
     ],
 };
 
-/// Fields that frame a message or belong to a connection are not for the configuration.
+/// Fields that frame a message or belong to a connection cannot be configured.
 fn check_settable(name: &str) -> Result<(), String> {
     const OWN: [&str; 9] = [
         "connection",
@@ -493,7 +493,7 @@ fn check_settable(name: &str) -> Result<(), String> {
     }
 }
 
-/// Reads a table and puts it where it belongs.
+/// Reads a table and stores it.
 macro_rules! table_reader {
     ($name:ident, $section:expr, $set:expr) => {
         pub(super) fn $name(

@@ -1,18 +1,18 @@
-//! Header fields that a route gives to answers, in place of those that they have.
+//! Header fields that a route sets on answers, instead of those that they have.
 
 use std::collections::BTreeMap;
 
-/// Fields to set and fields to take away.
+/// Fields to set and fields to remove.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AnswerFields {
-    /// Names in lower case, all of which leave the answer first.
+    /// Names in lower case; all of them are first removed from the answer.
     names: Box<[Box<[u8]>]>,
     /// Field lines with their CRLF.
     lines: Box<[u8]>,
 }
 
 impl AnswerFields {
-    /// From names and values that were checked; an empty value takes the field away.
+    /// Makes it from checked names and values; an empty value removes the field.
     pub fn new(fields: &BTreeMap<String, String>) -> AnswerFields {
         let mut lines = Vec::new();
         for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
@@ -30,7 +30,7 @@ impl AnswerFields {
         self.names.is_empty()
     }
 
-    /// Sets them among field lines, each of which ends with CRLF.
+    /// Applies them to field lines, each of which ends with CRLF.
     pub fn apply(&self, fields: &mut Vec<u8>) {
         if self.is_empty() {
             return;
@@ -47,7 +47,8 @@ impl AnswerFields {
     }
 }
 
-/// Whether a route may set the field: those that frame the message or belong to the connection it may not.
+/// Whether a route may set the field. Fields that frame the message or belong to the connection may not be
+/// set.
 pub fn check_answer_field(name: &str) -> Result<(), String> {
     const NOT_TO_BE_SET: [&str; 12] = [
         "Connection",

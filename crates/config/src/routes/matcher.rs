@@ -1,8 +1,8 @@
-//! What a route asks of a path, a field value and a request.
+//! The conditions of a route on a path, a field value and a request.
 //!
-//! Everything is made ready once. A wildcard in a path becomes a regular expression, because what it stands
-//! for is wanted later; regular expressions take linear time, and work on bytes: a path need not be UTF-8,
-//! and a rule that only UTF-8 could match could be walked around.
+//! Everything is compiled once. A wildcard in a path becomes a regular expression, because its match is
+//! needed later. Regular expressions take linear time, and work on bytes: a path need not be UTF-8, and a
+//! client could evade a rule that matched only UTF-8.
 
 use regex::bytes::{Regex, RegexBuilder};
 
@@ -12,21 +12,21 @@ use touchstone_http::request_view::RequestView;
 /// The largest compiled expression, in bytes.
 const LARGEST_EXPRESSION_BYTES: usize = 1 << 20;
 
-/// What a route asks of a path.
+/// The condition of a route on a path.
 #[derive(Debug, Clone)]
 pub enum PathMatch {
-    /// Nothing.
+    /// Any path.
     Any,
-    /// To be this.
+    /// This path.
     Exact(Box<[u8]>),
-    /// To be this, which ends with a slash, or below it.
+    /// This path, which ends with a slash, or one below it.
     Below(Box<[u8]>),
-    /// To be matched as a whole.
+    /// A path that this expression matches as a whole.
     Expression(Box<Regex>),
 }
 
 impl PathMatch {
-    /// From the key `path`.
+    /// Compiles the key `path`.
     pub fn from_path(text: &str) -> Result<PathMatch, String> {
         if text.is_empty() {
             return Ok(PathMatch::Any);
@@ -42,17 +42,17 @@ impl PathMatch {
         }
     }
 
-    /// From the key `pattern`.
+    /// Compiles the key `pattern`.
     pub fn from_pattern(text: &str) -> Result<PathMatch, String> {
         if text.is_empty() {
             return Ok(PathMatch::Any);
         }
-        // First alone, so that what is said is about what was written.
+        // First compiled alone, so that the error is about the operator's text.
         compile(text)?;
         compile(&format!(r"\A(?:{text})\z")).map(|regex| PathMatch::Expression(Box::new(regex)))
     }
 
-    /// Whether the path is as asked.
+    /// Whether the path matches.
     #[inline]
     pub fn matches(&self, path: &[u8]) -> bool {
         match self {
@@ -63,7 +63,7 @@ impl PathMatch {
         }
     }
 
-    /// The names of what `captures` gives, from 1 on; `None` for those without a name.
+    /// The names of what `captures` returns, starting at 1; `None` for those without a name.
     pub fn capture_names(&self) -> Vec<Option<String>> {
         match self {
             PathMatch::Any | PathMatch::Exact(_) => Vec::new(),
@@ -74,7 +74,7 @@ impl PathMatch {
         }
     }
 
-    /// What the wildcards, the groups, or the part below stand for in a path that matches, from 1 on.
+    /// The matches of the wildcards, the groups, or the part below in a path that matches, starting at 1.
     pub fn captures<'p>(&self, path: &'p [u8]) -> Vec<&'p [u8]> {
         match self {
             PathMatch::Any | PathMatch::Exact(_) => Vec::new(),
@@ -99,7 +99,7 @@ enum Piece {
     Anything,
 }
 
-/// Takes a path apart at its wildcards and decodes what is between them.
+/// Splits a path at its wildcards and decodes the parts between them.
 fn pieces(text: &str) -> Result<Vec<Piece>, String> {
     let mut pieces = vec![Piece::Bytes(Vec::new())];
     let mut bytes = text.as_bytes().iter();
@@ -146,8 +146,7 @@ fn pieces(text: &str) -> Result<Vec<Piece>, String> {
     Ok(pieces)
 }
 
-/// A request's path has no such segments by the time that it is looked at, so a route with one would never
-/// match.
+/// A request's path has no such segments when it is matched, so a route with one would never match.
 fn check_segments(text: &str, pieces: &[Piece]) -> Result<(), String> {
     let whole: Vec<u8> = pieces
         .iter()
@@ -200,7 +199,7 @@ fn compile(expression: &str) -> Result<Regex, String> {
         })
 }
 
-/// What a route asks of one header field.
+/// The condition of a route on one header field.
 #[derive(Debug, Clone)]
 pub struct FieldMatch {
     /// In lower case.
@@ -210,14 +209,14 @@ pub struct FieldMatch {
 
 #[derive(Debug, Clone)]
 enum ValueMatch {
-    /// Not there, or empty.
+    /// Absent or empty.
     Absent,
-    /// What is between the wildcards, in lower case; the first at the beginning and the last at the end.
+    /// The parts between the wildcards, in lower case; the first at the beginning and the last at the end.
     Pieces(Vec<Box<[u8]>>),
 }
 
 impl FieldMatch {
-    /// From a name and a value of the key `request_headers`.
+    /// Compiles a name and a value of the key `request_headers`.
     pub fn new(name: &str, value: &str) -> FieldMatch {
         let value = match value {
             "" => ValueMatch::Absent,
@@ -228,8 +227,7 @@ impl FieldMatch {
         FieldMatch { name: name.to_ascii_lowercase().into_bytes().into(), value }
     }
 
-    /// Whether the request is as asked: one field of the name is enough, and for "not there" none must have a
-    /// value.
+    /// Whether the request matches: one field of the name is enough; for "absent" none may have a value.
     pub fn matches(&self, request: &RequestView<'_>) -> bool {
         let mut values = touchstone_http::request_view::values(request.fields, &self.name);
         match &self.value {
@@ -244,7 +242,7 @@ fn matches_pieces(pieces: &[Box<[u8]>], value: &[u8]) -> bool {
     let Some(mut rest) = strip_prefix(value, first) else { return false };
     let Some((last, middle)) = others.split_last() else { return rest.is_empty() };
     for piece in middle {
-        // The first place is the best: it leaves the most for those that follow.
+        // The first match is the best: it leaves the most for the parts that follow.
         let found = (0..=rest.len()).find_map(|at| strip_prefix(&rest[at..], piece));
         match found {
             Some(behind) => rest = behind,
@@ -259,7 +257,7 @@ fn strip_prefix<'v>(value: &'v [u8], lower_case: &[u8]) -> Option<&'v [u8]> {
     begin.eq_ignore_ascii_case(lower_case).then_some(behind)
 }
 
-/// What a route asks of a request besides the `path`.
+/// The conditions of a route on a request besides the `path`.
 #[derive(Debug, Clone)]
 pub struct RequestMatch {
     pattern: PathMatch,
@@ -269,7 +267,7 @@ pub struct RequestMatch {
 }
 
 impl RequestMatch {
-    /// From the keys of a route.
+    /// Compiles the keys of a route.
     pub fn new(config: &RouteConfig) -> Result<RequestMatch, String> {
         let boxed = |texts: &[String]| texts.iter().map(|text| text.as_bytes().into()).collect();
         Ok(RequestMatch {
@@ -280,7 +278,7 @@ impl RequestMatch {
         })
     }
 
-    /// Whether the request is as asked.
+    /// Whether the request matches.
     #[inline]
     pub fn matches(&self, request: &RequestView<'_>) -> bool {
         let is_method =

@@ -1,8 +1,8 @@
 //! Routes: what a site does differently for some requests.
 //!
-//! [`Routes`] is the table of a site: [`Routes::find`] gives the first route that matches a request. Paths
+//! [`Routes`] is the table of a site: [`Routes::find`] returns the first route that matches a request. Paths
 //! without wildcards are looked up by hash, so that a site may have thousands of redirects; the others are
-//! tried in turn. Looking allocates nothing.
+//! tried in order. A look-up allocates nothing.
 //!
 //! | module | |
 //! |---|---|
@@ -29,14 +29,14 @@ use matcher::{PathMatch, RequestMatch};
 use template::{Template, Values};
 use touchstone_http::request_view::RequestView;
 
-/// Something that is wrong with a route.
+/// A problem of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteProblem {
     /// The route, from 0.
     pub route: usize,
     /// The key, or that of a table and a key in it (`redirect.to`).
     pub key: &'static str,
-    /// What is wrong with it, with its name.
+    /// The problem, with the name of the key.
     pub message: String,
 }
 
@@ -53,9 +53,9 @@ pub struct Routes {
     routes: Box<[Route]>,
     /// Routes with a path of their own, by that path.
     exact: FxHashMap<Box<[u8]>, Vec<usize>>,
-    /// Routes with the beginning of paths, by that, which ends with a slash.
+    /// Routes with a prefix of paths, by that prefix, which ends with a slash.
     below: FxHashMap<Box<[u8]>, Vec<usize>>,
-    /// The longest of those beginnings; longer ones need not be looked up.
+    /// The longest of those prefixes; longer ones need not be looked up.
     longest_below: usize,
     /// The others.
     others: Box<[usize]>,
@@ -69,17 +69,17 @@ pub struct Route {
     request: RequestMatch,
     /// What is done with its requests.
     pub action: Action,
-    /// Where it says something of its own about files: its position among the routes that do.
+    /// If it has its own settings of files: its position among the routes that do.
     pub root: Option<usize>,
-    /// What it says of pages with directives, if that is not what the site says.
+    /// Its settings of pages with directives, if they differ from those of the site.
     pub includes: Option<IncludesConfig>,
-    /// Whether its directory stands for the beginning of the path.
+    /// Whether its directory replaces the beginning of the path.
     pub is_alias: bool,
-    /// Files that are looked for before its program is asked.
+    /// Files that are tried before its program.
     pub try_files: Box<[TryFile]>,
     /// Fields that the answer gets.
     pub fields: AnswerFields,
-    /// Field lines that are sent ahead of an answer that takes its time; empty: none.
+    /// Field lines that are sent before an answer that takes time; empty: none.
     pub early_hints: Arc<[u8]>,
 }
 
@@ -87,9 +87,9 @@ pub struct Route {
 #[derive(Debug)]
 pub struct TryFile {
     path: Template,
-    /// It is meant to be a directory.
+    /// A directory is meant.
     is_directory: bool,
-    /// It is what was asked for.
+    /// It is the path of the request.
     is_path: bool,
 }
 
@@ -98,15 +98,15 @@ pub struct TryFile {
 pub enum Action {
     /// They are served as the site serves them.
     Files,
-    /// The client is sent elsewhere.
+    /// The client is redirected.
     Redirect(Redirect),
-    /// They are served as if another path had been asked for.
+    /// They are served as if the client had requested another path.
     Rewrite(Rewrite),
     /// They are answered with this.
     Respond(RespondConfig),
 }
 
-/// Where a redirect leads.
+/// The target of a redirect.
 #[derive(Debug)]
 pub struct Redirect {
     /// 301, 302, 303, 307 or 308.
@@ -114,7 +114,7 @@ pub struct Redirect {
     to: Template,
 }
 
-/// Where a rewrite leads.
+/// The target of a rewrite.
 #[derive(Debug)]
 pub struct Rewrite {
     to: Template,
@@ -125,14 +125,14 @@ pub struct Rewrite {
 pub struct Rewritten {
     /// The path in its normal form.
     pub path: Bytes,
-    /// The same written anew, which is what others are asked for.
+    /// The same path written anew, as other servers receive it.
     pub path_as_sent: Bytes,
     /// The query.
     pub query: Option<Bytes>,
 }
 
 impl Routes {
-    /// Makes the routes ready; the error is the first thing that is wrong.
+    /// Compiles the routes; the error is the first problem.
     pub fn compile(configs: &[RouteConfig]) -> Result<Routes, RouteProblem> {
         let mut routes = Vec::with_capacity(configs.len());
         let mut roots = 0;
@@ -175,7 +175,7 @@ impl Routes {
         self.find_unless(request, |_| false)
     }
 
-    /// The first route that matches the same path with a slash behind it, where it is the beginning of that
+    /// The first route that matches the same path with a slash after it, if the path is the prefix of that
     /// route's paths.
     pub fn find_below(&self, request: &RequestView<'_>) -> Option<&Route> {
         let path = [request.path, b"/"].concat();
@@ -189,8 +189,8 @@ impl Routes {
         self.routes.iter()
     }
 
-    /// Whether another route than this one matches something that others may take the path for, see
-    /// [`other_readings`].
+    /// Whether another route than this one matches a path that other programs may understand this path as
+    /// (see [`other_readings`]).
     pub fn is_ambiguous(
         &self,
         request: &RequestView<'_>,
@@ -234,13 +234,13 @@ impl Routes {
 }
 
 impl Route {
-    /// Whether the request is one of its own.
+    /// Whether the request belongs to this route.
     #[inline]
     pub fn matches(&self, request: &RequestView<'_>) -> bool {
         self.path.matches(request.path) && self.request.matches(request)
     }
 
-    /// The beginning of its paths without the slash at the end, where it has one.
+    /// The prefix of its paths without the slash at the end, if it has one.
     pub fn begin(&self) -> Option<&[u8]> {
         match &self.path {
             PathMatch::Below(begin) => begin.strip_suffix(b"/").filter(|begin| !begin.is_empty()),
@@ -248,7 +248,7 @@ impl Route {
         }
     }
 
-    /// Whether its requests are served just as the site's others are, with other access rules at most.
+    /// Whether its requests are served as the site's others are, except for access rules.
     #[inline]
     pub fn is_plain(&self) -> bool {
         matches!(self.action, Action::Files) && self.root.is_none() && self.fields.is_empty()
@@ -269,7 +269,7 @@ impl Route {
         })
     }
 
-    /// What the wildcards or groups stand for: those of the pattern, where there is one.
+    /// The matches of the wildcards or groups: those of the pattern, if there is one.
     fn captures<'p>(&self, path: &'p [u8]) -> Vec<&'p [u8]> {
         self.captured().captures(path)
     }
@@ -285,14 +285,14 @@ impl Route {
         Values { captures, path: request.path, query: request.query, host: request.host }
     }
 
-    /// The value of `Location`; `None` where it cannot be made, because the request has no host.
+    /// The value of `Location`; `None` if it cannot be made, because the request has no host.
     pub fn location(&self, redirect: &Redirect, request: &RequestView<'_>) -> Option<Vec<u8>> {
         let captures = self.captures(request.path);
         redirect.to.location(&self.values(request, &captures))
     }
 
-    /// The path and query instead; `None` where it cannot be made: there is no host, or the path leads above
-    /// the root.
+    /// The new path and query; `None` if they cannot be made: there is no host, or the path leads above the
+    /// root.
     pub fn rewritten(&self, rewrite: &Rewrite, request: &RequestView<'_>) -> Option<Rewritten> {
         let captures = self.captures(request.path);
         let (target, query) = rewrite.to.target(&self.values(request, &captures))?;
@@ -309,17 +309,17 @@ fn rewritten(target: &[u8], query: Option<Vec<u8>>) -> Option<Rewritten> {
     })
 }
 
-/// Whether the text is good for the key `path`.
+/// Whether the text is valid for the key `path`.
 pub fn check_path(text: &str) -> Result<(), String> {
     PathMatch::from_path(text).map(|_| ())
 }
 
-/// Whether the text is good for the key `pattern`.
+/// Whether the text is valid for the key `pattern`.
 pub fn check_pattern(text: &str) -> Result<(), String> {
     PathMatch::from_pattern(text).map(|_| ())
 }
 
-/// Everything that is wrong with a route as a whole, where its single values are right.
+/// Every problem of a route as a whole; its single values are valid.
 pub fn problems(config: &RouteConfig) -> Vec<RouteProblem> {
     compile_route(config).err().unwrap_or_default()
 }
@@ -434,7 +434,7 @@ fn compile_try_files(
     try_files.into()
 }
 
-/// Keys of which only one can be done.
+/// Keys that exclude each other.
 fn contradictions(config: &RouteConfig) -> Vec<(&'static str, String)> {
     let set = [
         ("redirect", config.redirect.is_some()),
@@ -453,11 +453,11 @@ fn contradictions(config: &RouteConfig) -> Vec<(&'static str, String)> {
     ];
     let given: Vec<&'static str> = set.iter().filter(|(_, given)| *given).map(|(key, _)| *key).collect();
     match given.as_slice() {
-        // A rewritten request is one for a file still, and programs are files.
+        // A rewritten request may still be for a file, and programs are files.
         [] | [_] | ["rewrite" | "cgi" | "fastcgi" | "nsapi" | "scgi" | "php", "root"] => Vec::new(),
-        // How programs run that an obj.conf leads to.
+        // The key sets how programs of an obj.conf run.
         ["cgi", "nsapi"] | ["cgi", "nsapi", "root"] => Vec::new(),
-        // Where the containers are, for `isolation = "ajp"`.
+        // The key names the containers, for `isolation = "ajp"`.
         ["ajp", "servlet"] => Vec::new(),
         [first, others @ ..] => {
             let message = |key: &&'static str| {

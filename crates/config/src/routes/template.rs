@@ -1,8 +1,8 @@
-//! Where a redirect or rewrite leads: text with variables.
+//! The target of a redirect or rewrite: text with variables.
 //!
-//! What a variable stands for comes from the client, so it is encoded for the place where it stands, and a
-//! template is read with these places in mind: which site a redirect leads to is always the template's own
-//! choice (or `$host`, the site that was asked), never the path's.
+//! The value of a variable comes from the client, so it is encoded for its position, and a template is parsed
+//! with these positions in mind. The template alone chooses the server of a redirect (or `$host`, the host
+//! that the client requested), never the path.
 
 use touchstone_http::host::{is_valid_host, split_port};
 
@@ -12,7 +12,7 @@ use super::escape::{append_path, append_query, append_query_part};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     parts: Vec<Part>,
-    /// It has a `?`, so the query is its own affair.
+    /// It has a `?`, so it sets the query itself.
     has_query: bool,
 }
 
@@ -20,13 +20,13 @@ pub struct Template {
 enum Part {
     Text(Vec<u8>),
     Variable(Variable, Region),
-    /// What begins here is a fragment.
+    /// A fragment begins here.
     FragmentBegins,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Variable {
-    /// What a wildcard or group stands for; from 0.
+    /// The match of a wildcard or group, starting at 0.
     Capture(usize),
     Path,
     Query,
@@ -42,20 +42,20 @@ enum Region {
     Fragment,
 }
 
-/// What variables stand for.
+/// The values of variables.
 pub struct Values<'v> {
-    /// What the wildcards or groups stand for.
+    /// The matches of the wildcards or groups.
     pub captures: &'v [&'v [u8]],
     /// The path in its normal form.
     pub path: &'v [u8],
     /// The query as it was sent.
     pub query: Option<&'v [u8]>,
-    /// The host that was asked, perhaps with a port.
+    /// The host that the client requested, perhaps with a port.
     pub host: Option<&'v [u8]>,
 }
 
 impl Template {
-    /// Where a redirect leads. `names` are those of the captures.
+    /// Parses the target of a redirect. `names` are those of the captures.
     pub fn redirect(text: &str, names: &[Option<String>]) -> Result<Template, String> {
         let lower = text.get(..8).unwrap_or(text).to_ascii_lowercase();
         let scheme_length =
@@ -80,7 +80,7 @@ impl Template {
         Ok(template)
     }
 
-    /// The path and perhaps query that a rewrite puts in place of those of the request.
+    /// Parses the path, and perhaps query, that replaces those of the request.
     pub fn rewrite(text: &str, names: &[Option<String>]) -> Result<Template, String> {
         if !begins_with_path(text) || text.starts_with("//") {
             return Err(format!("{text:?} must begin with one '/' or with '$path'"));
@@ -92,8 +92,8 @@ impl Template {
         Ok(template)
     }
 
-    /// The value of `Location`: visible ASCII only, and a path or a URL, never something that begins with two
-    /// slashes. `None` where it asks for the host and the request has none that fits.
+    /// The value of `Location`: visible ASCII only; a path or a URL, and never two slashes at the start.
+    /// `None` if it needs the host and the request has no suitable one.
     pub fn location(&self, values: &Values<'_>) -> Option<Vec<u8>> {
         let mut location = self.expand(values)?;
         if location.starts_with(b"/") {
@@ -101,7 +101,7 @@ impl Template {
             location.drain(..slashes - 1);
             return Some(location);
         }
-        // An address in brackets behind `www.`, say, makes no name of a server.
+        // An address in brackets after `www.`, for example, is not a name of a server.
         let authority = &location[memchr::memmem::find(&location, b"//")? + 2..];
         let end = authority.iter().position(|byte| b"/?#".contains(byte)).unwrap_or(authority.len());
         (end > 0 && is_valid_host(&authority[..end])).then_some(location)
@@ -137,7 +137,7 @@ impl Template {
         Some(out)
     }
 
-    /// The query of the request, where the template leaves it alone; and none that is empty.
+    /// The query of the request, if the template does not set one; never an empty one.
     fn end_query(&self, values: &Values<'_>, out: &mut Vec<u8>) {
         if !self.has_query
             && let Some(query) = values.query.filter(|query| !query.is_empty())
@@ -150,7 +150,7 @@ impl Template {
         }
     }
 
-    /// A server's name and perhaps port, whatever the host is.
+    /// The name of a server, perhaps with a port, for any host.
     fn check_authority(&self, text: &str, begin: usize) -> Result<(), String> {
         let mut authority = Vec::new();
         for part in &self.parts {
@@ -264,7 +264,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// What stands behind a dollar: another one, a number, a name, or one of these in braces.
+    /// Parses the text after a dollar: another dollar, a number, a name, or one of these in braces.
     fn dollar(&mut self) -> Result<(), String> {
         let misses =
             || format!("{:?} has a '$' without a variable's name; write '$$' for a dollar", self.text);
