@@ -8,8 +8,8 @@ const FEWEST: usize = 16;
 /// The most bytes of a token's file.
 const MOST_BYTES: u64 = 4096;
 
-/// Reads the token in a file: its first line. The error says what is wrong with the file; it never holds the
-/// token.
+/// Reads the token from the first line of a file. The error says what is wrong with the file; it never
+/// contains the token.
 pub fn read_token(path: &Path) -> Result<String, String> {
     use std::io::Read as _;
     let name = path.display();

@@ -1,10 +1,10 @@
-//! As whom the server runs: the account of `[server] user`, the one way from root to it, and what that
-//! account may do.
+//! The user under which the server runs: the account of `[server] user`, the change from root to it, and the
+//! rights of that account.
 //!
-//! Root binds the addresses and nothing else; [`Account::become_it`] comes before roots, certificates and
-//! logs are opened. So what the account cannot read fails at the start, and not weeks later when a
-//! certificate is renewed or a log is rotated. [`Account::as_it`] asks beforehand, for `touchstone check`,
-//! without giving anything up.
+//! Root only binds the addresses; [`Account::become_it`] is called before roots, certificates and logs are
+//! opened. So a file that the account cannot read fails at the start, and not weeks later when a certificate
+//! is renewed or a log is rotated. [`Account::as_it`] checks this beforehand, for `touchstone check`, and
+//! drops nothing.
 
 use std::ffi::CString;
 use std::fmt::Display;
@@ -17,22 +17,22 @@ use touchstone_config::ServerConfig;
 /// An account of this machine, as the kernel knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
-    /// What the configuration calls it.
+    /// Its name in the configuration.
     pub name: String,
-    /// Its number.
+    /// The user id.
     pub user: u32,
-    /// The number of its group.
+    /// The group id.
     pub group: u32,
-    /// Further groups.
+    /// The supplementary groups.
     pub supplementary_groups: Vec<u32>,
 }
 
-/// A key of `[server]` and what is wrong with it.
+/// A key of `[server]` and its problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountProblem {
     /// The key.
     pub key: &'static str,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
 }
 
@@ -43,7 +43,7 @@ impl Display for AccountProblem {
 }
 
 impl Account {
-    /// The account that the configuration names; `None` where it names none.
+    /// The account that the configuration names, if it names one.
     pub fn configured(server: &ServerConfig) -> Result<Option<Account>, AccountProblem> {
         if server.user.is_empty() {
             return Ok(None);
@@ -66,7 +66,7 @@ impl Account {
         Ok(Some(Account { name: server.user.clone(), user: user.number, group, supplementary_groups }))
     }
 
-    /// True when this process is the account already, so that nothing has to be given up.
+    /// True if this process already runs as the account, so that no rights need to be dropped.
     pub fn is_ours(&self) -> bool {
         let [real, effective] =
             [rustix::process::getuid(), rustix::process::geteuid()].map(|uid| uid.as_raw());
@@ -76,8 +76,8 @@ impl Account {
             && (real_group, effective_group) == (self.group, self.group)
     }
 
-    /// Gives up root's rights for good, in every thread. Fails, and the process must end, where anything of
-    /// them is left.
+    /// Drops root's rights permanently, in every thread. On an error some rights may be left, and the process
+    /// must end.
     pub fn become_it(&self) -> Result<(), String> {
         if self.user == 0 {
             return Err("server.user: root is no other user; leave the key out to go on as root".to_string());
@@ -104,8 +104,8 @@ impl Account {
         self.make_sure()
     }
 
-    /// The kernel takes the capabilities away with root's number, unless something told it not to: that is
-    /// not guessed but looked at.
+    /// The kernel removes the capabilities with root's user id, unless something told it not to; this is
+    /// checked, not assumed.
     fn make_sure(&self) -> Result<(), String> {
         let root = Uid::from_raw(0);
         if !self.is_ours() || nix::unistd::setresuid(root, root, root).is_ok() {
@@ -120,8 +120,8 @@ impl Account {
         }
     }
 
-    /// Does something with this account's rights, in a thread of its own that has given up its own
-    /// (credentials belong to threads in Linux; the C library only makes them look like the process's).
+    /// Runs something with this account's rights, in a separate thread that has dropped its own (in Linux,
+    /// credentials belong to threads; the C library only makes them look like the process's).
     pub fn as_it<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
         use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
         let (user, group) =
@@ -140,19 +140,19 @@ impl Account {
     }
 }
 
-/// Neither this process nor what it starts can gain rights any more. To be called before any thread is
-/// started.
+/// Keeps this process and the programs that it starts from gaining rights. Must be called before any thread
+/// is started.
 pub fn set_no_new_privileges() -> Result<(), String> {
     rustix::thread::set_no_new_privs(true)
         .map_err(|error| format!("server.no_new_privileges cannot be set: {error}"))
 }
 
-/// Sets the rights that new files never have.
+/// Sets the permissions that new files never have.
 pub fn set_umask(mask: u32) {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(mask));
 }
 
-/// A user of the database, or a bare number.
+/// A user of the database, or a plain number.
 struct FoundUser {
     name: Option<CString>,
     number: u32,
@@ -173,7 +173,7 @@ fn find_user(name: &str) -> Result<FoundUser, AccountProblem> {
             number: user.uid.as_raw(),
             group: Some(user.gid.as_raw()),
         }),
-        // In containers numbers need no name.
+        // In containers, numbers need no name.
         (None, Some(number)) => Ok(FoundUser { name: None, number, group: None }),
         (None, None) => Err(problem(format!("this machine has no user '{name}'"))),
     }
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(problem.to_string(), "server.user: this machine has no user 'nobody-of-that-name'");
         let problem = account("daemon", "no-group").unwrap_err();
         assert_eq!(problem.to_string(), "server.group: this machine has no group 'no-group'");
-        // A number that has no name needs a group.
+        // A number without a name needs a group.
         assert!(account("3999999999", "").unwrap_err().message.contains("'group' must be given"));
         let bare = account("3999999999", "7").unwrap().unwrap();
         assert_eq!((bare.user, bare.group, bare.supplementary_groups), (3_999_999_999, 7, Vec::new()));
@@ -256,7 +256,7 @@ mod tests {
         #[test]
         fn any_name_is_refused_or_asked_for(name in ".{0,20}") {
             if check_account_name(&name).is_ok() {
-                // Whatever the answer, it is one.
+                // Any result is accepted, but there must be no panic.
                 let _ = account(&name, "");
             }
         }

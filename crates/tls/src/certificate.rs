@@ -1,8 +1,8 @@
 //! A server certificate with its key: loaded, checked, and described.
 //!
-//! What makes a certificate unusable is an error. What only makes some client unhappy (expired, no name in
-//! it, a chain in the wrong order) is a warning: the operator may know why, and a page with a warning is
-//! better than none.
+//! What makes a certificate unusable is an error. What only some clients reject (expired, no name in it, a
+//! chain in the wrong order) is a warning: the operator may know the reason, and a page with a warning is
+//! better than no page.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -26,7 +26,7 @@ const SOON_S: i64 = 7 * 24 * 3600;
 /// A certificate that can be served.
 #[derive(Debug)]
 pub struct LoadedCertificate {
-    /// What messages call it: its file.
+    /// Its name in messages: the file.
     pub origin: String,
     /// The chain and the key.
     pub certified: Arc<CertifiedKey>,
@@ -38,11 +38,11 @@ pub struct LoadedCertificate {
     pub not_before_s: i64,
     /// Valid until, in seconds since 1970.
     pub not_after_s: i64,
-    /// What some clients will not like about it.
+    /// What some clients will not accept about it.
     pub warnings: Vec<String>,
 }
 
-/// Where a certificate is in its life.
+/// The state of a certificate in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Age {
     /// It is not valid yet.
@@ -79,7 +79,7 @@ impl LoadedCertificate {
         Ok(loaded)
     }
 
-    /// Takes a chain and a key that were read already.
+    /// Uses a chain and a key that were read already.
     pub fn from_der(
         origin: String,
         chain: Vec<CertificateDer<'static>>,
@@ -107,7 +107,7 @@ impl LoadedCertificate {
         Ok(LoadedCertificate { origin, certified, names, addresses, not_before_s, not_after_s, warnings })
     }
 
-    /// Where it is in its life at `now_s` seconds since 1970.
+    /// The state of the certificate at `now_s` seconds since 1970.
     pub fn age(&self, now_s: i64) -> Age {
         let soon_s = ((self.not_after_s - self.not_before_s) / 3).clamp(0, SOON_S);
         if now_s > self.not_after_s {
@@ -145,8 +145,8 @@ impl LoadedCertificate {
         })
     }
 
-    /// Among certificates for one name the lower is offered first: an elliptic curve signs many times faster
-    /// than RSA.
+    /// Of several certificates for one name, the one with the lower value is offered first: an elliptic curve
+    /// signs many times faster than RSA.
     pub fn preference(&self) -> u8 {
         match self.certified.key.algorithm() {
             SignatureAlgorithm::ECDSA => 0,
@@ -159,9 +159,9 @@ impl LoadedCertificate {
 /// Why a chain and a key cannot be served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnusableCertificate {
-    /// Something is wrong with the chain.
+    /// The chain has a problem.
     Chain(String),
-    /// Something is wrong with the key.
+    /// The key has a problem.
     Key(String),
     /// They do not belong together.
     Mismatch,
@@ -246,7 +246,7 @@ fn check_purpose(certificate: &X509Certificate<'_>, names: &[String], warnings: 
     }
 }
 
-/// The host names of a certificate (its common name where it has no others), and its network addresses.
+/// The host names of a certificate (its common name if it has no others), and its network addresses.
 fn names_of(certificate: &X509Certificate<'_>) -> (Vec<String>, Vec<IpAddr>) {
     let (mut names, mut addresses) = (Vec::new(), Vec::new());
     if let Ok(Some(alternatives)) = certificate.subject_alternative_name() {
@@ -282,7 +282,7 @@ fn day(seconds: i64) -> String {
         .map_or_else(|_| "?".to_string(), |time| time.date().to_string())
 }
 
-/// A key that every user of the machine can read is hardly a secret.
+/// A warning for a key file that every user of the machine can read.
 pub fn key_warning(key: &Path) -> Option<String> {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = std::fs::metadata(key).ok()?.permissions().mode();

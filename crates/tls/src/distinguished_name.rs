@@ -1,14 +1,14 @@
 //! Distinguished names as text (RFC 4514): `CN=Ada,O=Example\, Inc.,C=GB`.
 //!
-//! Programs decide by this text who may do what, so what a name contains must never look like another name:
-//! every special character is escaped, and what is no text is written as hexadecimal.
+//! Programs decide access by this text, so the content of a name must never look like another name: every
+//! special character is escaped, and values that are not text are written as hexadecimal.
 
 use std::fmt::Write as _;
 
 use x509_parser::asn1_rs::Tag;
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
-/// The name as text, the most specific part first, as the standard asks.
+/// The name as text, the most specific part first, as the standard requires.
 pub fn to_text(name: &X509Name<'_>) -> String {
     let mut text = String::new();
     let parts: Vec<_> = name.iter().collect();
@@ -38,7 +38,7 @@ fn write_attribute(attribute: &AttributeTypeAndValue<'_>, text: &mut String) {
     text.push('=');
     match (short, decoded(attribute)) {
         (Some(_), Some(value)) => escape(&value, text),
-        // RFC 4514 section 2.4: the encoding, in hexadecimal, where the type has no short name.
+        // RFC 4514 section 2.4: the encoding, in hexadecimal, if the type has no short name.
         _ => write_hexadecimal(attribute, text),
     }
 }

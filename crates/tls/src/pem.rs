@@ -1,4 +1,4 @@
-//! Reading PEM files (RFC 7468), with errors that say what was found instead of what was wanted.
+//! Reads PEM files (RFC 7468). Errors say what was found instead of what was wanted.
 
 use std::fmt;
 use std::io::{self, Read as _};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustls::pki_types::pem::{PemObject, SectionKind};
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 
-/// Larger files are refused unread. The bundle of all public authorities has about 200 KiB.
+/// The largest file that is read. The bundle of all public authorities has about 200 KiB.
 const MOST_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Revocation lists may be large.

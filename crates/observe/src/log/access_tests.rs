@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// What was said about problems.
+/// The problems that were reported.
 #[derive(Clone, Default)]
 struct Said(Arc<Mutex<Vec<String>>>);
 
@@ -71,7 +71,7 @@ fn usual() -> Record<'static> {
     }
 }
 
-/// A record whose line tells which it was.
+/// A record whose line shows which one it was.
 fn numbered<'a>(request_line: &'a [u8]) -> Record<'a> {
     Record { client: "127.0.0.1", request_line, status: 200, ..Record::default() }
 }
@@ -127,7 +127,7 @@ fn json() {
 }
 
 proptest! {
-    /// Whatever a client sends, a line is one line, is no longer than was reserved, and JSON reads back.
+    /// For any request, a line is one line, is no longer than was reserved, and JSON reads back.
     #[test]
     fn any_bytes_make_one_line(
         request_line in prop::collection::vec(any::<u8>(), 0..80),
@@ -305,7 +305,7 @@ fn a_full_disk_is_said_with_the_number_of_lines() {
     drop(buffer);
     log.finish();
     let all = said.all();
-    // At once, then at most once a second, and what is left at the end.
+    // At once, then at most once a second, and the rest at the end.
     assert!(!all.is_empty() && all.len() <= 5, "{all:?}");
     for text in &all {
         assert!(
@@ -323,7 +323,8 @@ fn what_a_stuck_writer_cannot_take_is_dropped_and_counted() {
     let path = directory.path().join("pipe");
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-    // Both ends, so that opening does not wait; nothing is read until all has been recorded.
+    // Opened for reading and writing, so that opening does not wait; nothing is read until all has been
+    // recorded.
     let mut pipe = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
 
     let (log, said) = start(&path, LineFormat::Combined);

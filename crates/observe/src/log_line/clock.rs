@@ -17,14 +17,14 @@ pub struct LogClock {
 }
 
 impl LogClock {
-    /// A clock that shows the present.
+    /// A clock that shows the current time.
     pub fn now() -> LogClock {
         let mut clock = LogClock::at(0, 0);
         clock.tick();
         clock
     }
 
-    /// A clock that shows this moment, and can be moved on with [`LogClock::set`].
+    /// A clock that shows this time, and can be changed with [`LogClock::set`].
     pub fn at(unix_seconds: i64, milliseconds: u16) -> LogClock {
         let mut clock = LogClock {
             unix_seconds: 0,
@@ -36,7 +36,7 @@ impl LogClock {
         clock
     }
 
-    /// Shows the present, as the kernel's coarse clock has it (a few milliseconds old at most, read without
+    /// Shows the current time of the kernel's coarse clock (a few milliseconds old at most, read without
     /// entering the kernel).
     #[inline]
     pub fn tick(&mut self) {
@@ -44,7 +44,7 @@ impl LogClock {
         self.set(now.tv_sec, (now.tv_nsec / 1_000_000) as u16);
     }
 
-    /// Shows this moment: seconds since 1970-01-01 00:00:00 UTC, and milliseconds (0 to 999).
+    /// Shows this time: seconds since 1970-01-01 00:00:00 UTC, and milliseconds (0 to 999).
     #[inline]
     pub fn set(&mut self, unix_seconds: i64, milliseconds: u16) {
         if unix_seconds != self.unix_seconds {
@@ -148,7 +148,7 @@ mod tests {
             prop_assert!(rfc3339.ends_with('Z'));
         }
 
-        /// Both forms, and a clock that was elsewhere before, name the same second.
+        /// Both forms of a clock that showed another time before name the same second.
         #[test]
         fn setting_is_the_same_as_beginning(
             first in -9_999_999_999i64..99_999_999_999,

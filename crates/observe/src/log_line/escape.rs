@@ -1,5 +1,5 @@
-//! Bytes from outside as they may stand in a log line: so that they cannot end the line, close a quote or
-//! command a terminal.
+//! Escapes bytes from outside for a log line, so that they cannot end the line, close a quote or control a
+//! terminal.
 
 /// What a byte becomes in a quoted field of the Common Log Format.
 const CLEAN: u8 = 0;
@@ -95,7 +95,7 @@ fn append_json_character(out: &mut Vec<u8>, character: char) {
         '\n' => out.extend_from_slice(b"\\n"),
         '\r' => out.extend_from_slice(b"\\r"),
         '\t' => out.extend_from_slice(b"\\t"),
-        // JSON asks for it below U+0020 only; the others (DEL and U+0080 to U+009F) command terminals too.
+        // JSON requires this below U+0020 only; the others (DEL and U+0080 to U+009F) control terminals too.
         _ if character.is_control() => {
             let [high, low] = hexadecimal(character as u8);
             out.extend_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);

@@ -1,5 +1,4 @@
-//! A format string of the access log, taken apart once: `$client "$request" $status
-//! $header{x-forwarded-for}`.
+//! A format string of the access log, parsed once: `$client "$request" $status $header{x-forwarded-for}`.
 
 use super::clock::LogClock;
 use super::record::Record;
@@ -8,9 +7,9 @@ use super::variable::{ELSEWHERE, Needs, VARIABLES, Variable, optional};
 /// The longest format string, in bytes.
 const LONGEST_FORMAT: usize = 4096;
 
-/// A format string that has been understood.
+/// A parsed format string.
 pub struct Template {
-    /// As it was written.
+    /// The text as it was written.
     source: String,
     segments: Box<[Segment]>,
     /// A line needs the duration.
@@ -27,7 +26,7 @@ enum Segment {
 }
 
 impl Template {
-    /// Takes a format string apart; the error says what is wrong with it.
+    /// Parses a format string; the error says what is wrong with it.
     pub fn compile(source: &str) -> Result<Template, String> {
         if source.len() > LONGEST_FORMAT {
             return Err(format!("is longer than {LONGEST_FORMAT} bytes"));
@@ -73,12 +72,12 @@ impl Template {
         })
     }
 
-    /// As it was written.
+    /// The text as it was written.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// Appends one line, with its end.
+    /// Appends one line, with its line end.
     pub fn append(&self, line: &mut Vec<u8>, clock: &LogClock, record: &Record<'_>) {
         for segment in &self.segments {
             match segment {
@@ -102,7 +101,7 @@ impl std::fmt::Debug for Template {
     }
 }
 
-/// What stands after a dollar sign: `name`, `{name}` or `header{field}`; gives the rest too.
+/// Parses what follows a dollar sign: `name`, `{name}` or `header{field}`; returns the rest too.
 fn parse_variable(text: &str) -> Result<(Segment, &str), String> {
     if let Some(inside) = text.strip_prefix('{') {
         let (name, rest) = inside.split_once('}').ok_or("'${' has no '}'")?;
@@ -145,7 +144,7 @@ fn find(name: &str) -> Result<&'static Variable, String> {
     })
 }
 
-/// A format string without any variable is a mistake: a misspelt word, or Apache's language.
+/// The error for a format string without any variable: a misspelt word, or Apache's language.
 fn no_variable(source: &str) -> String {
     if source.contains('%') {
         return format!("'{source}' has no variable; they are written $client, not %h");

@@ -1,5 +1,5 @@
-//! What the pages for people have in common: their frame, their style and script, and what a browser may do
-//! with them.
+//! What the pages for people have in common: their frame, their style and script, and their content security
+//! policy.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("live.js");
 
-/// A page for people, and what it may do.
+/// A page for people, with its policy.
 pub struct Html {
     /// The page.
     pub text: String,
@@ -67,7 +67,7 @@ pub fn page_of(title: &str, current: &str, refresh: Option<u32>, content: &Marku
     }
 }
 
-/// What a page may do: run its own script and style, and ask this listener.
+/// The policy of a page: it may run its own script and style, and request from this listener.
 pub fn policy() -> String {
     static POLICY: LazyLock<String> = LazyLock::new(|| {
         let hash = |text: &str| STANDARD.encode(Sha256::digest(text.as_bytes()));

@@ -1,4 +1,4 @@
-//! Which path gives what.
+//! The pages of the admin listener by their paths.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,20 +16,20 @@ use super::status_page::status_page;
 use crate::accelerator::purge::PurgeOrder;
 use crate::session::CoreSessions;
 
-/// The most sessions that are listed, and how many are unless asked for more.
+/// The most sessions that are listed, and how many are listed by default.
 const MOST_SESSIONS: usize = 10_000;
 const USUAL_SESSIONS: usize = 200;
 
-/// How many of them the status page shows.
+/// How many of them the status page lists.
 const SESSIONS_OF_STATUS: usize = 20;
 
-/// What is shown.
+/// The sources of the pages.
 pub struct Pages {
     sources: Sources,
     history: Arc<Mutex<History>>,
 }
 
-/// What is asked for.
+/// A request.
 pub struct Question<'a> {
     /// The path.
     pub path: &'a [u8],
@@ -52,7 +52,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// The answer to what cannot be answered.
+    /// The answer to a request that fails.
     pub fn error(status: u16) -> Page {
         let body = format!("{status} {}\n", reason(status));
         Page { status, content_type: "text/plain; charset=utf-8", fields: Vec::new(), body }
@@ -75,12 +75,12 @@ impl Page {
 }
 
 impl Pages {
-    /// Pages that show what is found there.
+    /// Pages that show the data of these sources.
     pub fn new(sources: Sources, history: Arc<Mutex<History>>) -> Pages {
         Pages { sources, history }
     }
 
-    /// Answers a question.
+    /// Answers a request.
     pub fn answer(&self, question: &Question<'_>) -> Page {
         match question.path {
             b"/" => Page { fields: vec![("Location", "/status".to_string())], ..Page::error(307) },
@@ -121,7 +121,7 @@ impl Pages {
         }
     }
 
-    /// Takes something out of the cache before programs and origins, as the query says.
+    /// Removes responses from the cache before programs and origins, as the query says.
     pub fn purge(&self, query: &[u8]) -> Page {
         let decoded = |text: &[u8]| percent_decode(text).decode_utf8_lossy().into_owned();
         let pairs: Vec<(String, String)> = query
@@ -148,7 +148,8 @@ impl Pages {
         let most = most.min(MOST_SESSIONS);
         let mut cores = (self.sources.sessions)(most);
         cores.sort_by_key(|core| core.core);
-        // So many in all: what each core has given is cut evenly, those under way first.
+        // The limit is for all cores: the list of each core is cut evenly, sessions with requests under way
+        // first.
         let mut all: Vec<(usize, crate::session::SessionFacts)> = cores
             .iter_mut()
             .flat_map(|core| {
@@ -165,7 +166,7 @@ impl Pages {
         cores
     }
 
-    /// Well, where every core answers within a second and no stop has begun.
+    /// The server is healthy if every core answers within a second and no stop has begun.
     fn health(&self) -> Page {
         let answering = (self.sources.sessions)(0).len();
         let (status, word) = match (self.sources.metrics.is_draining(), answering == self.sources.cores) {

@@ -1,8 +1,7 @@
-//! `/status`: the live page for people, the descendant of the `.perf` pages of the Netscape servers.
+//! `/status`: the live page for people, similar to the `.perf` pages of the Netscape servers.
 //!
-//! The whole page is made here, so it can be read without scripts too (`?refresh=5` asks for it again by
-//! itself). With scripts, the parts that are marked `data-live` are fetched again and replaced where they
-//! differ.
+//! The whole page is made here, so it works without scripts too (with `?refresh=5` the browser reloads it).
+//! With scripts, the parts with the attribute `data-live` are fetched again and replaced if they differ.
 
 use maud::{DOCTYPE, Markup, html};
 use touchstone_observe::metrics::{
@@ -106,8 +105,8 @@ fn tile(name: &str, value: &str, chart: &Markup) -> Markup {
     html! { div.tile { span.name { (name) } span.value { (value) } (chart) } }
 }
 
-/// The last five minutes as an area; the newest at the right edge. Only the largest value is written: it is
-/// what the height stands for.
+/// The last five minutes as an area; the newest value is at the right edge. Only the largest value is
+/// written: it gives the scale of the height.
 fn chart(values: &[f64]) -> Markup {
     let most = values.iter().copied().fold(0.0, f64::max);
     if values.len() < 2 || most <= 0.0 {

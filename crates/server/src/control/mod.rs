@@ -34,33 +34,33 @@ pub(crate) use listener::{Control, ControlListener, Reply};
 /// The longest line that is read as a request.
 const LONGEST_REQUEST_BYTES: u64 = 16 << 10;
 
-/// What is asked of a running server.
+/// A request to a running server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
     /// Read the configuration file again.
     Reload,
     /// Open the log files again.
     ReopenLogs,
-    /// Start this program, or the same one anew, and leave the sockets to it.
+    /// Start this program, or the same one again, and pass the sockets to it.
     Upgrade(Option<PathBuf>),
-    /// Say how things are.
+    /// Report the status.
     Status,
-    /// Take something out of the cache before programs and origins.
+    /// Remove responses from the cache before programs and origins.
     Purge(PurgeOrder),
-    /// Finish what was begun, and end.
+    /// Finish what has begun, and end.
     Stop,
 }
 
-/// What it answers.
+/// The answer of the server.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Answer {
     /// Whether it was done.
     pub ok: bool,
-    /// What was done, or why it was not, in one line.
+    /// The result, or why the request was not carried out, in one line.
     pub message: String,
-    /// Everything that is wrong, one line each.
+    /// Every problem, one line each.
     pub problems: Vec<String>,
-    /// More about it, for programs.
+    /// More facts, for programs.
     pub facts: Value,
 }
 
@@ -109,12 +109,12 @@ impl Request {
 }
 
 impl Answer {
-    /// It was done.
+    /// The request was carried out.
     pub fn done(message: impl Into<String>) -> Answer {
         Answer { ok: true, message: message.into(), ..Answer::default() }
     }
 
-    /// It was not.
+    /// The request was refused.
     pub fn refused(message: impl Into<String>, problems: Vec<String>) -> Answer {
         Answer { ok: false, message: message.into(), problems, facts: Value::Null }
     }
@@ -150,7 +150,7 @@ impl Answer {
     }
 }
 
-/// Where a control socket is.
+/// The address of a control socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ControlAddress {
     /// At a path.
@@ -160,7 +160,7 @@ pub enum ControlAddress {
 }
 
 impl ControlAddress {
-    /// Where the server of this configuration has it; `None`: it has none.
+    /// The address for this configuration; `None`: no control socket.
     pub fn of(server: &ServerConfig, config_file: Option<&Path>) -> Option<ControlAddress> {
         match &server.control_socket {
             ControlSocket::Off => None,
@@ -186,8 +186,8 @@ impl fmt::Display for ControlAddress {
     }
 }
 
-/// The directory may be written in several ways, so it is the real one that counts; the file's own name may
-/// be a link to the version of the day, so it is taken as it is.
+/// A directory may have several names, so its real path is used; the file's own name may be a link to the
+/// current version, so it is used unchanged.
 fn name_for(config_file: &Path) -> String {
     let absolute = std::path::absolute(config_file).unwrap_or_else(|_| config_file.to_path_buf());
     let directory = absolute.parent().unwrap_or(Path::new("/"));

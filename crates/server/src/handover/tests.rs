@@ -1,5 +1,5 @@
-//! Both ends of a handover, in one process where that is enough, with real programs where one must start or
-//! fail to.
+//! Tests of both ends of a handover, in one process if possible, and with real programs where one must start
+//! or fail to start.
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
@@ -24,7 +24,7 @@ fn listening() -> (Passed, OwnedFd) {
 
 #[test]
 fn sockets_arrive_with_what_they_are() {
-    // More than one packet holds.
+    // More than fit into one packet.
     let sockets: Vec<(Passed, OwnedFd)> = (0..MOST_IN_A_PACKET + 3).map(|_| listening()).collect();
     let (ours, theirs) = pair();
     for part in sockets.chunks(MOST_IN_A_PACKET) {

@@ -1,4 +1,4 @@
-//! The UDP sockets of the process: opened before anything is promised, and when a reload asks for more.
+//! The UDP sockets of the process: opened at the start, and when a reload needs more.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -14,20 +14,20 @@ use crate::site::Snapshot;
 /// Sockets of one core, each with the address that the configuration gives it.
 pub type CoreSockets = Vec<(SocketAddr, UdpSocket)>;
 
-/// What the process knows of its sockets; the cores have them.
+/// What the process knows of its sockets; the cores hold them.
 pub struct Sockets {
     /// The keys of QUIC.
     pub secrets: Secrets,
     cores: usize,
-    /// The addresses that have sockets, as configured, and the sockets, to be handed to a successor.
+    /// The configured addresses that have sockets, and the sockets, to be passed to a successor.
     open: Vec<(SocketAddr, Vec<UdpSocket>)>,
-    /// Sockets that were inherited, or opened while root's rights were there; by address as configured.
+    /// Sockets that were inherited, or opened with root's rights; by configured address.
     ahead: Vec<(SocketAddr, Vec<UdpSocket>)>,
-    /// The process before still reads from the sockets.
+    /// The previous process still reads from the sockets.
     waits: bool,
 }
 
-/// Sockets that were opened for a configuration which is not taken up yet.
+/// Sockets that were opened for a configuration that is not applied yet.
 pub struct Opened {
     /// For each core.
     pub shares: Vec<CoreSockets>,
@@ -41,7 +41,7 @@ impl Sockets {
         Ok(Sockets { secrets: Secrets::new()?, cores, open: Vec::new(), ahead: Vec::new(), waits: false })
     }
 
-    /// Takes up sockets of the process before, each with its configured address, in the order in which they
+    /// Adds sockets of the previous process, each with its configured address, in the order in which they
     /// were bound.
     pub fn inherit(&mut self, sockets: Vec<(SocketAddr, UdpSocket)>) {
         for (configured, socket) in sockets {
@@ -52,7 +52,8 @@ impl Sockets {
         }
     }
 
-    /// Opens an address before the configuration is taken up, because only now there is the right to.
+    /// Opens an address before the configuration is applied, because the process loses the right to do so
+    /// later.
     pub fn open_ahead(&mut self, configured: SocketAddr, bound: SocketAddr) -> Result<(), String> {
         if !self.ahead.iter().any(|(known, _)| *known == configured) {
             let (sockets, _) = bind(bound, self.cores).map_err(|error| problem(bound, &error))?;
@@ -61,18 +62,18 @@ impl Sockets {
         Ok(())
     }
 
-    /// Opens nothing until [`Sockets::go_on`]: two processes that read from one socket would take each
-    /// other's packets.
+    /// Opens nothing until [`Sockets::go_on`]: of two processes that read from one socket, each would take
+    /// packets of the other.
     pub fn wait(&mut self) {
         self.waits = true;
     }
 
-    /// The process before has gone.
+    /// The previous process has ended.
     pub fn go_on(&mut self) {
         self.waits = false;
     }
 
-    /// Every socket, to be handed to a successor.
+    /// Every socket, to be passed to a successor.
     pub fn to_pass(&self) -> io::Result<Vec<(Passed, OwnedFd)>> {
         let mut all = Vec::new();
         for (configured, sockets) in self.open.iter().chain(&self.ahead) {
@@ -85,8 +86,8 @@ impl Sockets {
         Ok(all)
     }
 
-    /// Opens what a configuration needs and is not open. `bound` says at which address a configured one
-    /// listens. The error is for the operator.
+    /// Opens what a configuration needs and is not open. `bound` returns the bound address of a configured
+    /// one. The error is for the operator.
     pub fn open(
         &mut self,
         snapshot: &Snapshot,
@@ -126,19 +127,20 @@ impl Sockets {
         Ok(Opened { shares, addresses, sockets: opened })
     }
 
-    /// Takes note that the configuration was taken up.
+    /// Notes that the configuration was applied.
     pub fn take_up(&mut self, opened: Opened) -> Vec<CoreSockets> {
         self.open.retain(|(address, _)| opened.addresses.contains(address));
         self.open.extend(opened.sockets);
-        // What was kept for an address that is not wanted is closed, unless it is not known yet what is
-        // wanted.
+        // Sockets that were kept for an unwanted address are closed, unless it is not known yet which
+        // addresses are wanted.
         if !self.waits {
             self.ahead.clear();
         }
         opened.shares
     }
 
-    /// Sockets that are there already, if they are as many as a filter that knows the cores by number needs.
+    /// Takes existing sockets, if there is one for each core, as the filter by core number needs, or only
+    /// one.
     fn take_ahead(&mut self, configured: SocketAddr) -> Option<Vec<UdpSocket>> {
         let index = self.ahead.iter().position(|(known, _)| *known == configured)?;
         let (_, sockets) = self.ahead.swap_remove(index);

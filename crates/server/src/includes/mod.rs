@@ -1,8 +1,8 @@
 //! Pages with directives: which files are such pages, and how they are answered.
 //!
-//! The language lives in `touchstone_interfaces::includes`; here is the server around it. `static_files`
-//! finds the file; [`SiteIncludes`] says whether it is a page; [`answer()`] evaluates it. What a page
-//! includes goes through routes and access rules as if the client had asked for it ([`host`]).
+//! The language is in `touchstone_interfaces::includes`; this module connects it to the server.
+//! `static_files` finds the file; [`SiteIncludes`] says whether it is a page; [`answer()`] evaluates it. What
+//! a page includes goes through routes and access rules as if the client had requested it ([`host`]).
 //!
 //! | module | |
 //! |---|---|
@@ -32,19 +32,19 @@ pub use answer::{FoundPage, Made, answer};
 pub use from_program::{ask_for_a_page, evaluate};
 pub use load::{LoadError, kept, load};
 
-/// What a site says of its pages with directives, ready for use.
+/// The settings of a site's pages with directives, ready for use.
 pub struct SiteIncludes {
-    /// For the language.
+    /// The settings of the language.
     pub settings: Arc<Settings>,
     config: IncludesConfig,
 }
 
-/// `x` for the owner, and for the group.
+/// The execute permission of the owner, and of the group.
 const OWNER_EXECUTES: u32 = 0o100;
 const GROUP_EXECUTES: u32 = 0o010;
 
 impl SiteIncludes {
-    /// Takes up a configuration.
+    /// Applies a configuration.
     pub fn new(config: &IncludesConfig) -> SiteIncludes {
         let settings = Settings {
             exec: config.exec,
@@ -80,8 +80,8 @@ impl SiteIncludes {
             .any(|known| known == "*" || known.as_bytes().eq_ignore_ascii_case(media_type))
     }
 
-    /// Whether a field of an answer of a program or an origin stays that says of its bytes what may be untrue
-    /// of the page's.
+    /// Whether a field of an answer of a program or an origin is kept. Fields that describe its bytes may be
+    /// wrong for the page's.
     pub fn keeps_field(&self, name: &[u8]) -> bool {
         let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
         let others: [&[u8]; 5] =
@@ -115,7 +115,7 @@ impl SiteIncludes {
     }
 }
 
-/// The text for errors: nginx's own is another than Apache's, which is the default.
+/// The text for errors: that of nginx differs from that of Apache, which is the default.
 fn error_text(config: &IncludesConfig) -> String {
     let is_default = config.error_text == IncludesConfig::default().error_text;
     match is_default && config.expressions == Grammar::Nginx {

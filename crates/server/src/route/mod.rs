@@ -1,4 +1,4 @@
-//! A site's routes and access rules together: what the connection asks before a handler answers.
+//! A site's routes and access rules together: applied before a handler answers.
 //!
 //! ```text
 //! request -> at_once: nothing in its way, as the site serves it -> the cache
@@ -23,7 +23,7 @@ use crate::interface::{self, RouteInterface};
 /// How often a request may be rewritten.
 const MOST_REWRITES: usize = 10;
 
-/// The rules of a site that has any.
+/// The rules of a site that has some.
 pub struct SiteRules {
     gate: Option<Arc<Gate>>,
     routes: Option<Routes>,
@@ -31,7 +31,7 @@ pub struct SiteRules {
     route_gates: Box<[Option<Arc<Gate>>]>,
     /// The program of each route.
     route_interfaces: Box<[RouteInterface]>,
-    /// Where the paths of programs and of other directories begin, without the slash.
+    /// The prefixes of the paths of programs and of other directories, without the slash.
     begins: FxHashSet<Box<[u8]>>,
     has_programs_at_once: bool,
     has_called_programs: bool,
@@ -39,9 +39,9 @@ pub struct SiteRules {
 
 /// Whether a request can be served from the cache at once.
 pub enum AtOnce {
-    /// It can, and is counted against rates; the route that matches it, if one does.
+    /// It can, and is counted for rate limits; with the route that matches it, if one does.
     Serve(Admitted, Option<usize>),
-    /// [`SiteRules::resolve`] says what becomes of it; it is not counted yet.
+    /// [`SiteRules::resolve`] decides; the request is not counted yet.
     Resolve,
 }
 
@@ -57,7 +57,7 @@ pub struct ProgramAtOnce<'r> {
 }
 
 impl ProgramAtOnce<'_> {
-    /// Lets the request through if nothing is to be waited for and nothing is against it, and counts it.
+    /// Admits the request if no wait is needed and no rule refuses it, and counts it.
     pub fn admit(&self, request: &RequestView<'_>) -> Option<Admitted> {
         match self.gate {
             None => Some(Admitted::default()),
@@ -66,28 +66,28 @@ impl ProgramAtOnce<'_> {
     }
 }
 
-/// What the routes make of a request.
+/// What the routes decide for a request.
 pub struct Resolved<'r> {
-    /// What it must pass before the outcome is done, see [`pass`](touchstone_access::pass).
+    /// The gates that it must pass before the outcome applies, see [`pass`](touchstone_access::pass).
     pub gates: Vec<&'r Gate>,
-    /// The path and query to go by instead of those of the request.
+    /// The path and query to use instead of those of the request.
     pub rewritten: Option<Rewritten>,
-    /// What is done then.
+    /// The outcome.
     pub outcome: Outcome<'r>,
-    /// Fields for the answer, whatever it is, to be applied in this order.
+    /// Fields for any answer, to be applied in this order.
     pub fields: Vec<&'r AnswerFields>,
     /// The last route that matched.
     pub route: Option<&'r Route>,
 }
 
-/// What is done with a request.
+/// The outcome of a request.
 pub enum Outcome<'r> {
     /// A file answers it.
     Files {
         /// The directory, if it is not the site's: a position in [`SiteRules::roots`].
         root: Option<usize>,
     },
-    /// The client is sent elsewhere.
+    /// The client is redirected.
     Redirect {
         /// The status.
         status: u16,
@@ -98,7 +98,7 @@ pub enum Outcome<'r> {
     Respond(&'r RespondConfig),
     /// A program answers it.
     Handler(Arc<dyn Interface>),
-    /// It cannot be done: 400 where the request is to blame, 500 where the routes are.
+    /// It fails: 400 if the request is wrong, 500 if the routes are.
     Failed {
         /// The status.
         status: u16,
@@ -108,14 +108,14 @@ pub enum Outcome<'r> {
 }
 
 impl Outcome<'_> {
-    /// A path that others may take for one of another route.
+    /// A path that other programs may understand as one of another route.
     pub const AMBIGUOUS: Outcome<'static> = Outcome::Failed {
         status: 400,
         reason: "a path can be read in two ways (an escaped slash, a backslash or a semicolon in it), \
                  and different routes match these",
     };
 
-    /// The answer; `None` where a file or a program is to give it.
+    /// The answer; `None` if a file or a program gives it.
     pub fn answer(&self) -> Option<Answer> {
         match self {
             Outcome::Files { .. } | Outcome::Handler(_) => None,
@@ -133,7 +133,7 @@ impl Outcome<'_> {
 }
 
 impl<'r> Resolved<'r> {
-    /// The route, where files of its own are to be looked for before its outcome is done.
+    /// The route, if its files are to be tried before its outcome applies.
     pub fn tries_files(&self) -> Option<&'r Route> {
         let may_be_file = matches!(self.outcome, Outcome::Handler(_) | Outcome::Files { .. });
         self.route.filter(|route| may_be_file && !route.try_files.is_empty())
@@ -141,13 +141,13 @@ impl<'r> Resolved<'r> {
 }
 
 impl SiteRules {
-    /// Makes the rules of a site ready; `None` where it has none. The error says everything that is wrong.
+    /// Compiles the rules of a site; `None` if it has none. The error lists every problem.
     pub fn open(
         config: &SiteConfig,
         shared: &Arc<AccessShared>,
         accelerator: &Arc<Accelerator>,
     ) -> Result<Option<SiteRules>, Vec<String>> {
-        // The same after a reload, so that what clients have used up is remembered.
+        // The same after a reload, so that the use of limits by clients is remembered.
         let name = (&config.hosts, &config.listen);
         let gate = Gate::open(&config.access, &name, shared)?;
         let routes = match config.routes.as_slice() {
@@ -193,7 +193,7 @@ impl SiteRules {
         self.route_interfaces.iter().filter_map(|route| route.cache.as_ref())
     }
 
-    /// The programs that have something to do before the first request comes.
+    /// The programs that have work to do before the first request.
     pub fn early(&self) -> impl Iterator<Item = &Arc<dyn Interface>> {
         let interfaces = self.route_interfaces.iter().filter_map(|route| route.interface.as_ref());
         interfaces.filter(|interface| interface.begins_early())
@@ -205,7 +205,7 @@ impl SiteRules {
         self.gate.is_some() || tells_programs || self.route_gates.iter().any(Option::is_some)
     }
 
-    /// Whether a GET of a file that is in the cache may be answered with what is there.
+    /// Whether a GET of a cached file may be answered from the cache.
     #[inline]
     pub fn at_once(&self, request: &RequestView<'_>) -> AtOnce {
         let route = self.routes.as_ref().and_then(|routes| routes.find(request));
@@ -237,7 +237,7 @@ impl SiteRules {
         self.has_called_programs
     }
 
-    /// The program that answers a request, where the routes say nothing else of it.
+    /// The program that answers a request, if the routes decide nothing else.
     #[inline]
     pub fn program_at_once(&self, request: &RequestView<'_>) -> Option<ProgramAtOnce<'_>> {
         let route = self.routes.as_ref()?.find(request)?;
@@ -254,8 +254,8 @@ impl SiteRules {
         })
     }
 
-    /// Goes through the routes, again after each rewrite. A route that has rewritten a request is not looked
-    /// at again for it, so that it can lead into what it matches itself.
+    /// Applies the routes, again after each rewrite. A route that has rewritten a request is skipped for it
+    /// afterwards, so that its target may match itself.
     pub fn resolve(&self, request: &RequestView<'_>) -> Resolved<'_> {
         let mut resolved = Resolved {
             gates: Vec::new(),
@@ -320,7 +320,7 @@ impl SiteRules {
         }
     }
 
-    /// Whether a path with repeated slashes, which others may count, leads elsewhere where they count.
+    /// Whether a path with repeated slashes, which other programs may count, leads elsewhere if they count.
     pub fn resolves_otherwise(
         &self,
         resolved: &Resolved<'_>,
@@ -338,7 +338,7 @@ impl SiteRules {
             || !other.gates.iter().zip(&resolved.gates).all(is_same_gate)
     }
 
-    /// Whether the path lacks only the slash at its end to be that of a route with a program or an alias.
+    /// Whether the path lacks only a slash at its end to be that of a route with a program or an alias.
     pub fn lacks_slash(&self, request: &RequestView<'_>) -> bool {
         self.begins.contains(request.path)
             && self
@@ -366,7 +366,7 @@ impl SiteRules {
     }
 }
 
-/// A written path without its escapes, and with its repeated slashes.
+/// A path without its escapes, and with its repeated slashes.
 fn decoded(written: &[u8]) -> Vec<u8> {
     let read = |segment: &[u8]| PathRules::USUAL.read(&[b"/", segment].concat()).unwrap_or_default().judged;
     let segments = written.split(|&byte| byte == b'/').skip(1);

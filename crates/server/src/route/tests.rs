@@ -1,4 +1,4 @@
-//! Routes as a table, and a site's routes and gates together.
+//! Tests of routes as a table, and of a site's routes and gates together.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use touchstone_config::{Config, RouteConfig, parse};
 use touchstone_http::request_view::RequestView;
 use touchstone_http::target::normalise_path;
 
-/// The configuration of one site with these lines behind its own.
+/// The configuration of one site with these lines after its own.
 fn config(routes: &str) -> Config {
     let text = format!("[[site]]\nlisten = ['127.0.0.1:80']\nroot = 'www'\n{routes}");
     parse(&text, Path::new("/etc/site.toml")).unwrap_or_else(|problems| panic!("{problems:#?}"))
@@ -34,7 +34,7 @@ fn rules(text: &str) -> SiteRules {
         .unwrap()
 }
 
-/// What the rules make of a path, as one line.
+/// The outcome of the rules for a path, as one line.
 fn resolve(rules: &SiteRules, path: &str) -> String {
     let resolved = rules.resolve(&RequestView::example(path));
     let path = resolved.rewritten.as_ref().map_or(path.as_bytes(), |new| &new.path_as_sent);
@@ -130,7 +130,7 @@ fn actions() {
         ("/dl/x", "file /dl/x in 0"),
         ("/user/ann", "file /profile.html"),
         ("/up/x%", "file /x%25"),
-        // The last root counts.
+        // The last root applies.
         ("/other/x", "file /dl/x in 0"),
         ("/plain", "file /plain"),
     ] {
@@ -162,7 +162,7 @@ fn what_lacks_only_the_slash_of_a_program() {
         ("/shops", false),
         ("/Shop", false),
         ("/", false),
-        // Where the path with a slash leads elsewhere, or is not of the route.
+        // The path with a slash leads elsewhere, or is not of the route.
         ("/shut", false),
         ("/posts", false),
         ("/pages", false),
@@ -209,7 +209,7 @@ fn rewrites_lead_on_but_not_in_circles() {
          [[site.route]]\npath = '/two'\nredirect = { to = '/three' }\nheaders = { X-Two = '2' }\n\
          [[site.route]]\npath = '/**'\nrewrite = { to = '/index.html' }\n",
     );
-    // Each once, then the last one, then nothing is left.
+    // Each once, then the last one, then none is left.
     assert_eq!(resolve(&rules, "/a"), "file /index.html");
     assert_eq!(resolve(&rules, "/x"), "file /index.html");
     assert_eq!(resolve(&rules, "/one"), "302 /three");
@@ -241,7 +241,7 @@ fn a_rewrite_stays_below_the_root() {
     assert_eq!(resolve(&rules, "/x/./a"), "file /files/a");
 }
 
-/// A path cannot be written so that a rule does not see it: rules are given the normal form.
+/// A path cannot be written so that it evades a rule: rules receive the normal form.
 #[test]
 fn rules_see_the_normal_form() {
     let rules = rules("[[site.route]]\npath = '/private/'\ndeny = ['0.0.0.0/0']\n");
@@ -279,7 +279,7 @@ fn gates_of_every_route_on_the_way() {
         ("192.0.2.2", "/private/x", Some(403)),
         ("192.0.2.66", "/public/x", Some(403)),
         ("192.0.2.66", "/x", Some(403)),
-        // The route has rules of its own in place of the site's.
+        // The route has its own rules instead of the site's.
         ("192.0.2.66", "/private/x", None),
     ] {
         assert_eq!(status(client, path), expected, "{client} {path}");
@@ -296,7 +296,7 @@ fn the_cache_may_answer_what_is_plain() {
          [[site.route]]\npath = '/open'\nrate_limit = { requests = 0 }\n",
     );
     let at_once = |path: &str| matches!(rules.at_once(&RequestView::example(path)), AtOnce::Serve(..));
-    // Those that are not plain are not counted.
+    // Requests that are not plain are not counted.
     for path in ["/old", "/h", "/root", "/old"] {
         assert!(!at_once(path), "{path}");
     }
@@ -543,7 +543,7 @@ proptest! {
     }
 }
 
-/// Rules are shared by all cores.
+/// All cores share the rules.
 #[test]
 fn rules_can_be_shared() {
     fn is_shared<T: Send + Sync>() {}

@@ -42,10 +42,10 @@ use super::error::{TlsError, classify};
 pub const RECORD_BYTES: usize = 16 * 1024;
 
 /// What a record takes besides its content, in any version and suite: header, explicit nonce, type and tag,
-/// and to spare.
+/// and some spare bytes.
 const RECORD_OVERHEAD_BYTES: usize = 64;
 
-/// A record that rustls would take: header, content, and what TLS 1.2 allows a cipher to add.
+/// The largest record that rustls accepts: header, content, and what TLS 1.2 allows a cipher to add.
 const MOST_KEPT_BYTES: usize = RECORD_HEADER_BYTES + RECORD_BYTES + 2048;
 
 const RECORD_HEADER_BYTES: usize = 5;
@@ -53,10 +53,10 @@ const RECORD_HEADER_BYTES: usize = 5;
 /// The most that a client may send before its handshake is done.
 const MOST_HANDSHAKE_BYTES: usize = 80 * 1024;
 
-/// Room for a handshake message or an alert; more is made where it is too small.
+/// The room for a handshake message or an alert; it grows if it is too small.
 const HANDSHAKE_ROOM_BYTES: usize = 4096;
 
-/// The methods by which a request in the clear is known: those of RFC 9110, PATCH, WebDAV, and HTTP/2's
+/// The methods by which a plain-text request is recognized: those of RFC 9110, PATCH, WebDAV, and HTTP/2's
 /// preface.
 const METHODS: [&str; 18] = [
     "GET ",
@@ -82,37 +82,38 @@ const METHODS: [&str; 18] = [
 /// The TLS of one connection.
 pub struct TlsSession {
     active: Arc<ActiveTls>,
-    /// Made when it is known what the client asks for.
+    /// Made once the client's request is known.
     connection: Option<Box<UnbufferedServerConnection>>,
     /// Received and not processed: a part of a record, or of a handshake message.
     kept: Vec<u8>,
     phase: Phase,
-    /// The client has said that it will send nothing more.
+    /// The client has announced that it will send nothing more.
     peer_closed: bool,
     /// Received during the handshake.
     handshake_bytes: usize,
     server_name: Option<Box<str>>,
-    /// Which policy of the endpoint holds here.
+    /// The index of the endpoint's policy.
     policy: usize,
     client_certificate: OnceCell<Option<Box<ClientCertificate>>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// The ClientHello is not whole yet.
+    /// The ClientHello is not complete yet.
     Hello,
-    /// The handshake is not done.
+    /// The handshake is not complete.
     Handshake,
-    /// Data may flow.
+    /// Data may be exchanged.
     Open,
-    /// We have said goodbye, or the session broke. Nothing goes out any more, and what comes is ignored.
+    /// The server has sent close_notify, or the session broke. Nothing more is sent, and received bytes are
+    /// ignored.
     Ended,
 }
 
-/// What came of receiving.
+/// The result of receiving.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Received {
-    /// The handshake is done, by this call: what is known of the session is known from now on.
+    /// This call completed the handshake: the facts of the session are known from now on.
     pub handshake_done: bool,
     /// The client will send nothing more (close_notify), or the session has ended. It may still wait for
     /// answers.
@@ -135,8 +136,8 @@ impl TlsSession {
         }
     }
 
-    /// Takes received bytes, which are changed in place. Plaintext goes to the end of `plaintext`, never more
-    /// than was received; what must be sent goes to the end of `out`.
+    /// Processes received bytes, which are changed in place. Plaintext is appended to `plaintext`, never more
+    /// than was received; bytes to send are appended to `out`.
     ///
     /// On an error the session has ended. `out` may then hold an alert, to be sent before the connection is
     /// closed.
@@ -148,7 +149,7 @@ impl TlsSession {
         out: &mut CiphertextBuffer,
     ) -> Result<Received, TlsError> {
         if self.phase == Phase::Open && self.kept.is_empty() && !self.peer_closed {
-            // A session in its usual state: whole records, decrypted where they lie.
+            // The usual state of a session: whole records, decrypted in place.
             let consumed = self.process(ciphertext, plaintext, out)?;
             self.keep(&ciphertext[consumed..])?;
             return Ok(Received { handshake_done: false, closed: self.peer_closed });
@@ -156,9 +157,9 @@ impl TlsSession {
         self.receive_slowly(ciphertext, plaintext, out)
     }
 
-    /// Encrypts both parts, one after the other, into records at the end of `out`. All of it: who sends much
-    /// calls this with some tens of KiB at a time, a whole number of [`RECORD_BYTES`] at best, and sends in
-    /// between.
+    /// Encrypts both parts, one after the other, into records at the end of `out`. It encrypts everything: a
+    /// caller with much data should call this with some tens of KiB at a time, best a multiple of
+    /// [`RECORD_BYTES`], and send in between.
     pub fn send(&mut self, parts: [&[u8]; 2], out: &mut CiphertextBuffer) -> Result<(), TlsError> {
         let [first, second] = parts;
         if second.is_empty() {
@@ -168,7 +169,7 @@ impl TlsSession {
             self.seal(first, out)?;
             return self.seal(second, out);
         }
-        // A record of its own for a small first part would cost more than copying it.
+        // A separate record for a small first part would cost more than a copy.
         let (with_first, rest) = second.split_at(second.len().min(RECORD_BYTES - first.len()));
         let mut joined = out.take_joined();
         joined.extend_from_slice(first);
@@ -196,13 +197,13 @@ impl TlsSession {
                 }
                 Ok(())
             });
-            // A client that cannot be told has gone.
+            // If the client cannot be told, it has gone.
             let _ = goodbye;
         }
         self.end();
     }
 
-    /// What a client sent that does not speak TLS; for the answer to [`TlsError::PlainHttp`].
+    /// What a client without TLS sent; for the answer to [`TlsError::PlainHttp`].
     pub fn received_in_clear(&self) -> &[u8] {
         &self.kept
     }
@@ -241,7 +242,7 @@ impl TlsSession {
             }
         }
         if self.kept.is_empty() {
-            // No memory is held for a connection that waits.
+            // A connection that waits holds no memory.
             self.kept = Vec::new();
             if !ciphertext.is_empty() {
                 let consumed = self.process(ciphertext, plaintext, out)?;
@@ -259,9 +260,9 @@ impl TlsSession {
         })
     }
 
-    /// Looks for the hello, and begins the session with it. False when it is not whole: then all is kept.
-    /// Otherwise what was received before is in `kept`, and what just came too, unless there was nothing
-    /// before.
+    /// Gathers the ClientHello, and begins the session with it. Returns false if it is not complete: then
+    /// everything is kept. Otherwise `kept` holds what was received before and now, unless nothing was
+    /// received before.
     fn begin(&mut self, ciphertext: &mut &mut [u8]) -> Result<bool, TlsError> {
         let from_kept = !self.kept.is_empty();
         if from_kept {
@@ -307,10 +308,10 @@ impl TlsSession {
         Ok(true)
     }
 
-    /// Moves bytes behind what is kept until the record in it is whole; gives how many, and whether it is.
+    /// Moves bytes to `kept` until its record is complete; returns how many, and whether it is complete.
     ///
-    /// When the first record that is kept is whole, rustls has begun to read it and waits for the rest of a
-    /// handshake message in others, which must then lie behind it.
+    /// When the first record in `kept` is complete, rustls has begun to read it and waits for the rest of a
+    /// handshake message in other records, which must then follow it.
     fn complete_kept(&mut self, ciphertext: &[u8]) -> (usize, bool) {
         let mut moved = 0;
         let Some(mut missing) = missing_bytes(&self.kept) else {
@@ -359,7 +360,7 @@ impl TlsSession {
         Ok(())
     }
 
-    /// Lets rustls work on `input` as far as it can; gives how many bytes are done with.
+    /// Lets rustls process `input` as far as it can; returns how many bytes are done.
     #[inline]
     fn process(
         &mut self,
