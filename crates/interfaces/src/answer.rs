@@ -1,7 +1,7 @@
-//! An answer before it is written: status, fields, and a body made of parts that need not be in one place.
+//! An answer before it is written: status, fields, and a body in parts, which may lie in different places.
 //!
-//! Handlers make answers; the connection writes them, adds what belongs to the connection (Date, Connection,
-//! the framing) and leaves the body out for HEAD.
+//! Handlers make answers. The connection writes them, adds its own fields (Date, Connection, the framing) and
+//! leaves the body out for HEAD.
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -30,17 +30,17 @@ pub enum Part {
         /// How long it is.
         length: u64,
     },
-    /// What a program sends, as it comes. It can only be the last part.
+    /// The output of a program, sent as it arrives. It can only be the last part.
     Stream {
         /// The body.
         body: Receiver,
-        /// Its length, if that is known; a body of another length is an error.
+        /// Its length, if known; a body of another length is an error.
         length: Option<u64>,
     },
 }
 
 impl Part {
-    /// How long it is, if that is known.
+    /// Its length, if known.
     pub fn length(&self) -> Option<u64> {
         match self {
             Part::Bytes(bytes) => Some(bytes.len() as u64),
@@ -61,11 +61,11 @@ pub struct Answer {
     pub fields: Vec<u8>,
     /// The body's parts in order.
     pub body: Vec<Part>,
-    /// What Content-Length says where there is no body to be counted: in the answer to HEAD, and in 304.
+    /// The value of Content-Length in an answer without a body: to HEAD, and with status 304.
     pub declared_length: Option<u64>,
     /// The body is the built-in page of an error, for which a site may have a page of its own.
     pub is_error_page: bool,
-    /// When whoever made it says that it was made; `None`: now.
+    /// The Date of the origin's answer; `None`: now.
     pub date: Option<[u8; 29]>,
     /// What a cache before the handler did.
     pub cache: CacheResult,
@@ -73,7 +73,7 @@ pub struct Answer {
     pub may_be_called: bool,
 }
 
-/// What a cache did with a request.
+/// What a cache has done with a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CacheResult {
     /// There is none.
@@ -81,18 +81,18 @@ pub enum CacheResult {
     None,
     /// It had the answer.
     Hit,
-    /// It had nothing, or nothing that could be used.
+    /// It had no answer that could be used.
     Miss,
     /// It had the answer, which was stale.
     Stale,
-    /// It had the answer, and the origin has said that it is right still.
+    /// It had the answer, and the origin has confirmed it.
     Revalidated,
-    /// It did not look.
+    /// It was not searched.
     Bypass,
 }
 
 impl CacheResult {
-    /// All that say something, in the order of their numbers.
+    /// All values but `None`, in the order of their numbers.
     pub const ALL: [CacheResult; 5] = [
         CacheResult::Hit,
         CacheResult::Miss,
@@ -101,7 +101,7 @@ impl CacheResult {
         CacheResult::Bypass,
     ];
 
-    /// As in logs and metrics; empty: there is no cache.
+    /// The word in logs and metrics; empty: there is no cache.
     pub fn word(self) -> &'static str {
         match self {
             CacheResult::None => "",
@@ -114,7 +114,7 @@ impl CacheResult {
     }
 }
 
-/// How the end of a body is told in HTTP/1 (RFC 9112 section 6).
+/// How HTTP/1 marks the end of a body (RFC 9112 section 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// There is no body: 1xx, 204 and 304.
@@ -123,7 +123,7 @@ pub enum Framing {
     Length(u64),
     /// Transfer-Encoding: chunked.
     Chunked,
-    /// By the connection's end, for a client of HTTP/1.0.
+    /// The end of the connection, for a client of HTTP/1.0.
     Close,
 }
 
@@ -147,7 +147,8 @@ impl Answer {
     pub fn error(status: u16) -> Answer {
         let reason = reason(status);
         let page = format!(
-            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{status} {reason}</title></head>\n\
+            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+             <title>{status} {reason}</title></head>\n\
              <body><h1>{status} {reason}</h1></body></html>\n"
         );
         let answer = Answer::new(status)
@@ -156,7 +157,7 @@ impl Answer {
         Answer { is_error_page: true, ..answer }
     }
 
-    /// A redirection to `location`, which must hold no control bytes.
+    /// A redirection to `location`, which must not hold control bytes.
     pub fn redirect(status: u16, location: &[u8]) -> Answer {
         let mut answer = Answer::error(status);
         answer.fields.extend_from_slice(b"Location: ");
@@ -165,7 +166,7 @@ impl Answer {
         answer
     }
 
-    /// Adds a field line. Neither name nor value may come from outside unchecked.
+    /// Adds a field line. A name or value from outside must be checked before.
     #[must_use]
     pub fn field(mut self, name: &str, value: &str) -> Answer {
         for piece in [name, ": ", value, "\r\n"] {
@@ -181,26 +182,26 @@ impl Answer {
         self
     }
 
-    /// Length of the whole body, if it is known.
+    /// The length of the whole body, if known.
     pub fn body_length(&self) -> Option<u64> {
         self.body.iter().map(Part::length).sum()
     }
 
-    /// Whether its body comes as a program sends it.
+    /// Whether the body is the output of a program, sent as it arrives.
     pub fn streams(&self) -> bool {
         matches!(self.body.last(), Some(Part::Stream { .. }))
     }
 
-    /// Whether the connection is the handler's from now on: both bodies are bytes without any framing (RFC
-    /// 9110 section 15.2.2).
+    /// Whether the handler takes over the connection: both bodies are bytes without framing (RFC 9110 section
+    /// 15.2.2).
     pub fn switches_protocols(&self) -> bool {
         self.status == 101
     }
 
-    /// How the body's end is told to a client that understands chunks, or does not.
+    /// How the body's end is marked for a client that understands chunks, or does not.
     pub fn framing(&self, is_head: bool, understands_chunks: bool) -> Framing {
-        // RFC 9110 section 8.6: no length in 204, and in 304 only if it is the 200's. An answer to HEAD
-        // without any body and length is one whose length is not known, which is not the same as 0.
+        // RFC 9110 section 8.6: 204 has no length, and 304 only that of the answer with status 200. The
+        // length of an answer to HEAD without a body and a declared length is unknown, which is not 0.
         let is_unknown = is_head && self.body.is_empty() && self.declared_length.is_none();
         match (self.status, self.body_length()) {
             (101 | 204 | 304, _) => Framing::None,
@@ -211,8 +212,8 @@ impl Answer {
         }
     }
 
-    /// The value of `Content-Length`: what was declared, otherwise the length of the body; `None` where
-    /// neither is known.
+    /// The value of `Content-Length`: the declared length, otherwise that of the body; `None` if neither is
+    /// known.
     pub fn content_length(&self, framing: Framing) -> Option<u64> {
         let of_body = match framing {
             Framing::Length(length) => Some(length),
@@ -221,7 +222,7 @@ impl Answer {
         self.declared_length.or(of_body)
     }
 
-    /// The head's bytes, with what a variant says of the connection.
+    /// The head's bytes. `variant` says whether the connection stays open.
     pub fn head(&self, date: &DateSecond, variant: Variant, framing: Framing) -> Vec<u8> {
         let mut head = Vec::with_capacity(256 + self.fields.len());
         self.append_head(date, variant, framing, &mut head);

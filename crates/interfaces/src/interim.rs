@@ -1,36 +1,36 @@
-//! Interim responses (RFC 9110 section 15.2) on their way from a handler to its client, ahead of the answer.
+//! Interim responses (RFC 9110 section 15.2) that a handler sends to its client before the answer.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-/// So many wait at most, which are all that an origin may send; more are left out, as a client may do with
-/// all of them.
+/// The most interim responses that wait, which is also the most that an origin may send. Further ones are
+/// dropped; a client may ignore any interim response.
 const MOST_WAITING: usize = 32;
 
-/// Interim responses that have not been sent yet. Whoever drives the handler looks here each time that it has
-/// polled it.
+/// Interim responses that have not been sent yet. The connection takes them each time after it has polled the
+/// handler.
 #[derive(Debug, Default)]
 pub struct InterimResponses {
     waiting: RefCell<VecDeque<InterimResponse>>,
 }
 
-/// Whoever passes interim responses on to a client.
+/// Passes interim responses on to a client.
 pub trait TakesInterim {
-    /// Where they are left.
+    /// The list to which a handler adds them.
     fn interim(&self) -> &InterimResponses;
 }
 
 /// One interim response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterimResponse {
-    /// 102 to 199; 100 and 101 are for the server to say.
+    /// 102 to 199; only the server itself sends 100 and 101.
     pub status: u16,
     /// Field lines, each with its CRLF.
     pub fields: Vec<u8>,
 }
 
 impl InterimResponses {
-    /// Leaves one to be sent.
+    /// Adds an interim response.
     pub fn push(&self, status: u16, fields: Vec<u8>) {
         let mut waiting = self.waiting.borrow_mut();
         if (102..200).contains(&status) && waiting.len() < MOST_WAITING {
@@ -38,7 +38,7 @@ impl InterimResponses {
         }
     }
 
-    /// The next to be sent.
+    /// Takes the next one to be sent.
     pub fn take(&self) -> Option<InterimResponse> {
         self.waiting.borrow_mut().pop_front()
     }

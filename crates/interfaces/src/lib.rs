@@ -1,31 +1,31 @@
 //! Ways to call a program from the server.
 //!
-//! An [`Interface`](handler::Interface) is what one configuration says of a program, shared by all cores;
-//! each core makes its [`Handler`](handler::Handler) of it, which turns a [`Request`](request::Request) into
-//! an [`Answer`](answer::Answer). Bodies stream both ways through a [`pipe`], so that whoever is slower sets
-//! the pace, and whoever leaves is noticed by the other.
+//! An [`Interface`](handler::Interface) is the configuration of one program, shared by all cores. Each core
+//! makes a [`Handler`](handler::Handler) of it, which turns a [`Request`](request::Request) into an
+//! [`Answer`](answer::Answer). Bodies stream both ways through a [`pipe`]: the slower end sets the pace, and
+//! each end notices when the other is dropped.
 //!
 //! | module | |
 //! |---|---|
-//! | `handler` | the trait, and what a handler may ask of the server |
+//! | `handler` | the traits of interfaces, and the functions of the server that a handler may call |
 //! | `request` | a request as handlers get it |
 //! | `answer` | an answer before it is written |
 //! | `reason_phrase` | the reason phrase of its status |
-//! | `pipe` | a body on its way |
-//! | `interim` | interim responses ahead of an answer |
+//! | `pipe` | a body between a connection and a handler |
+//! | `interim` | interim responses before an answer |
 //! | `includes` | server-parsed HTML: pages with directives in them |
-//! | `stream` | a connection to a program or an origin; FastCGI, SCGI and the proxy share it |
-//! | `meta_variables` | what a program is told about its request (RFC 3875 section 4.1); CGI, FastCGI and SCGI share it |
-//! | `cgi_response` | reads what a program answers (RFC 3875 section 6); the same three share it |
-//! | `body_end` | where the body of such an answer ends; the same three share it |
+//! | `stream` | a connection to a program or an origin, for FastCGI, SCGI and the proxy |
+//! | `meta_variables` | the variables of a request (RFC 3875 section 4.1), for CGI, FastCGI and SCGI |
+//! | `cgi_response` | reads a program's answer (RFC 3875 section 6), for the same three |
+//! | `body_end` | where the body of such an answer ends, for the same three |
 //! | `cgi` | CGI/1.1: a program for each request |
-//! | `backend` | programs that listen: several backends, kept connections, time limits; the next three share it |
+//! | `backend` | programs that listen: backends, kept connections, time limits; for the next three |
 //! | `fastcgi`, `scgi` | the protocols of programs that listen |
 //! | `ajp` | servlet containers, over AJP13 |
 //! | `outage` | whether an origin or a backend fails all the time |
 //! | `orphans` | processes that end with the server |
 //! | `pool` | programs that the server starts and watches itself |
-//! | `proxy` | other servers answer, over HTTP/1.1 or HTTP/2 |
+//! | `proxy` | other servers, over HTTP/1.1 or HTTP/2 |
 
 pub mod ajp;
 pub mod answer;

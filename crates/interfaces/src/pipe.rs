@@ -1,9 +1,9 @@
-//! A body on its way from one part of a core to another: from the connection to a handler, or back.
+//! A pipe that carries a body from the connection to a handler, or back.
 //!
-//! It holds at most so many bytes; who sends more waits. It never leaves its core, so nothing is locked.
-//! Either end notices when the other is dropped: a handler whose client has left sees its [`Receiver`] fail
-//! or its [`Sender`] refuse, and a connection whose handler was dropped in the middle of a body sees an error
-//! instead of an end.
+//! It holds a limited number of bytes; a sender that sends more waits. It never leaves its core, so it needs
+//! no lock. Each end notices when the other is dropped: if the client disconnects, the handler's [`Receiver`]
+//! fails or its [`Sender`] refuses to send; if a handler is dropped in the middle of a body, the connection
+//! sees an error instead of the end.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,25 +14,25 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 
-/// The end that takes in.
+/// The end that sends.
 pub struct Sender {
     shared: Rc<RefCell<Shared>>,
 }
 
-/// The end that gives out.
+/// The end that receives.
 pub struct Receiver {
     source: Source,
 }
 
-/// Where a receiver has its pieces from.
+/// The source of a receiver's pieces.
 enum Source {
     /// A pipe.
     Pipe(Rc<RefCell<Shared>>),
-    /// A body that was there already; nothing is shared, because nobody sends.
+    /// A complete body, which has no sender.
     Whole(Bytes),
 }
 
-/// Nobody will receive what is sent.
+/// The receiver was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gone;
 
@@ -42,11 +42,11 @@ struct Shared {
     held_bytes: usize,
     capacity_bytes: usize,
     end: End,
-    /// Field lines behind the body, each with its CRLF.
+    /// The trailers: field lines, each with its CRLF.
     trailers: Vec<u8>,
-    /// Somebody has asked for a piece.
+    /// The receiver has asked for a piece.
     is_wanted: bool,
-    /// It may be longer than bodies usually may.
+    /// The usual limit for the length of a body does not apply.
     is_unlimited: bool,
     receiver_is_gone: bool,
     sender_waker: Option<Waker>,
@@ -56,13 +56,13 @@ struct Shared {
 enum End {
     /// More may come.
     Open,
-    /// What is held is the rest.
+    /// Nothing follows the held pieces.
     Finished,
-    /// It broke off behind what is held; `None` once that was told.
+    /// The body broke off after the held pieces; `None` once the receiver has got the error.
     Failed(Option<io::Error>),
 }
 
-/// A pipe that holds so many bytes.
+/// Makes a pipe that holds at most this many bytes.
 pub fn pipe(capacity_bytes: usize) -> (Sender, Receiver) {
     let shared = Rc::new(RefCell::new(Shared {
         pieces: VecDeque::new(),
@@ -80,7 +80,7 @@ pub fn pipe(capacity_bytes: usize) -> (Sender, Receiver) {
 }
 
 impl Sender {
-    /// Ready when something may be sent.
+    /// Ready when the pipe has room.
     pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Gone>> {
         let shared = &mut *self.shared.borrow_mut();
         if shared.receiver_is_gone {
@@ -93,8 +93,8 @@ impl Sender {
         Poll::Pending
     }
 
-    /// Ready when the receiver waits for a piece and there is none; so a client is asked for no body that
-    /// nobody reads.
+    /// Ready when the receiver waits for a piece and there is none. A client is asked for its body only then,
+    /// so that it does not send a body that the handler never reads.
     pub fn poll_wanted(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Gone>> {
         let shared = &mut *self.shared.borrow_mut();
         if shared.receiver_is_gone {
@@ -107,8 +107,8 @@ impl Sender {
         Poll::Pending
     }
 
-    /// Sends a piece, whether there is room or not: who sends pieces of limited size asks before with
-    /// [`Sender::poll_ready`].
+    /// Sends a piece, even if there is no room. A caller that respects the limit calls [`Sender::poll_ready`]
+    /// before.
     pub fn push(&mut self, piece: Bytes) {
         let shared = &mut *self.shared.borrow_mut();
         if piece.is_empty() || shared.receiver_is_gone || !matches!(shared.end, End::Open) {
@@ -126,24 +126,23 @@ impl Sender {
         Ok(())
     }
 
-    /// Says that what was sent is all.
+    /// Ends the body.
     pub fn finish(self) {
         self.end(End::Finished);
     }
 
-    /// Says that what was sent is all but for trailers (RFC 9110 section 6.5): field lines, each with its
-    /// CRLF.
+    /// Ends the body with trailers (RFC 9110 section 6.5): field lines, each with its CRLF.
     pub fn finish_with_trailers(self, trailers: Vec<u8>) {
         self.shared.borrow_mut().trailers = trailers;
         self.end(End::Finished);
     }
 
-    /// Says that the body broke off.
+    /// Ends the body with an error.
     pub fn fail(self, error: io::Error) {
         self.end(End::Failed(Some(error)));
     }
 
-    /// Waits until nobody will receive any more.
+    /// Waits until the receiver is dropped.
     pub async fn gone(&mut self) {
         poll_fn(|context| {
             let shared = &mut *self.shared.borrow_mut();
@@ -156,22 +155,23 @@ impl Sender {
         .await;
     }
 
-    /// Has the task woken when something is received, or nobody will receive any more.
+    /// Has the task woken when a piece is received or the receiver is dropped.
     pub fn wake_when_read(&mut self, context: &mut Context<'_>) {
         self.shared.borrow_mut().sender_waker = Some(context.waker().clone());
     }
 
-    /// Bytes that were sent and not received.
+    /// Bytes that were sent and not yet received.
     pub fn held_bytes(&self) -> usize {
         self.shared.borrow().held_bytes
     }
 
-    /// Whether more may come, and at any time, than a body may be long: see [`Receiver::lift_limit`].
+    /// Whether the limits for the length of a body and for its pauses are lifted, see
+    /// [`Receiver::lift_limit`].
     pub fn is_unlimited(&self) -> bool {
         self.shared.borrow().is_unlimited
     }
 
-    /// Whether nobody will receive any more.
+    /// Whether the receiver was dropped.
     pub fn is_gone(&self) -> bool {
         self.shared.borrow().receiver_is_gone
     }
@@ -188,20 +188,19 @@ impl Sender {
 impl Drop for Sender {
     fn drop(&mut self) {
         if matches!(self.shared.borrow().end, End::Open) {
-            let message = "whoever made the body stopped in its middle";
+            let message = "the sender of the body stopped before its end";
             self.end(End::Failed(Some(io::Error::new(io::ErrorKind::UnexpectedEof, message))));
         }
     }
 }
 
 impl Receiver {
-    /// A body that is there already.
+    /// A receiver of a complete body.
     pub fn of(body: Bytes) -> Receiver {
         Receiver { source: Source::Whole(body) }
     }
 
-    /// Says that the body is a stream of messages, which may go on for as long as both ends like: it has no
-    /// greatest length, and may pause.
+    /// Lifts the limits for a body that is a stream of messages: it may have any length, and may pause.
     pub fn lift_limit(&self) {
         if let Source::Pipe(shared) = &self.source {
             let shared = &mut *shared.borrow_mut();
@@ -240,7 +239,7 @@ impl Receiver {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// Everything up to the end, if it is not longer than this.
+    /// Receives the whole body. A body of more than `most_bytes` bytes is an error.
     pub async fn collect(&mut self, most_bytes: usize) -> io::Result<Vec<u8>> {
         let mut whole = Vec::new();
         while let Some(piece) = self.next().await {
@@ -253,7 +252,7 @@ impl Receiver {
         Ok(whole)
     }
 
-    /// The trailers behind the body, once its end was received: field lines, each with its CRLF.
+    /// The trailers of the body, once its end was received: field lines, each with its CRLF.
     pub fn take_trailers(&mut self) -> Vec<u8> {
         match &self.source {
             Source::Whole(_) => Vec::new(),
@@ -261,7 +260,7 @@ impl Receiver {
         }
     }
 
-    /// Whether the end is known and nothing is left before it.
+    /// Whether the body has ended and all of its pieces were received.
     pub fn is_finished(&self) -> bool {
         match &self.source {
             Source::Whole(body) => body.is_empty(),

@@ -1,8 +1,8 @@
-//! A request as handlers get it: one form, whichever version of HTTP it came in.
+//! A request as handlers get it. Its form is the same for all versions of HTTP.
 //!
-//! The head is that of HTTP/1. Requests of HTTP/2 and HTTP/3 are written out as such before a handler is
-//! called, with `Host` for `:authority`, and `Transfer-Encoding: chunked` where a body has no known length;
-//! so handlers, routes and logs look at one thing.
+//! The head is that of HTTP/1. Requests of HTTP/2 and HTTP/3 are converted to this form before a handler is
+//! called, with `Host` for `:authority`, and `Transfer-Encoding: chunked` if the length of the body is not
+//! known. So handlers, routes and logs need only one form.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::{Deref, DerefMut};
@@ -32,7 +32,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// As in logs and in SERVER_PROTOCOL.
+    /// The text in logs and in SERVER_PROTOCOL.
     pub fn text(self) -> &'static str {
         match self {
             Protocol::Http10 => "HTTP/1.0",
@@ -43,7 +43,7 @@ impl Protocol {
     }
 }
 
-/// What is known of the TLS session that a request came through.
+/// The facts about the TLS session of a request.
 #[derive(Debug, Clone, Default)]
 pub struct TlsFacts {
     /// Such as `TLSv1.3`.
@@ -54,15 +54,15 @@ pub struct TlsFacts {
     pub server_name: Option<Box<str>>,
     /// Whether the session was resumed.
     pub resumed: bool,
-    /// The subject of the client's verified certificate, as RFC 2253 writes it.
+    /// The subject of the client's verified certificate, in the form of RFC 2253.
     pub client_subject: Option<Box<str>>,
     /// Its issuer.
     pub client_issuer: Option<Box<str>>,
     /// Its serial number in hexadecimal digits.
     pub client_serial: Option<Box<str>>,
-    /// The SHA-256 of it in hexadecimal digits.
+    /// Its SHA-256 in hexadecimal digits.
     pub client_fingerprint: Option<Box<str>>,
-    /// It and those that it was shown with, in DER form; none where none was shown.
+    /// The certificates that the client has sent, in DER form; empty if it sent none.
     pub client_certificates: Arc<[Vec<u8>]>,
 }
 
@@ -76,23 +76,23 @@ pub struct ReceivedHead {
 }
 
 impl ReceivedHead {
-    /// A part of the head to be kept for itself: shared with the head's bytes where it lies in them.
+    /// Returns a part of the head that can be kept. It shares the head's bytes if it lies in them.
     pub fn share(&self, part: &[u8]) -> Bytes {
         let whole = self.buffer.as_ptr_range();
         let ends = part.as_ptr_range();
         if whole.start <= ends.start && ends.end <= whole.end {
             return self.buffer.slice_ref(part);
         }
-        // An absolute target without a path stands for one that nobody has written.
+        // An absolute target without a path has an implied one, which does not lie in the head's bytes.
         Bytes::copy_from_slice(part)
     }
 
-    /// The method as it was sent.
+    /// The method as the client sent it.
     pub fn method_text(&self) -> &[u8] {
         self.head.method_span.of(&self.buffer)
     }
 
-    /// The target as it stands in the request line.
+    /// The target of the request line.
     pub fn target(&self) -> &[u8] {
         self.head.target.of(&self.buffer)
     }
@@ -102,8 +102,8 @@ impl ReceivedHead {
         self.head.fields.iter().map(|line| (line.name.of(&self.buffer), line.value.of(&self.buffer)))
     }
 
-    /// The same head with another path in place of `path`, which is part of it; `None` where that would be no
-    /// head.
+    /// The same head with another path in place of `path`, which must be a slice of it; `None` if the result
+    /// is not a valid head.
     pub fn with_path(&self, path: &[u8], written: &[u8]) -> Option<ReceivedHead> {
         let begin = path.as_ptr().addr().checked_sub(self.buffer.as_ptr().addr())?;
         let (before, behind) = (self.buffer.get(..begin)?, self.buffer.get(begin + path.len()..)?);
@@ -111,8 +111,8 @@ impl ReceivedHead {
         ReceivedHead::parse_own(buffer)
     }
 
-    /// The same head with other fields: those whose names are to stay, and one more. `None` where that would
-    /// be no head.
+    /// The same head with the fields for which `stays` returns true, and one added field; `None` if the
+    /// result is not a valid head.
     pub fn with_fields(
         &self,
         stays: impl Fn(&[u8]) -> bool,
@@ -130,11 +130,11 @@ impl ReceivedHead {
         ReceivedHead::parse_own(buffer)
     }
 
-    /// A head that was written here, of whatever length.
+    /// Parses a head that was written here, of any length.
     fn parse_own(buffer: Vec<u8>) -> Option<ReceivedHead> {
         let mut head = RequestHead::new();
         let length = buffer.len();
-        // Its fields have passed the client's limits; what is added is ours.
+        // Its fields have passed the limits for clients. The server itself has written the rest.
         let limits = Limits { request_line_bytes: length, header_bytes: length, header_fields: length };
         let is_whole = matches!(head.parse(&buffer, &limits), Ok(Parsed::Complete(whole)) if whole == length);
         is_whole.then(|| ReceivedHead { head, buffer: buffer.into() })
@@ -148,13 +148,13 @@ impl ReceivedHead {
     }
 }
 
-/// A request: what is known of it, and its body.
+/// A request: its details and its body.
 pub struct Request {
-    /// Shared with whoever needs it while a handler has the request; a change makes a copy of its own.
+    /// Shared with other parts of the server while a handler has the request. A change copies them.
     details: Rc<RequestDetails>,
-    /// The body. Reading it asks the client for it, where that waits to be asked (`Expect: 100-continue`).
+    /// The body. Reading it asks a client that has sent `Expect: 100-continue` for its body.
     pub body: Receiver,
-    /// Where a handler leaves interim responses for the client.
+    /// Takes the interim responses that a handler has for the client.
     pub interim: Option<Rc<dyn TakesInterim>>,
 }
 
@@ -172,48 +172,48 @@ impl DerefMut for Request {
     }
 }
 
-/// What is known of a request before its body.
+/// A request without its body.
 #[derive(Clone)]
 pub struct RequestDetails {
     /// The head, which the connection keeps for its log.
     pub received: Rc<ReceivedHead>,
     /// The version of HTTP that the client speaks.
     pub protocol: Protocol,
-    /// The path in its normal form, which rules judge: decoded, without dot segments and repeated slashes; an
-    /// escaped slash is a zero byte, which only interfaces get that [take
-    /// escapes](crate::handler::Interface::takes_escapes).
+    /// The path in its normal form, which rules are applied to: decoded, without dot segments and repeated
+    /// slashes. An escaped slash is a zero byte; only interfaces that [take
+    /// escapes](crate::handler::Interface::takes_escapes) get such a path.
     pub path: Bytes,
-    /// The same written anew, which is what others are asked for; where `path` is empty, the path as it was
-    /// sent.
+    /// The same path encoded again, which origins and programs are asked for. If `path` is empty, it is the
+    /// path as the client sent it.
     pub path_as_sent: Bytes,
-    /// The query as it was sent, without its question mark.
+    /// The query as the client sent it, without its question mark.
     pub query: Option<Bytes>,
-    /// The host that was asked for, with its port if it was given.
+    /// The requested host, with its port if the client gave one.
     pub host: Option<Bytes>,
     /// The position of its site in the configuration.
     pub site: usize,
-    /// The client's address, behind proxies that are trusted; the port is 0 where only the address is known.
+    /// The address of the client behind trusted proxies; the port is 0 if only the address is known.
     pub client: Option<SocketAddr>,
-    /// The proxy that brought it, if that is trusted: what its fields say of the client is true.
+    /// The proxy that forwarded it, if trusted. The server believes the proxy's fields about the client.
     pub trusted_proxy: Option<IpAddr>,
-    /// The address that the server was reached at, as configured.
+    /// The configured address at which the request arrived.
     pub server: SocketAddr,
     /// The TLS session; `None`: plain HTTP.
     pub tls: Option<Arc<TlsFacts>>,
     /// The user that the server has authenticated.
     pub user: Option<Box<str>>,
-    /// What tells it from others in logs; empty where nobody asked for that.
+    /// The request's id in logs; empty if ids are not configured.
     pub id: Box<str>,
-    /// Requests that were made for the sake of one from a client: 0 for that one itself.
+    /// How deep it was derived from a request of a client; 0: it is the client's own.
     pub depth: u32,
-    /// What a page has set that includes a program: names with values.
+    /// The variables that were set by the page which includes a program.
     pub page_variables: Option<PageVariables>,
 }
 
 /// Variables that a page has set.
 pub type PageVariables = Rc<[(Vec<u8>, Vec<u8>)]>;
 
-/// A GET without a body, conditions or expectations, as it lies in the connection's buffer.
+/// A GET without a body, conditions or expectations, in the connection's buffer.
 pub struct PlainGet<'a> {
     /// The head.
     pub head: &'a RequestHead,
@@ -221,29 +221,29 @@ pub struct PlainGet<'a> {
     pub buffer: &'a [u8],
     /// The version of HTTP that the client speaks.
     pub protocol: Protocol,
-    /// The path, which is its own normal form.
+    /// The path, which is already in its normal form.
     pub path: &'a [u8],
-    /// Path and query as they were sent.
+    /// Path and query as the client sent them.
     pub target: &'a [u8],
-    /// The query as it was sent, without its question mark.
+    /// The query as the client sent it, without its question mark.
     pub query: Option<&'a [u8]>,
-    /// The host that was asked for, with its port if it was given.
+    /// The requested host, with its port if the client gave one.
     pub host: Option<&'a [u8]>,
-    /// The client's address, behind proxies that are trusted; the port is 0 where only the address is known.
+    /// The address of the client behind trusted proxies; the port is 0 if only the address is known.
     pub client: Option<SocketAddr>,
-    /// A trusted proxy brought it: what its fields say of the client is true.
+    /// A trusted proxy forwarded it. The server believes the proxy's fields about the client.
     pub is_from_trusted_proxy: bool,
-    /// The address that the server was reached at, as configured.
+    /// The configured address at which the request arrived.
     pub server: SocketAddr,
     /// The TLS session; `None`: plain HTTP.
     pub tls: Option<&'a TlsFacts>,
     /// The user that the server has authenticated.
     pub user: Option<&'a str>,
-    /// What tells it from others in logs; empty where nobody asked for that.
+    /// The request's id in logs; empty if ids are not configured.
     pub id: &'a str,
-    /// The time.
+    /// The current time.
     pub unix_seconds: i64,
-    /// When the request was there.
+    /// When the whole request had arrived.
     pub received_at: Instant,
 }
 
@@ -277,7 +277,7 @@ impl Request {
         Request { details: Rc::new(details), body, interim: None }
     }
 
-    /// The body, for whoever reads it; the request has none from then on.
+    /// Takes the body, and leaves the request without one.
     pub fn take_body(&mut self) -> Receiver {
         std::mem::replace(&mut self.body, Receiver::of(Bytes::new()))
     }
@@ -287,7 +287,7 @@ impl Request {
         self.received.head.method
     }
 
-    /// Whether the client asked over HTTPS: of this server, or of a proxy that is trusted and says so.
+    /// Whether the client uses HTTPS, to this server or to a trusted proxy that says so.
     pub fn is_https(&self) -> bool {
         forwarded_is_https(|name| self.said_by_proxy(name)).unwrap_or(self.tls.is_some())
     }
@@ -302,7 +302,7 @@ impl Request {
         self.trusted_proxy.and_then(|_| self.received.values(name).next())
     }
 
-    /// The length of the body; `None`: not known before its end.
+    /// The length of the body; `None`: unknown before its end.
     pub fn body_length(&self) -> Option<u64> {
         match self.received.head.body {
             Framing::None => Some(0),
@@ -311,12 +311,12 @@ impl Request {
         }
     }
 
-    /// The same request, whose body somebody else has.
+    /// The same request without its body, which stays with `self`.
     pub fn without_body(&self) -> Request {
         Request { details: self.details.clone(), body: Receiver::of(Bytes::new()), interim: None }
     }
 
-    /// Path and query as they were sent, or as a rewrite made them: what an origin is asked for.
+    /// Path and query as the client sent them or a rewrite changed them, for the request to an origin.
     pub fn path_and_query(&self) -> Vec<u8> {
         let mut text = Vec::with_capacity(
             self.path_as_sent.len() + self.query.as_ref().map_or(0, |query| query.len() + 1),
@@ -329,9 +329,10 @@ impl Request {
         text
     }
 
-    /// A request of the server's own, for the sake of this one: GET of a path and query, by the same client,
-    /// without a body and without what was meant for this request alone (conditions, ranges, what frames the
-    /// body). `None` where the target is no path, leads above the root, or there have been too many.
+    /// Derives a request that the server makes in order to answer this one: a GET of a path and query, from
+    /// the same client, without a body and without the fields for this request alone (conditions, ranges,
+    /// framing). `None` if the target is not a path, leads above the root, or the request would be derived
+    /// too deep.
     pub fn derive(&self, target: &[u8]) -> Option<Request> {
         let is_text = |&byte: &u8| byte > b' ' && byte != 0x7f;
         if self.depth >= MOST_DERIVED || !target.starts_with(b"/") || !target.iter().all(is_text) {
@@ -363,10 +364,10 @@ impl Request {
     }
 }
 
-/// How deep requests may be made for the sake of others.
+/// The greatest depth of derived requests.
 pub const MOST_DERIVED: u32 = 16;
 
-/// Fields that speak of one request and its body, or of one connection.
+/// Whether a field describes one request, its body or its connection.
 fn is_of_one_request(name: &[u8]) -> bool {
     const NAMES: [&str; 16] = [
         "connection",

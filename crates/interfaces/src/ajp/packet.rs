@@ -1,8 +1,8 @@
 //! Reads the packets of a container as they come, without input and output.
 //!
-//! A packet is given out when all of it is there; the bytes of a body are slices of what was received. Fields
-//! are checked as strictly as a client's, because they go to one: nothing that a container says can become a
-//! second field or a second answer.
+//! A packet is returned once all of it has been received. The bytes of a body are slices of the received
+//! bytes. Fields are checked as strictly as those of a client, because they are sent to one: a value from the
+//! container cannot become a second field or a second answer.
 
 use std::fmt;
 
@@ -19,20 +19,20 @@ use crate::reason_phrase::ReasonPhrase;
 pub enum Packet {
     /// Status and fields.
     Head(Box<DocumentHead>),
-    /// A piece of the body; an empty one: what came before is to be sent on at once.
+    /// A piece of the body. An empty piece is a flush: everything before it must be sent on at once.
     Body(Bytes),
-    /// So many bytes of the request's body are wanted, at least one.
+    /// The container asks for this many bytes of the request's body, at least one.
     GetBody(usize),
     /// The end of the answer.
     End {
         /// Whether the connection may serve another request.
         keeps: bool,
     },
-    /// It is there.
+    /// The answer to a CPing: the container is alive.
     Pong,
 }
 
-/// How large what a container sends may be.
+/// Limits for the packets of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketLimits {
     /// Bytes of a packet, with its header.
@@ -41,28 +41,28 @@ pub struct PacketLimits {
     pub fields: usize,
 }
 
-/// Why bytes are no packet of a container. Nothing more can be read from such a connection.
+/// Why the bytes are not a packet of a container. Nothing more can be read from such a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WrongPacket {
-    /// It does not begin as packets do.
+    /// It does not begin with the two bytes of a packet.
     Beginning([u8; 2]),
-    /// It is longer than it may be.
+    /// It is longer than the limit.
     TooLong(usize, usize),
-    /// It is empty, or ends before what it holds.
+    /// It is empty, or ends before its contents do.
     CutShort,
-    /// It is of no kind that a container sends.
+    /// Its kind is not one that a container sends.
     Kind(u8),
-    /// The status is not one of an answer.
+    /// The status is not that of an answer.
     Status(u16),
-    /// It has more fields than it may have.
+    /// It has more fields than the limit.
     TooManyFields(usize, usize),
-    /// A field has a number that none has.
+    /// The number of a field is unknown.
     FieldNumber(u8),
-    /// A field's name is no token, or its value holds a control byte.
+    /// A field's name is not a token, or its value holds a control byte.
     Field(String),
     /// The answer's Content-Length is not one number.
     ContentLength,
-    /// It asks for nothing of the body.
+    /// It asks for zero bytes of the body.
     NothingWanted,
 }
 
@@ -78,7 +78,8 @@ impl fmt::Display for WrongPacket {
             }
             WrongPacket::TooLong(bytes, most) => write!(
                 formatter,
-                "its packet has {bytes} bytes, and {most} are allowed; packet_bytes here and packetSize there must agree"
+                "its packet has {bytes} bytes, and {most} are allowed; packet_bytes here and packetSize \
+                 there must agree"
             ),
             WrongPacket::CutShort => formatter.write_str("its packet ends before what it holds"),
             WrongPacket::Kind(number) => write!(formatter, "its packet is of the unknown kind {number}"),
@@ -100,10 +101,10 @@ impl fmt::Display for WrongPacket {
 
 impl std::error::Error for WrongPacket {}
 
-/// Takes a packet off the front of what was received; `None`: more must be received first.
+/// Takes a packet off the front of the received bytes; `None`: more must be received first.
 ///
 /// # Errors
-/// The bytes are no packet of a container.
+/// The bytes are not a packet of a container.
 pub fn next_packet(received: &mut BytesMut, limits: PacketLimits) -> Result<Option<Packet>, WrongPacket> {
     let Some(&[first, second, high, low]) = received.first_chunk::<PACKET_HEADER_BYTES>() else {
         return Ok(None);
@@ -127,7 +128,7 @@ pub fn next_packet(received: &mut BytesMut, limits: PacketLimits) -> Result<Opti
     match kind {
         code::SEND_BODY_CHUNK => {
             let length = number(&mut content)?;
-            // A zero byte follows, or does not: nobody looks at it.
+            // Some containers end the piece with a zero byte. It is ignored.
             if content.len() < length {
                 return Err(WrongPacket::CutShort);
             }
@@ -149,12 +150,12 @@ pub fn next_packet(received: &mut BytesMut, limits: PacketLimits) -> Result<Opti
 
 fn head(content: &mut Bytes, most_fields: usize) -> Result<DocumentHead, WrongPacket> {
     let status = number(content)? as u16;
-    // AJP has no interim responses, and no other protocols to change to.
+    // AJP has neither interim responses nor a change of protocol.
     if !(200..600).contains(&status) {
         return Err(WrongPacket::Status(status));
     }
     let phrase = text(content)?;
-    // Tomcat repeats the status in its place.
+    // Tomcat sends the status as a number instead of a phrase.
     let reason = ReasonPhrase::new(status, &phrase).filter(|_| decimal::parse(&phrase).is_none());
     let count = number(content)?;
     if count > most_fields {
@@ -193,7 +194,7 @@ fn take_field(head: &mut DocumentHead, name: &[u8], value: &[u8]) -> Result<(), 
             _ => Ok(()),
         };
     }
-    // The status is said already.
+    // The head of the packet holds the status already.
     if is_left_out(name) || name.eq_ignore_ascii_case(b"status") {
         return Ok(());
     }
@@ -207,13 +208,13 @@ fn number(content: &mut Bytes) -> Result<usize, WrongPacket> {
     content.try_get_u16().map(usize::from).map_err(|_| WrongPacket::CutShort)
 }
 
-/// A string; one that is not there is an empty one.
+/// Reads a string. A missing string is an empty one.
 fn text(content: &mut Bytes) -> Result<Bytes, WrongPacket> {
     let length = number(content)?;
     if length == usize::from(NO_STRING) {
         return Ok(Bytes::new());
     }
-    // With the zero byte at its end.
+    // A zero byte ends the string.
     if content.len() <= length {
         return Err(WrongPacket::CutShort);
     }

@@ -1,12 +1,12 @@
 //! Writes the packet that a request begins with, without input and output.
 //!
-//! Strings are a length of two bytes, the bytes and a zero. No text from outside may hold what could be taken
-//! for the end of another: zero bytes and line ends are refused, and what does not fit into one packet is
-//! refused as a whole, because a request that was cut short is another request.
+//! A string is a length of two bytes, the bytes, and a zero byte. A text from outside must not look like the
+//! end of another one, so zero bytes and line ends are refused. A request that does not fit into one packet
+//! is refused as a whole, because a request that was cut short is a different request.
 
 use super::code::{self, NO_STRING, PACKET_HEADER_BYTES, attribute};
 
-/// What a request line and its connection say.
+/// The facts of a request line and its connection.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestLine<'a> {
     /// The method as it was sent.
@@ -15,13 +15,13 @@ pub struct RequestLine<'a> {
     pub protocol: &'a str,
     /// The path, encoded as in a request.
     pub uri: &'a [u8],
-    /// The client's address; `None`: it is not known.
+    /// The client's address; `None`: not known.
     pub client: Option<&'a str>,
-    /// The host that was asked for, without its port.
+    /// The requested host, without its port.
     pub server_name: &'a [u8],
-    /// The port that was asked for.
+    /// The requested port.
     pub server_port: u16,
-    /// It came over TLS.
+    /// The request came over TLS.
     pub is_tls: bool,
 }
 
@@ -30,7 +30,7 @@ pub struct RequestLine<'a> {
 pub enum Unsendable {
     /// A text holds a zero byte or the end of a line.
     ForbiddenByte,
-    /// It is longer than a packet may be.
+    /// It is longer than the largest packet.
     TooLong,
 }
 
@@ -38,11 +38,11 @@ pub enum Unsendable {
 #[derive(Debug, Clone)]
 pub struct RequestWriter {
     bytes: Vec<u8>,
-    /// Where the number of fields stands.
+    /// The position of the number of fields.
     count_at: usize,
     fields: u16,
     problem: Option<Unsendable>,
-    /// The method, where it has no number.
+    /// The method, if AJP has no number for it.
     stored_method: Option<Vec<u8>>,
 }
 
@@ -59,8 +59,7 @@ impl RequestWriter {
         let mut writer = RequestWriter { bytes, count_at: 0, fields: 0, problem: None, stored_method };
         writer.text(line.protocol.as_bytes());
         writer.text(line.uri);
-        // The client's name is its address where nobody looked for it, which would cost a query of the DNS
-        // each.
+        // The client's name is its address: a name would cost a DNS query for each request.
         for text in [line.client, line.client] {
             match text {
                 Some(text) => writer.text(text.as_bytes()),
@@ -75,7 +74,7 @@ impl RequestWriter {
         writer
     }
 
-    /// Adds a field. All of them come before the first attribute.
+    /// Adds a field. All fields come before the first attribute.
     pub fn field(&mut self, name: &[u8], value: &[u8]) {
         match code::request_field_number(name) {
             Some(number) => self.bytes.extend_from_slice(&[code::CODED_FIELD, number]),
@@ -95,29 +94,29 @@ impl RequestWriter {
         self.text(value);
     }
 
-    /// Adds an attribute by its name. Neither may come from a client.
+    /// Adds an attribute by its name. Neither its name nor its value may come from a client.
     pub fn named_attribute(&mut self, name: &str, value: &[u8]) {
         self.bytes.push(attribute::REQUEST_ATTRIBUTE);
         self.text(name.as_bytes());
         self.text(value);
     }
 
-    /// Adds the client's certificate, in PEM form: it has lines.
+    /// Adds the client's certificate in PEM form, which holds line ends.
     pub fn certificate(&mut self, pem: &str) {
         self.bytes.push(attribute::TLS_CERTIFICATE);
         self.text_with_lines(pem.as_bytes());
     }
 
-    /// Adds the bits of the cipher's key.
+    /// Adds the length of the cipher's key in bits.
     pub fn key_size(&mut self, bits: u16) {
         self.bytes.push(attribute::TLS_KEY_SIZE);
         self.bytes.extend_from_slice(&bits.to_be_bytes());
     }
 
-    /// The packet.
+    /// Returns the packet.
     ///
     /// # Errors
-    /// It would be longer than `most_bytes`, or a text holds what none may hold.
+    /// It would be longer than `most_bytes`, or a text holds a forbidden byte.
     pub fn finish(mut self, most_bytes: usize) -> Result<Vec<u8>, Unsendable> {
         if let Some(method) = self.stored_method.take() {
             self.attribute(attribute::STORED_METHOD, &method);

@@ -1,7 +1,7 @@
-//! A core's connection to its spawner: programs are started through it, and it knows how they ended.
+//! A core's connection to its spawner. It starts programs and learns how they ended.
 //!
-//! [`connection`] gives the one of this core, and makes it where there is none or the last one was lost. A
-//! program that was started is a [`Ticket`]; dropping that ends the program, if it still runs.
+//! [`connection`] returns the connection of this core, and makes a new one if there is none or the last one
+//! was lost. A started program is a [`Ticket`]; dropping it ends the program, if that still runs.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use super::message::{LARGEST_MESSAGE_BYTES, Order, REPORT_BYTES, Report, Start, 
 use super::service::{self, send};
 use super::spawn::Stage;
 
-/// When a spawner was lost, the next one is not started at once: it might be lost for the same reason.
+/// The pause after a spawner was lost: the next one could be lost for the same reason.
 const PAUSE: Duration = Duration::from_millis(100);
 
 thread_local! {
@@ -27,7 +27,7 @@ thread_local! {
     static LOST_AT: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// What became of a program.
+/// How a program has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// It was not started.
@@ -39,9 +39,9 @@ pub enum Outcome {
     },
     /// It has ended.
     Ended {
-        /// How.
+        /// Its exit status or signal.
         status: Status,
-        /// Others of its process group still run.
+        /// Other processes of its group still run.
         leaves_others: bool,
     },
     /// The spawner was lost, and the program with it.
@@ -50,7 +50,7 @@ pub enum Outcome {
 
 /// A connection to a spawner.
 pub struct Connection {
-    /// A stream to tokio, which only watches it; datagrams to us.
+    /// To tokio, which only watches it, it is a stream. This file sends and receives datagrams.
     socket: UnixStream,
     programs: RefCell<HashMap<u64, Slot>>,
     next_id: Cell<u64>,
@@ -59,11 +59,11 @@ pub struct Connection {
 
 #[derive(Default)]
 struct Slot {
-    /// Its process and process group, once it is started.
+    /// Its process and process group, once started.
     process: Option<i32>,
     outcome: Option<Outcome>,
     waker: Option<Waker>,
-    /// Its ticket was dropped; its end is still to come.
+    /// Its ticket was dropped, and its end has not been reported yet.
     is_dropped: bool,
 }
 
@@ -97,7 +97,7 @@ pub fn connection() -> io::Result<Rc<Connection>> {
 }
 
 impl Connection {
-    /// Over a socket that does not block. Its task ends with the spawner or with the runtime.
+    /// Makes a connection over a non-blocking socket. Its task ends with the spawner or with the runtime.
     fn new(socket: OwnedFd) -> io::Result<Rc<Connection>> {
         let connection = Rc::new(Connection {
             socket: UnixStream::from_std(socket.into())?,
@@ -109,7 +109,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Starts a program with these descriptors: its input, if it has one, its output and its error output.
+    /// Starts a program with these descriptors: its input, if any, its output and its error output.
     ///
     /// # Errors
     /// The order is too large ([`io::ErrorKind::ArgumentListTooLong`]), or the spawner is lost.
@@ -128,7 +128,8 @@ impl Connection {
         }
         self.programs.borrow_mut().insert(id, Slot::default());
         let grace_ms = u32::try_from(grace.as_millis()).unwrap_or(u32::MAX);
-        // Made before the order is sent: should this future be dropped meanwhile, the program is ended.
+        // The ticket is made before the order is sent: if this future is dropped meanwhile, the ticket ends
+        // the program.
         let ticket = Ticket { connection: self, id, grace_ms, leaves_background };
         ticket.connection.send(&message, descriptors).await?;
         Ok(ticket)
@@ -141,7 +142,7 @@ impl Connection {
         self.socket.async_io(Interest::WRITABLE, || send(self.socket.as_fd(), message, descriptors)).await
     }
 
-    /// Sends an order that nobody waits for.
+    /// Sends an order without waiting until it was sent.
     fn tell(self: &Rc<Self>, order: &Order<'_>) {
         let mut message = Vec::with_capacity(16);
         order.write(&mut message);
@@ -155,7 +156,7 @@ impl Connection {
         }
     }
 
-    /// Takes reports until the spawner is lost.
+    /// Receives reports until the spawner is lost.
     async fn receive(self: Rc<Self>) {
         let mut buffer = vec![0; 256 * REPORT_BYTES];
         loop {
@@ -171,7 +172,7 @@ impl Connection {
         self.is_lost.set(true);
         LOST_AT.set(Some(Instant::now()));
         for slot in self.programs.borrow_mut().values_mut() {
-            // A program dies with its spawner, but not those that it has started.
+            // A program dies with its spawner; the processes that it has started do not.
             let is_left = !matches!(slot.outcome, Some(Outcome::Ended { leaves_others: false, .. }));
             if let (Some(process), Some(service), true) = (slot.process, service::service(), is_left) {
                 service.kill_group(process);
@@ -218,7 +219,7 @@ impl Slot {
 }
 
 impl Ticket {
-    /// What became of the program, once that is known.
+    /// How the program has ended, once known.
     pub fn poll_outcome(&mut self, context: &mut Context<'_>) -> Poll<Outcome> {
         let mut programs = self.connection.programs.borrow_mut();
         let slot = programs.entry(self.id).or_default();
@@ -234,7 +235,7 @@ impl Ticket {
         }
     }
 
-    /// Ready when the program has run for a while, or it is known what became of it.
+    /// Ready when the program has run for a while, or its outcome is known.
     pub fn poll_settled(&mut self, context: &mut Context<'_>) -> Poll<()> {
         match self.poll_outcome(context) {
             Poll::Pending if self.runs_for_a_while() => Poll::Ready(()),
@@ -246,12 +247,12 @@ impl Ticket {
         self.connection.programs.borrow().get(&self.id).is_some_and(|slot| slot.process.is_some())
     }
 
-    /// What became of the program.
+    /// Waits for the outcome of the program.
     pub async fn outcome(&mut self) -> Outcome {
         poll_fn(|context| self.poll_outcome(context)).await
     }
 
-    /// What became of the program, if that is known by now.
+    /// The outcome of the program, if already known.
     pub fn known_outcome(&self) -> Option<Outcome> {
         self.connection.programs.borrow().get(&self.id).and_then(|slot| slot.outcome)
     }

@@ -1,7 +1,7 @@
-//! A program's error output, line by line into the server's log.
+//! Writes a program's error output to the server's log, line by line.
 //!
-//! Lines carry the program's name and the request's id. The log limits how many it takes a second; what a
-//! program prints is taken from it in any case, so that it never waits for somebody to read.
+//! Lines carry the program's name and the request's id. The log limits the number of lines per second. The
+//! output is read in any case, so that the program never waits for a reader.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,17 +15,17 @@ use crate::handler::{Level, Server};
 /// Longer lines are logged in pieces.
 const LONGEST_LINE_BYTES: usize = 2048;
 
-/// Read between two looks at other things, so that one who prints without end does not stop the core.
+/// Bytes that are read in one turn, so that a program that prints without end does not occupy the core.
 const TURN_BYTES: usize = 64 * 1024;
 
 enum Pipe {
-    /// Nobody waits for more yet.
+    /// The event loop does not watch it yet.
     Unwatched(OwnedFd),
     Watched(pipe::Receiver),
     Closed,
 }
 
-/// Error output of one program.
+/// The error output of one program.
 pub struct ErrorOutput {
     pipe: Pipe,
     /// The beginning of a line.
@@ -35,12 +35,12 @@ pub struct ErrorOutput {
 }
 
 impl ErrorOutput {
-    /// Of the program with this name in the log. The pipe does not block.
+    /// For the program with this name in the log. The pipe must be non-blocking.
     pub fn new(pipe: OwnedFd, name: Rc<str>, server: Rc<dyn Server>) -> ErrorOutput {
         ErrorOutput { pipe: Pipe::Unwatched(pipe), line: Vec::new(), name, server }
     }
 
-    /// Takes what is there, and has the task woken when there is more.
+    /// Reads what has arrived, and has the task woken when more arrives.
     pub fn poll(&mut self, context: &mut Context<'_>) {
         let mut taken = 0;
         while taken < TURN_BYTES {
@@ -53,7 +53,7 @@ impl ErrorOutput {
         context.waker().wake_by_ref();
     }
 
-    /// Whether there may be more; else the task is woken then.
+    /// Whether there may be more. If not, the task is woken when there is.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> bool {
         if let Pipe::Unwatched(_) = self.pipe
             && let Pipe::Unwatched(descriptor) = std::mem::replace(&mut self.pipe, Pipe::Closed)
@@ -67,7 +67,7 @@ impl ErrorOutput {
         }
     }
 
-    /// Takes what is left, without waiting for more: somebody who was left running may hold the pipe.
+    /// Reads the rest without waiting for more: a process that was left running may hold the pipe open.
     pub fn drain(&mut self) {
         let mut taken = 0;
         while taken < TURN_BYTES {
@@ -79,7 +79,7 @@ impl ErrorOutput {
         self.end_line();
     }
 
-    /// How many bytes were taken; `None`: there are none now, or will never be.
+    /// The number of bytes that were read; `None`: there are none now, or the pipe is closed.
     fn take_some(&mut self) -> Option<usize> {
         let mut buffer = [0; 4096];
         let read = match &self.pipe {

@@ -1,13 +1,14 @@
 //! Answers requests with CGI programs (RFC 3875).
 //!
 //! ```text
-//! path -> program -> body (kept first, if its length is unknown) -> place in the queue -> start -> header -> answer
+//! path -> program -> body (stored first, if its length is unknown) -> place in the queue -> start -> header
+//! -> answer
 //! ```
 //!
-//! A program's output is sent as it comes, and its standard input is fed as the client's body comes; whoever
-//! is slower sets the pace. Where all of the output is there at once, as it is from most programs, the answer
-//! leaves in one write. When the client leaves, what is here is dropped, and with it the ticket that keeps
-//! the program alive.
+//! The program's output is sent to the client as it arrives, and the client's body is written to the
+//! program's standard input as it arrives. The slower side sets the pace. If all of the output arrives at
+//! once, as with most programs, the answer is sent in one write. When the client disconnects, the handler's
+//! future is dropped, and with it the ticket that keeps the program alive.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -41,17 +42,17 @@ use crate::meta_variables::{MetaVariables, RequestFacts};
 use crate::pipe::{Sender, pipe};
 use crate::request::Request;
 
-/// What is held of a program's output for a client that is slower.
+/// Bytes of a program's output that are held for a slower client.
 const HELD_BYTES: usize = 128 * 1024;
 
-/// An answer that is there as a whole is sent in one piece up to this size.
+/// A complete answer is sent in one piece up to this size.
 const WHOLE_BYTES: usize = 256 * 1024;
 
-/// How long it is waited for the rest of a short answer, so that it leaves as a whole.
+/// How long the server waits for the rest of a short answer, so that it can be sent in one piece.
 const GATHER: Duration = Duration::from_millis(2);
 
-/// How long a program that has closed its output without a header may take to end, so that the log can say
-/// how it did.
+/// How long the server waits for the end of a program that has closed its output without a header, so that
+/// the log can say how it ended.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// CGI programs of one route.
@@ -62,22 +63,22 @@ pub struct CgiInterface {
 }
 
 impl CgiInterface {
-    /// Ready to answer.
+    /// Opens the directory of the programs.
     ///
     /// # Errors
-    /// The directory of the programs cannot be opened.
+    /// The directory cannot be opened.
     pub fn open(settings: CgiSettings) -> io::Result<CgiInterface> {
         let resolver = Resolver::new(settings.programs.clone(), settings.symlinks, settings.hidden_files)?;
         let queue = Queue::new(settings.concurrency, settings.queue, settings.queue_timeout);
         Ok(CgiInterface { settings, resolver, queue })
     }
 
-    /// On one core, for programs that somebody else finds.
+    /// The handler of one core, for a caller that finds the programs itself.
     pub fn on_core(self: &Arc<Self>, server: Rc<dyn Server>) -> Rc<CgiHandler> {
         Rc::new(CgiHandler { interface: self.clone(), server })
     }
 
-    /// The same as this one, as an interface.
+    /// This as a shared interface.
     pub fn shared(self) -> Arc<dyn Interface> {
         Arc::new(Shared(Arc::new(self)))
     }
@@ -124,7 +125,7 @@ impl Handler for CgiHandler {
 /// A request that no program answers.
 struct Failure {
     status: u16,
-    /// Worth another try soon.
+    /// The client may try again soon.
     is_passing: bool,
 }
 
@@ -140,7 +141,7 @@ impl Failure {
 }
 
 impl CgiHandler {
-    /// Answers with a program that was found already.
+    /// Answers with a program that was already found.
     pub async fn run(self: Rc<Self>, request: Request, program: Resolved) -> Handled {
         let handled = self.answer(request, program).await;
         handled.unwrap_or_else(|failure| Handled::Answer(failure.answer()))
@@ -194,7 +195,7 @@ impl CgiHandler {
         })
     }
 
-    /// A body of unknown length, in a file with its length.
+    /// Stores a body of unknown length in a file. Returns the file and its length.
     async fn keep_body(&self, request: &mut Request, name: &str) -> Result<Option<(File, u64)>, Failure> {
         if request.body_length().is_some() {
             return Ok(None);
@@ -241,7 +242,7 @@ impl CgiHandler {
         })?;
         variables.set("PATH", b"/usr/local/bin:/usr/bin:/bin");
         if settings.interpreter.is_some() {
-            // Without it php-cgi takes itself to be called directly, and refuses.
+            // Without it php-cgi assumes that it was called directly, and refuses to run.
             variables.set("REDIRECT_STATUS", b"200");
         }
         for (name, value) in &settings.environment {
@@ -300,7 +301,7 @@ impl CgiHandler {
             directory: &words.directory,
             program: words.arguments.first().map_or(c"", CString::as_c_str),
             arguments: words.arguments.iter().map(CString::as_c_str).collect(),
-            // MetaVariables holds no other zero byte than that at the end of each.
+            // In MetaVariables the only zero byte of a variable is its last byte.
             environment: variables
                 .environment()
                 .filter_map(|line| CStr::from_bytes_with_nul(line).ok())
@@ -328,7 +329,7 @@ impl CgiHandler {
         Running::new(ticket, pipes, times, name, self.server.clone(), permit).map_err(RunError::Pipe)
     }
 
-    /// Reads up to the end of the header; what was behind it is left in `buffer`.
+    /// Reads up to the end of the header. The bytes after it are left in `buffer`.
     async fn read_header(
         &self,
         running: &mut Running,
@@ -377,7 +378,7 @@ impl CgiHandler {
         Failure::status(502)
     }
 
-    /// What a client is told when a program could not be run to its end.
+    /// The answer for the client when a program could not run to its end.
     fn failed(&self, error: &RunError, name: &str) -> Failure {
         self.server.log(Level::Warning, "programs that failed", &format!("{name}: {error}"));
         match error {
@@ -396,7 +397,7 @@ impl CgiHandler {
         }
     }
 
-    /// The answer with a body: whole, where the program is done with it already, else as it comes.
+    /// The answer with a body: in one piece if the program has already written all of it, otherwise streamed.
     async fn document(
         self: &Rc<Self>,
         head: DocumentHead,
@@ -416,13 +417,13 @@ impl CgiHandler {
                         break;
                     }
                     Ok(_) => {}
-                    // It comes again.
+                    // The next poll returns the error again.
                     Err(_) => break,
                 }
             }
             Poll::Ready(())
         });
-        // Programs that send their answers themselves mean them to leave as they come (RFC 3875 section 5).
+        // The output of an NPH program is sent as it arrives (RFC 3875 section 5).
         let gather = if is_nph { Duration::ZERO } else { GATHER };
         let _ = tokio::time::timeout(gather, rest).await;
         let length = head.content_length;
@@ -451,16 +452,16 @@ impl CgiHandler {
         Failure::status(502)
     }
 
-    /// Sends a program's output to the client as it comes.
+    /// Sends a program's output to the client as it arrives.
     async fn stream(self: Rc<Self>, mut stream: Stream, first: Vec<u8>, name: Rc<str>) {
         let mut piece = first;
         loop {
             if stream.push(std::mem::take(&mut piece)).await.is_err() {
-                // The client has left; the program is ended by being dropped.
+                // The client has disconnected. Dropping the stream ends the program.
                 return;
             }
             if stream.end.is_reached() {
-                // The client has all, whatever the program does from here on.
+                // The client has the whole answer, whatever the program still does.
                 stream.sender.finish();
                 return self.discard(stream.running, name);
             }
@@ -491,7 +492,7 @@ impl CgiHandler {
         self.finish(running, name);
     }
 
-    /// Nobody wants what the program prints further; it runs to its end, in the times that it has.
+    /// Discards the rest of the output. The program runs to its end, within its time limits.
     fn discard(self: &Rc<Self>, mut running: Running, name: Rc<str>) {
         let handler = self.clone();
         tokio::task::spawn_local(async move {
@@ -510,7 +511,7 @@ impl CgiHandler {
         });
     }
 
-    /// The program has closed its output. Mostly it has ended too.
+    /// Called when the program has closed its output. Most programs have ended by then.
     fn finish(self: &Rc<Self>, mut running: Running, name: Rc<str>) {
         if let Some(outcome) = running.known_outcome() {
             return self.note_end(Some(outcome), &name);
@@ -547,7 +548,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// Sends a piece. The client may be slow: that is not the program's time.
+    /// Sends a piece. The time that a slow client takes does not count against the program's limits.
     async fn push(&mut self, piece: Vec<u8>) -> Result<(), crate::pipe::Gone> {
         if !piece.is_empty() {
             self.sender.send(Bytes::from(piece)).await?;
@@ -557,7 +558,7 @@ impl Stream {
         Ok(())
     }
 
-    /// The next piece of output; `None`: the client has left.
+    /// The next piece of output; `None`: the client has disconnected.
     async fn next(&mut self, piece: &mut Vec<u8>) -> Option<Result<usize, RunError>> {
         poll_fn(|context| {
             if pin!(self.sender.gone()).poll(context).is_ready() {
@@ -588,7 +589,7 @@ impl Words {
     }
 }
 
-/// What the log calls a program that answers a request.
+/// The name of a program in the log, with the request that it answers.
 fn log_name(program: &Resolved, request: &Request) -> Rc<str> {
     let script = program.script_name.escape_ascii();
     match &*request.id {
@@ -598,7 +599,7 @@ fn log_name(program: &Resolved, request: &Request) -> Rc<str> {
     .into()
 }
 
-/// A pipe for a program's output: our end does not block, the program's does.
+/// A pipe for a program's output. The server's end is non-blocking, the program's end blocks.
 fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&read, true)?;

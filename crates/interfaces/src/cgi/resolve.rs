@@ -1,12 +1,12 @@
-//! From a request's path to a program and what follows it.
+//! Finds the program for a request's path.
 //!
-//! The program is the first part of the path that is a file: of `/cgi-bin/a.cgi/x/y` that is
-//! `/cgi-bin/a.cgi`, and `/x/y` is for it (PATH_INFO). It is looked for with the same care as any file
-//! ([`Root`]): nothing outside the directory is found. Whether it may be executed is for the kernel to say,
-//! with the rights of whoever is to execute it.
+//! The program is the first part of the path that is a file: in `/cgi-bin/a.cgi/x/y` it is `/cgi-bin/a.cgi`,
+//! and the program gets `/x/y` as PATH_INFO. The file is looked up as every file is ([`Root`]), so nothing
+//! outside the directory is found. The kernel decides whether the file may be executed, with the rights of
+//! the user that executes it.
 //!
-//! It is executed by its path a moment later. Who could change what stands there meanwhile can put programs
-//! there anyway.
+//! The program is executed by its path a moment later. A user who can replace the file meanwhile can put
+//! programs there anyway.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -25,20 +25,20 @@ pub struct Resolved {
     pub file: PathBuf,
     /// The directory that it is in.
     pub directory: PathBuf,
-    /// The part of the request's path that stands for it.
+    /// The part of the request's path that names it.
     pub script_name: Vec<u8>,
     /// The rest of the path.
     pub path_info: Vec<u8>,
 }
 
-/// Why there is none.
+/// Why no program was found.
 #[derive(Debug)]
 pub enum Unresolved {
-    /// No file, or a directory, or one that is not shown.
+    /// There is no file, or it is a directory, or a hidden file.
     NotFound,
-    /// A link that leads out, no permission, or no regular file.
+    /// It is a link that leads out of the directory, or not a regular file, or permission was denied.
     Forbidden,
-    /// The machine cannot look now.
+    /// The lookup failed.
     Failed(std::io::Error),
 }
 
@@ -46,7 +46,7 @@ pub enum Unresolved {
 #[derive(Debug)]
 pub struct Resolver {
     root: Option<Root>,
-    /// When it was last looked whether the root leads elsewhere.
+    /// When the root was last refreshed.
     looked: Mutex<Instant>,
     programs: Programs,
     hidden_files: bool,
@@ -69,10 +69,10 @@ impl Resolver {
         Ok(Resolver { root, looked: Mutex::new(Instant::now()), programs, hidden_files })
     }
 
-    /// The program for a path, which is in its normal form.
+    /// The program for a path, which must be in its normal form.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no program.
     pub fn resolve(&self, path: &[u8]) -> Result<Resolved, Unresolved> {
         let prefix = match &self.programs {
             Programs::Below { prefix, .. } | Programs::One { prefix, .. } => prefix.as_bytes(),
@@ -97,8 +97,8 @@ impl Resolver {
         }
     }
 
-    /// Once a second: a directory that is a link may lead elsewhere now. Where it leads nowhere, the old one
-    /// stays.
+    /// Opens the directory again at most once a second, because a link may lead to another directory now. If
+    /// it leads nowhere, the old directory stays.
     fn refresh(&self, root: &Root) {
         if let Ok(mut looked) = self.looked.try_lock()
             && looked.elapsed() >= Duration::from_secs(1)
@@ -124,9 +124,9 @@ impl Resolver {
         Ok(Resolved { file, directory, script_name: script_name.to_vec(), path_info: path_info.to_vec() })
     }
 
-    /// Where in `below` the name of the program ends.
+    /// The position in `below` at which the name of the program ends.
     fn program_end(&self, root: &Root, below: &[u8]) -> Result<usize, Unresolved> {
-        // Mostly the whole path is the program's.
+        // In most requests the whole path names the program.
         if !self.hides(below)
             && let Ok(facts) = root.facts(below)
             && facts.kind == FileKind::Regular
@@ -150,7 +150,7 @@ impl Resolver {
                 Err(Refused::Other(error)) => return Err(Unresolved::Failed(error)),
             }
         }
-        // Directories all the way.
+        // Every part of the path is a directory.
         Err(Unresolved::NotFound)
     }
 

@@ -1,7 +1,8 @@
-//! The server's side of its spawners: starts them, and starts them again when they are gone.
+//! The server's side of its spawners: starts them, and starts them again after they ended.
 //!
-//! [`start`] is called once, as early as can be; [`connect`](Service::connect) then gives each core a spawner
-//! of its own, which the first one starts, with the rights that the server had at its beginning.
+//! [`start`] is called once, as early as possible. [`connect`](Service::connect) then gives each core a
+//! spawner of its own. The first spawner starts the others, with the rights that the server had when it
+//! started.
 
 use std::ffi::{CStr, CString, OsString};
 use std::io::{self, IoSlice};
@@ -30,7 +31,7 @@ pub struct SpawnerCommand {
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// Variables of its environment; programs do not get it.
+    /// Variables of its environment; CGI programs do not get them.
     pub environment: Vec<(OsString, OsString)>,
 }
 
@@ -38,17 +39,17 @@ pub struct SpawnerCommand {
 #[derive(Debug)]
 pub struct Service {
     command: SpawnerCommand,
-    /// To the spawner that starts the others; `None` while there is none.
+    /// The socket to the spawner that starts the others; `None` while there is none.
     first: Mutex<Option<OwnedFd>>,
 }
 
-/// A spawner that was lost soon after its start is not started again at once.
+/// The pause before a spawner that was lost soon after its start is started again.
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl SpawnerCommand {
-    /// The running program, with these arguments and behind them how many files programs may open.
+    /// The running program, with these arguments, followed by the number of files that programs may open.
     pub fn this_program(arguments: &[&str]) -> SpawnerCommand {
-        // The link leads to the file that is being executed, also when another has taken its place since.
+        // The link leads to the file that is being executed, even if another file has replaced it since.
         let mut arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
         let open_files = rustix::process::getrlimit(Resource::Nofile).current;
         arguments.extend(open_files.map(|most| most.to_string().into()));
@@ -56,11 +57,11 @@ impl SpawnerCommand {
     }
 }
 
-/// Starts the first spawner of this process; later calls change nothing. A thread waits for its end, to start
-/// another.
+/// Starts the first spawner of this process; later calls change nothing. A thread waits for its end and then
+/// starts another.
 ///
 /// # Errors
-/// It cannot be started, for which /proc is needed too.
+/// It cannot be started. This needs /proc.
 pub fn start(command: SpawnerCommand) -> io::Result<()> {
     static STARTING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,16 +74,16 @@ pub fn start(command: SpawnerCommand) -> io::Result<()> {
     Ok(())
 }
 
-/// The spawners of this process, if they were started.
+/// The spawners of this process, if [`start`] was called.
 pub fn service() -> Option<&'static Service> {
     SERVICE.get()
 }
 
 impl Service {
-    /// A spawner for one core; the socket to it does not block.
+    /// Starts a spawner for one core. The socket to it is non-blocking.
     ///
     /// # Errors
-    /// None can be started now.
+    /// No spawner can be started now.
     pub fn connect(&self) -> io::Result<OwnedFd> {
         match &*self.first() {
             Some(first) => self.ask(first.as_fd()),
@@ -92,7 +93,7 @@ impl Service {
         }
     }
 
-    /// Has a process group killed whose own spawner is gone.
+    /// Has a process group killed whose own spawner has ended.
     pub fn kill_group(&self, process: i32) {
         if let Some(first) = &*self.first() {
             let mut message = Vec::new();
@@ -116,7 +117,7 @@ impl Service {
                         *self.first() = Some(socket);
                         break child;
                     }
-                    // No process or descriptor is free: that passes.
+                    // No process or descriptor is free. This is temporary.
                     Err(_) => std::thread::sleep(PAUSE),
                 }
             };
@@ -124,7 +125,7 @@ impl Service {
     }
 
     fn first(&self) -> MutexGuard<'_, Option<OwnedFd>> {
-        // Nothing that holds the lock leaves it half done.
+        // No holder of the lock leaves the value half changed.
         self.first.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -147,7 +148,7 @@ impl Service {
             has_input: true,
             is_reported: false,
             no_new_privileges: false,
-            // It notices by itself when the server is gone, and goes on when only the first spawner is.
+            // The new spawner itself notices the end of the server, and goes on when only the first one ends.
             dies_with_spawner: false,
             umask: 0o022,
             niceness: 0,
@@ -179,7 +180,7 @@ fn start_first(command: &SpawnerCommand) -> io::Result<(Child, OwnedFd)> {
     let mut message = Vec::new();
     Order::Adopt.write(&mut message);
     if let Err(error) = send(ours.as_fd(), &message, &[]) {
-        // Somebody has killed it already.
+        // It was killed already.
         let _ = child.kill();
         let _ = child.wait();
         return Err(error);
@@ -192,7 +193,7 @@ fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)?)
 }
 
-/// Sends one datagram with descriptors, three at the most.
+/// Sends one datagram with at most three descriptors.
 pub fn send(socket: BorrowedFd<'_>, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);

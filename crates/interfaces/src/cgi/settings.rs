@@ -1,4 +1,4 @@
-//! What a configuration says of CGI programs.
+//! The settings of CGI programs.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,79 +12,80 @@ use crate::cgi_response::HeaderLimits;
 pub struct CgiSettings {
     /// Which files are programs.
     pub programs: Programs,
-    /// What executes them, if not they themselves.
+    /// The interpreter that executes them; `None`: they are executed directly.
     pub interpreter: Option<PathBuf>,
-    /// The site's root, which programs are told.
+    /// The site's root, which programs get as a variable.
     pub document_root: PathBuf,
     /// Where symbolic links may lead.
     pub symlinks: SymlinkPolicy,
     /// Names that begin with a dot may be programs.
     pub hidden_files: bool,
-    /// Whose rights they have, if not the server's.
+    /// The user that they run as; `None`: that of the server.
     pub user: Option<User>,
-    /// Permissions that files they make do not get.
+    /// Permissions that are removed from the files that they make.
     pub umask: u32,
-    /// How much less they matter than others, 0 to 19.
+    /// Their niceness, 0 to 19.
     pub niceness: i32,
     /// They cannot gain rights by executing set-user-ID files.
     pub no_new_privileges: bool,
-    /// Limits of resources: `RLIMIT_*`, and how much.
+    /// Resource limits: `RLIMIT_*` and its value.
     pub limits: Vec<(u32, u64)>,
-    /// Variables of their environment, beside those of the request, which they replace.
+    /// Variables added to their environment. They replace those of the request.
     pub environment: Vec<(String, String)>,
-    /// They see `Authorization`.
+    /// They get the `Authorization` field.
     pub pass_authorization: bool,
-    /// What they leave running may go on.
+    /// Processes that they leave running may go on.
     pub background: bool,
     /// How many of them run at a time.
     pub concurrency: usize,
-    /// How many requests wait for one to end.
+    /// How many requests wait for one of them to end.
     pub queue: usize,
-    /// How long they wait at the most.
+    /// How long a request waits in the queue at most.
     pub queue_timeout: Duration,
-    /// Until the first byte comes.
+    /// The longest time until the first byte of output.
     pub first_byte_timeout: Duration,
-    /// Between two bytes, in either direction.
+    /// The longest time between two bytes, in either direction.
     pub idle_timeout: Duration,
-    /// From beginning to end; `None`: no limit.
+    /// The longest time from start to end; `None`: no limit.
     pub total_timeout: Option<Duration>,
-    /// Between SIGTERM and SIGKILL.
+    /// The time between SIGTERM and SIGKILL.
     pub grace: Duration,
-    /// The largest body whose length is not known beforehand.
+    /// The largest request body of unknown length.
     pub spool_bytes: u64,
-    /// Where such a body is kept while it comes.
+    /// The directory in which such a body is stored while it arrives.
     pub spool_directory: PathBuf,
-    /// How large their header may be.
+    /// Limits for their header.
     pub header: HeaderLimits,
 }
 
 /// Which files are programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Programs {
-    /// Those below a directory. This much of the path, `/cgi-bin`, is not looked for in it.
+    /// Those below a directory. A prefix of the request's path, such as `/cgi-bin`, is not part of the file's
+    /// path.
     Below {
         /// The directory.
         directory: PathBuf,
-        /// What is left out; empty: nothing.
+        /// The prefix that is removed; empty: none.
         prefix: String,
     },
-    /// This one alone.
+    /// One file for all requests.
     One {
         /// The file.
         file: PathBuf,
-        /// The path that stands for it; what follows is for the program.
+        /// The path that names it; the program gets the rest of the request's path.
         prefix: String,
     },
-    /// None by themselves: somebody else finds them for [`CgiHandler::run`](super::handler::CgiHandler::run).
+    /// None: the caller of [`CgiHandler::run`](super::handler::CgiHandler::run) finds the program itself.
     Given,
 }
 
 /// A user with groups.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct User {
-    /// User.
+    /// The number of the user.
     pub user: u32,
-    /// Group.
+    /// The number of the group.
     pub group: u32,
     /// Supplementary groups.
     pub groups: Vec<u32>,

@@ -1,19 +1,19 @@
-//! Starts a program without copying its parent: the one place with `unsafe` in this crate's CGI.
+//! Starts a program without copying its parent. Only this file of the CGI module uses `unsafe`.
 //!
-//! The child shares the parent's memory until it executes the program (`CLONE_VM`), and the parent stands
-//! still for as long (`CLONE_VFORK`), so nothing is copied, however large the parent is. Until then the child
-//! may do nothing but system calls: no allocation, no lock, no panic. Everything that it needs is therefore
-//! made before.
+//! The child shares the parent's memory until it executes the program (`CLONE_VM`), and the parent waits
+//! until then (`CLONE_VFORK`), so nothing is copied, however large the parent is. Until then the child may
+//! only make system calls: no allocation, no lock, no panic. Therefore everything that it needs is made
+//! before.
 //!
-//! The caller must have signals blocked (see [`prepare_signals`]), or a handler of the parent could run in
-//! the child.
+//! The caller must have blocked signals (see [`prepare_signals`]). Otherwise a signal handler of the parent
+//! could run in the child.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// What is to be started, and as what.
+/// A program to be started, and its properties.
 pub struct Plan<'p> {
     /// The file to execute.
     pub program: &'p CStr,
@@ -25,13 +25,13 @@ pub struct Plan<'p> {
     pub directory: &'p CStr,
     /// Standard input, output and error; none of these descriptors may be 0, 1 or 2.
     pub standard: [BorrowedFd<'p>; 3],
-    /// Permissions that files it makes do not get.
+    /// Permissions that are removed from the files that it makes.
     pub umask: u32,
-    /// How much less it matters than others, 0 to 19.
+    /// Its niceness, 0 to 19.
     pub niceness: i32,
-    /// Whose rights it has, if not the parent's.
+    /// The user that it runs as; `None`: that of the parent.
     pub identity: Option<Identity<'p>>,
-    /// Limits of resources: `RLIMIT_*`, and how much.
+    /// Resource limits: `RLIMIT_*` and its value.
     pub limits: &'p [(u32, u64)],
     /// It cannot gain rights by executing a set-user-ID file.
     pub no_new_privileges: bool,
@@ -42,9 +42,9 @@ pub struct Plan<'p> {
 /// A user with groups.
 #[derive(Debug, Clone, Copy)]
 pub struct Identity<'p> {
-    /// User.
+    /// The number of the user.
     pub user: u32,
-    /// Group.
+    /// The number of the group.
     pub group: u32,
     /// Supplementary groups.
     pub groups: &'p [u32],
@@ -61,9 +61,9 @@ pub struct Started {
 /// A program that was not started.
 #[derive(Debug)]
 pub struct NotStarted {
-    /// What could not be done.
+    /// The step that failed.
     pub stage: Stage,
-    /// Why.
+    /// The reason.
     pub error: io::Error,
 }
 
@@ -103,15 +103,15 @@ impl Stage {
     }
 }
 
-/// Where children run until they execute their programs.
+/// The stack on which children run until they execute their programs.
 pub struct Launcher {
     stack: Box<[u8]>,
 }
 
-/// Far more than system calls with the results of others need.
+/// Far more than the child's system calls need.
 const STACK_BYTES: usize = 64 * 1024;
 
-/// What the child reads, and the little that it writes.
+/// The data that the child reads, and the two values that it writes.
 struct Job<'j> {
     plan: &'j Plan<'j>,
     arguments: *const *const c_char,
@@ -122,14 +122,14 @@ struct Job<'j> {
 }
 
 impl Default for Launcher {
-    /// With a stack of its own.
+    /// Makes a launcher with its own stack.
     fn default() -> Launcher {
         Launcher { stack: vec![0; STACK_BYTES].into_boxed_slice() }
     }
 }
 
 impl Launcher {
-    /// Starts a program; the calling thread stands still until it runs.
+    /// Starts a program. The calling thread waits until it has been executed.
     ///
     /// # Errors
     /// The step that failed. No process is left behind.
@@ -146,14 +146,14 @@ impl Launcher {
         };
         let mut pidfd: c_int = -1;
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
-        // A stack grows downwards on every machine that Linux runs Rust on; the processor's interface wants
-        // it aligned.
+        // The stack grows downwards on every architecture on which Linux runs Rust. The ABI requires it to be
+        // aligned.
         let top = self.stack.as_mut_ptr_range().end.map_addr(|address| address & !0xf);
         // SAFETY: `top` is the end of a live allocation that nothing else uses while this call lasts, because
         // of `&mut self`. CLONE_VFORK holds this thread until the child has executed or ended, so `job`, what
         // it points to and the stack outlive the child's use of them. The child runs `child`, which only
-        // makes system calls, and writes to nothing but its stack, errno of this standing thread, and the two
-        // atomics. `pidfd` is written by the kernel before the call returns.
+        // makes system calls and writes only to its stack, the errno of this waiting thread, and the two
+        // atomics. The kernel writes `pidfd` before the call returns.
         let process = unsafe {
             libc::clone(
                 child,
@@ -166,8 +166,8 @@ impl Launcher {
         if process < 0 {
             return Err(NotStarted { stage: Stage::Process, error: io::Error::last_os_error() });
         }
-        // SAFETY: the kernel has just made this descriptor for us, as CLONE_PIDFD asks, and nobody else knows
-        // of it.
+        // SAFETY: the kernel has just made this descriptor for this call (CLONE_PIDFD), so it has no other
+        // owner.
         let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
         let failed = u8::try_from(job.stage.load(Ordering::Relaxed)).ok().and_then(Stage::from_number);
         match failed {
@@ -190,9 +190,9 @@ fn pointers(strings: &[&CStr]) -> Vec<*const c_char> {
     strings.iter().map(|string| string.as_ptr()).chain(std::iter::once(std::ptr::null())).collect()
 }
 
-/// What runs in the child.
+/// The function that the child runs.
 extern "C" fn child(job: *mut c_void) -> c_int {
-    // SAFETY: `start` passes a pointer to a Job that lives until the parent goes on, which is after this.
+    // SAFETY: `start` passes a pointer to a Job that lives until the parent goes on, after this function.
     let job = unsafe { &*job.cast::<Job<'_>>() };
     let Err(stage) = become_program(job) else { return 0 };
     // SAFETY: the address of this thread's errno is always valid to read.
@@ -202,13 +202,14 @@ extern "C" fn child(job: *mut c_void) -> c_int {
     127
 }
 
-/// All steps; comes back only if one fails, with errno as that left it.
+/// Takes all steps. Returns only if one of them fails, and errno is then that of the failed step.
 fn become_program(job: &Job<'_>) -> Result<(), Stage> {
     let plan = job.plan;
     let done = |result: c_int, stage: Stage| if result < 0 { Err(stage) } else { Ok(()) };
-    // SAFETY: only system calls, all with numbers or with pointers to memory of `job`, which lives and does
-    // not change until execve has replaced this image. The raw calls are used for the user and groups because
-    // the library's own would also tell the parent's other threads, of which the child has none.
+    // SAFETY: only system calls are made, with numbers or with pointers to memory of `job`, which lives and
+    // does not change until execve has replaced this image. The user and groups are set by raw system calls,
+    // because the C library's functions would also signal the parent's other threads, which the child does
+    // not have.
     unsafe {
         done(libc::setsid(), Stage::Session)?;
         for (place, descriptor) in plan.standard.iter().enumerate() {
@@ -234,9 +235,9 @@ fn become_program(job: &Job<'_>) -> Result<(), Stage> {
             done(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), Stage::User)?;
         }
         if plan.dies_with_parent {
-            // Behind the change of user, which takes it back.
+            // After the change of user, which resets this setting.
             done(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0), Stage::User)?;
-            // It may have ended before that.
+            // The parent may have ended before that.
             done(if libc::getppid() == job.parent { 0 } else { -1 }, Stage::Process)?;
         }
         done(libc::chdir(plan.directory.as_ptr()), Stage::Directory)?;
@@ -248,8 +249,8 @@ fn become_program(job: &Job<'_>) -> Result<(), Stage> {
     Err(Stage::Execute)
 }
 
-/// Before Linux 5.9 there is no close_range; the spawner's own descriptors are all closed by execve anyway,
-/// so there is nothing left to do but to find out that this is the reason.
+/// Checks whether close_range failed because the kernel lacks it (before Linux 5.9) or forbids it. That is no
+/// error: execve closes all of the spawner's own descriptors anyway.
 fn mark_close_on_exec() -> Result<(), ()> {
     // SAFETY: reads this thread's errno.
     match unsafe { *libc::__errno_location() } {
@@ -258,16 +259,15 @@ fn mark_close_on_exec() -> Result<(), ()> {
     }
 }
 
-/// Gives every signal its default action and blocks all of them for this thread: what it starts later begins
-/// with the same actions and blocks none.
+/// Gives every signal its default action and blocks all signals for this thread. Programs that it starts
+/// later have the same actions, and no blocked signals.
 pub fn prepare_signals() {
-    // The kernel's structure, of which all fields are zero for the default action (SIG_DFL); it is shorter
-    // than this everywhere. The library would keep its hands off the signals that it uses itself, which may
-    // have been inherited as ignored like any other.
+    // The kernel's structure. For the default action (SIG_DFL) all of its fields are zero, and on every
+    // architecture it is shorter than this array. The C library's function refuses to change the signals that
+    // the library itself uses, but these may have been inherited as ignored too.
     let default_action = [0u64; 8];
-    // SAFETY: the kernel only reads the structure; a handler is in use by nobody once its action is gone, and
-    // where an action cannot be set the call fails without effect. The set is filled by the library before it
-    // is read.
+    // SAFETY: the kernel only reads the structure. A handler is not called after its action was replaced. If
+    // an action cannot be set, the call fails without effect. The library fills the set before it is read.
     unsafe {
         for signal in 1..=64 {
             let none = std::ptr::null_mut::<c_void>();
@@ -279,23 +279,22 @@ pub fn prepare_signals() {
     }
 }
 
-/// Lets this thread run when others have nothing to do or have had their turn, instead of at once when there
-/// is something for it (SCHED_BATCH). What it starts is scheduled as usual.
+/// Schedules this thread as a batch job (SCHED_BATCH): it does not preempt others when it has something to
+/// do. Programs that it starts are scheduled as usual.
 pub fn be_patient() {
     let parameter = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the kernel only reads the parameter. Where it refuses, all goes on as before.
+    // SAFETY: the kernel only reads the parameter. If it refuses, scheduling stays as it was.
     unsafe {
         libc::sched_setscheduler(0, libc::SCHED_BATCH | libc::SCHED_RESET_ON_FORK, &raw const parameter)
     };
 }
 
-/// A descriptor that is readable when a child has ended. All signals must be blocked.
+/// Returns a descriptor that becomes readable when a child has ended. All signals must be blocked.
 ///
 /// # Errors
 /// No descriptor is free.
 pub fn child_signals() -> io::Result<OwnedFd> {
-    // SAFETY: the set is filled by the library before it is read; the descriptor is new, and nobody else
-    // knows of it.
+    // SAFETY: the library fills the set before it is read. The descriptor is new and has no other owner.
     unsafe {
         let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
         libc::sigemptyset(set.as_mut_ptr());

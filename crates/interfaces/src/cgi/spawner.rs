@@ -1,25 +1,27 @@
 //! The spawner: a small process that starts programs for the server and ends them.
 //!
-//! The server executes itself once more for it, before it has threads, keys or a cache. Its reasons to be:
+//! For this the server executes itself once more, before it has threads, keys or a cache. The reasons for a
+//! separate process are:
 //!
-//! * A program is started for the same cost however large the server is. Sharing memory until the program is
-//!   executed (as `spawn` does) already does without copying page tables, but the table of descriptors is
-//!   copied, and of a server with 10,000 connections that takes half as long again as everything else: 1,290
-//!   us a program instead of 830. From the spawner it is 850 in all cases, messages included.
-//! * An event loop of the server never stands still while a program is being executed (about 0.3 ms).
+//! * The cost of starting a program does not depend on the size of the server. Sharing memory until the
+//!   program is executed (as `spawn` does) avoids copying page tables, but the table of descriptors is
+//!   copied. In a server with 10,000 connections, that adds half of the other costs: 1,290 us per program
+//!   instead of 830. From the spawner it is 850 us in all cases, messages included.
+//! * An event loop of the server never waits while a program is being executed (about 0.3 ms).
 //! * A program descends from a process that has never held keys, other clients' data or their descriptors.
-//! * It keeps the rights of the server's start, so programs can have users of their own.
+//! * The spawner keeps the rights that the server had when it started, so programs can run as other users.
 //!
-//! There is one that starts the others, and one for each core, since it stands still while a program is
-//! executed. The first is also the parent of all whose own parent has ended, so that none of them stays a
-//! zombie where the server is process 1, as in a container, and it kills what another spawner leaves should
-//! that be killed. Each is one thread around one epoll instance: the socket to the server, and a pidfd for
-//! each program. When the server is gone, it kills what it has started and ends.
+//! One spawner starts the others, and each core has one, because a spawner waits while a program is executed.
+//! The first spawner also adopts all processes whose own parent has ended, so that they do not stay zombies
+//! when the server is process 1, as in a container. If another spawner is killed, the first one kills what
+//! that one has left. Each spawner is one thread with one epoll instance: the socket to the server, and a
+//! pidfd for each program. When the server has ended, the spawner kills the programs that it has started and
+//! ends.
 //!
-//! Where a core has more to do than it can, each change from one process to another costs more than the work
-//! that it is for, because a program that was just executed has driven everything else out of the caches. So
-//! the spawner waits for its turn (SCHED_BATCH), by which a program mostly runs to its end before the next is
-//! started, and its reports go out together: one wake-up of the server is for many requests.
+//! On an overloaded core, each switch between processes costs more than the work that it is for, because a
+//! program that was just executed has evicted everything else from the caches. Therefore the spawner is
+//! scheduled as a batch job (SCHED_BATCH): most programs run to their end before the next one is started, and
+//! reports are sent together, so that one wake-up of the server serves many requests.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -34,25 +36,25 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions};
 use super::message::{LARGEST_MESSAGE_BYTES, Order, REPORT_BYTES, Report, Start, Status};
 use super::spawn::{Identity, Launcher, NotStarted, Plan, Stage, be_patient, child_signals, prepare_signals};
 
-/// Orders that are carried out before it is looked whether programs have ended.
+/// Orders that are carried out before the spawner checks whether programs have ended.
 const ORDERS_A_TURN: usize = 16;
 
-/// Reports that are gathered at the most while there is other work.
+/// The most reports that are gathered while there is other work.
 const MOST_GATHERED: usize = 16;
 
-/// When a program that still runs is reported as started. The server does not look at its output before; most
-/// programs are done by then, and it can take the whole of it at once.
+/// A program that still runs after this time is reported as started. The server does not read its output
+/// before. Most programs have ended by then, so the server reads their whole output at once.
 const REPORT_STARTS_AFTER: Duration = Duration::from_millis(2);
 
-/// What tells these from programs, which are counted from 0.
+/// The event data of the two descriptors that belong to no program. Programs are counted from 0.
 const SOCKET: u64 = u64::MAX;
 const CHILD_SIGNALS: u64 = u64::MAX - 1;
 
-/// Works for the server at the other end of standard input, until that is gone. `open_files` is how many
-/// files programs may open; the server raises its own limit.
+/// Works for the server at the other end of standard input until the server has ended. `open_files` is the
+/// number of files that programs may open, because the server raises its own limit.
 ///
 /// # Errors
-/// Standard input is no socket of the server's, or the kernel lacks something (Linux 5.3 is the least).
+/// Standard input is not a socket of the server, or the kernel lacks a feature (Linux 5.3 is the oldest).
 pub fn run(open_files: Option<u64>) -> io::Result<()> {
     let socket = take_standard_input()?;
     prepare_signals();
@@ -66,8 +68,7 @@ pub fn run(open_files: Option<u64>) -> io::Result<()> {
     Spawner::new(socket)?.work()
 }
 
-/// Moves the socket out of the way of what programs get as 0, 1 and 2, and puts something harmless in these
-/// places.
+/// Moves the socket to a descriptor above 2, and replaces standard input and output with /dev/null.
 fn take_standard_input() -> io::Result<OwnedFd> {
     let is_ours = rustix::net::sockopt::socket_type(io::stdin())
         .is_ok_and(|kind| kind == rustix::net::SocketType::SEQPACKET);
@@ -88,13 +89,13 @@ struct Spawner {
     null: OwnedFd,
     launcher: Launcher,
     programs: HashMap<u64, Program>,
-    /// Readable when any child has ended; only where orphans are adopted.
+    /// Readable when any child has ended; only in the spawner that adopts orphans.
     child_signals: Option<OwnedFd>,
-    /// Not sent yet.
+    /// Reports that were not sent yet.
     reports: Vec<u8>,
-    /// Started, and not reported yet, since when.
+    /// Programs whose start was not reported yet, and the time at which they started.
     unreported: VecDeque<(u64, Instant)>,
-    /// Where orders are received.
+    /// The buffer for orders.
     buffer: Vec<u8>,
 }
 
@@ -104,7 +105,7 @@ struct Program {
     /// `None`: the process has ended, and only others of its group are left.
     pidfd: Option<OwnedFd>,
     is_reported: bool,
-    /// It was asked to end, and is killed then.
+    /// The time at which it is killed, once it was told to end.
     kill_at: Option<Instant>,
 }
 
@@ -113,7 +114,7 @@ impl Spawner {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &socket, epoll::EventData::new_u64(SOCKET), epoll::EventFlags::IN)?;
         let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
-        // Above 2, because take_standard_input has filled what is below.
+        // This descriptor is above 2, because take_standard_input has filled the lower ones.
         Ok(Spawner {
             socket,
             epoll,
@@ -163,7 +164,7 @@ impl Spawner {
         }
     }
 
-    /// False: the server is gone.
+    /// Carries out orders. Returns false if the server has ended.
     fn take_orders(&mut self) -> io::Result<bool> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let mut is_there = true;
@@ -206,7 +207,7 @@ impl Spawner {
                         let _ = rustix::process::kill_process_group(process, Signal::KILL);
                     }
                 }
-                // The server and its spawner are the same program: somebody else is writing to this socket.
+                // The server and its spawner are the same program, so another process writes to this socket.
                 None => return Err(io::Error::new(io::ErrorKind::InvalidData, "an order that is none")),
             }
         }
@@ -233,7 +234,7 @@ impl Spawner {
         let null = self.null.as_fd();
         let mut passed = descriptors.iter().map(AsFd::as_fd);
         let input = if start.has_input { passed.next() } else { Some(null) };
-        // Who wants no output of its own passes none.
+        // Without descriptors for output, the program writes to /dev/null.
         let standard = [input.unwrap_or(null), passed.next().unwrap_or(null), passed.next().unwrap_or(null)];
         let identity = start.identity.as_ref().map(|(user, group, groups)| Identity {
             user: *user,
@@ -275,10 +276,10 @@ impl Spawner {
         Ok(())
     }
 
-    /// Reaps whoever has ended. Of those that were started here nobody wants to know how.
+    /// Reaps all children that have ended. The exit statuses of those started here are not needed.
     fn reap_adopted(&mut self) {
         if let Some(signals) = &self.child_signals {
-            // What it says is how the first of them ended; there may be more.
+            // It describes only the first child that ended. There may be more.
             let _ = rustix::io::read(signals, &mut [0u8; 1024]);
         }
         while let Ok(Some(_)) =
@@ -300,10 +301,10 @@ impl Spawner {
                 program.pidfd = Some(pidfd);
                 return;
             }
-            // Somebody else has reaped it; that it has ended is sure.
+            // It was reaped elsewhere, so it has certainly ended.
             Err(_) => Status::Exit(0),
         };
-        // A number is not given to another group as long as this one has members.
+        // The number of a group is not used again while the group has members.
         let leaves_others = rustix::process::test_kill_process_group(program.process).is_ok();
         if program.is_reported {
             Report::Ended { id, status, leaves_others }.write(&mut self.reports);
@@ -322,19 +323,19 @@ impl Spawner {
         {
             self.programs.remove(&id);
         } else {
-            // One that is stopped would not notice.
+            // A stopped process would not handle SIGTERM.
             let _ = rustix::process::kill_process_group(program.process, Signal::CONT);
         }
     }
 
-    /// How long to wait for something to do.
+    /// How long to wait for events.
     fn timeout(&self) -> Option<Timespec> {
         if !self.reports.is_empty() {
-            // Only what is there already comes before them.
+            // Only events that have already happened are handled before the reports are sent.
             return Some(Timespec::default());
         }
         let next = self.programs.values().filter_map(|program| program.kill_at).min();
-        // Rounded up, so that it is over when the wait is.
+        // Rounded up, so that the time has passed when the wait ends.
         let kill = next.map(|at| at.saturating_duration_since(Instant::now()) + Duration::from_millis(1));
         let oldest = self.unreported.front();
         let report = oldest.map(|(_, since)| REPORT_STARTS_AFTER.saturating_sub(since.elapsed()));
@@ -342,7 +343,7 @@ impl Spawner {
         Timespec::try_from(wait).ok()
     }
 
-    /// While there is other work reports are gathered: each datagram wakes the server.
+    /// While there is other work, reports are gathered, because each datagram wakes the server.
     fn is_time_to_report(&self, is_idle: bool) -> bool {
         !self.reports.is_empty() && (is_idle || self.reports.len() >= MOST_GATHERED * REPORT_BYTES)
     }
@@ -370,7 +371,7 @@ impl Spawner {
             }
             let _ = rustix::process::kill_process_group(program.process, Signal::KILL);
             program.kill_at = None;
-            // Its end is still to come, unless only others of its group were left.
+            // Its end will be reported, unless only others of its group were left.
             program.pidfd.is_some()
         });
     }
@@ -384,10 +385,10 @@ impl Spawner {
         }
     }
 
-    /// False: the server is gone.
+    /// Sends the reports. Returns false if the server has ended.
     fn send_reports(&mut self) -> bool {
         let reports = std::mem::take(&mut self.reports);
-        // As many as there can be events in a turn and orders in another: far below the largest datagram.
+        // At most one for each event of a turn and each order of another: far below the largest datagram.
         let mut none = SendAncillaryBuffer::default();
         let flags = SendFlags::NOSIGNAL;
         loop {

@@ -1,4 +1,4 @@
-//! What the evaluation of a page asks of the server around it.
+//! The functions of the server that the evaluation of a page needs.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -9,29 +9,29 @@ use touchstone_http::target::normalise_path;
 
 use super::page::Page;
 
-/// What an output depends on, beside the files that it was made from. Later ones contain the earlier.
+/// What an output depends on, besides the files that it was made from. Each value includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DependsOn {
-    /// Nothing else: it is the same until a file changes.
+    /// Nothing else: the output is the same until a file changes.
     Nothing,
     /// The time, in whole seconds.
     Second,
-    /// The request, or something that nobody here knows.
+    /// The request, or something unknown here.
     Request,
 }
 
-/// What is included, or asked about.
+/// The target of an inclusion or of a question about a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// The path, normalised and decoded.
     pub path: Vec<u8>,
-    /// The query as it was written.
+    /// The query as written.
     pub query: Option<Vec<u8>>,
-    /// How it was named.
+    /// How the page names it.
     pub place: Place,
 }
 
-/// How a target was named.
+/// How a page names a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// As a path of the site, for the router.
@@ -47,11 +47,11 @@ pub enum Place {
 pub struct PageSource {
     /// The page.
     pub page: Arc<Page>,
-    /// The path that it is asked for with, decoded; what it includes is relative to it.
+    /// The path of its request, decoded; paths that it includes are relative to it.
     pub path: Vec<u8>,
-    /// The query that it is asked for with.
+    /// The query of its request.
     pub query: Option<Vec<u8>>,
-    /// Where the file is below its root; what it includes as a file is relative to it.
+    /// The file's path below its root; files that it includes are relative to it.
     pub file_path: Vec<u8>,
     /// When the file was last modified, in seconds since 1970.
     pub modified_seconds: i64,
@@ -59,39 +59,39 @@ pub struct PageSource {
     pub owner: u32,
 }
 
-/// What a target turned out to be.
+/// What a target is.
 #[derive(Debug)]
 pub enum Resolved {
-    /// A page with directives: it is evaluated as part of the one that includes it. And what it depends on
-    /// that it is.
+    /// A page with directives, which is evaluated as part of the page that includes it, and what this result
+    /// depends on.
     Page(PageSource, DependsOn),
-    /// Anything else: it is to be fetched.
+    /// Anything else, which must be fetched.
     Content,
 }
 
-/// What a target's content is.
+/// The content of a target.
 #[derive(Debug)]
 pub struct Fetched {
     /// The content.
     pub body: Vec<Bytes>,
     /// What it depends on.
     pub depends_on: DependsOn,
-    /// Why it is no success: then the content is the page of an error.
+    /// Why fetching failed. The content is then an error page.
     pub failure: Option<String>,
 }
 
-/// What is known of a target that is a file.
+/// The facts about a target that is a file.
 #[derive(Debug, Clone, Copy)]
 pub struct TargetFacts {
     /// Its length.
     pub size: u64,
     /// When it was last modified, in seconds since 1970.
     pub modified_seconds: i64,
-    /// What it depends on that these are the facts.
+    /// What these facts depend on.
     pub depends_on: DependsOn,
 }
 
-/// Something for the error log.
+/// An entry for the error log.
 #[derive(Debug)]
 pub struct Problem<'a> {
     /// The page's file, below its root.
@@ -105,18 +105,18 @@ pub struct Problem<'a> {
 /// A set variable: name and value.
 pub type Variable = (Vec<u8>, Vec<u8>);
 
-/// A command of `exec cmd`, apart from the values that it works on.
+/// A command of `exec cmd`, separate from the values that it works on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ShellCommand {
-    /// What the shell reads: the text of the page, and no value.
+    /// The script for the shell: the text of the page, without values.
     pub text: Vec<u8>,
-    /// The variables that the text names, by the names that it has for them.
+    /// The variables that the text uses, under the names in the text.
     pub variables: Vec<Variable>,
-    /// What the last regular expression and its groups matched, where the text names them.
+    /// The matches of the last regular expression and its groups, if the text uses them.
     pub groups: Vec<Vec<u8>>,
 }
 
-/// The server as a page sees it. Errors are texts for the log; visitors see the configured text.
+/// The server as a page sees it. Errors are messages for the log; clients get the configured error text.
 pub trait Host: 'static {
     /// Finds out what a target is, without running it.
     fn resolve(&self, target: &Target) -> impl Future<Output = Result<Resolved, String>>;
@@ -128,28 +128,28 @@ pub trait Host: 'static {
         variables: Vec<Variable>,
     ) -> impl Future<Output = Result<Fetched, String>>;
 
-    /// Runs a command of `exec cmd` and gives what it prints; `variables` are those that the page has set.
+    /// Runs a command of `exec cmd` and returns its output; `variables` are those that the page has set.
     fn run(
         &self,
         command: ShellCommand,
         variables: Vec<Variable>,
     ) -> impl Future<Output = Result<Vec<Bytes>, String>>;
 
-    /// Looks a file up, for `fsize` and `flastmod`.
+    /// Looks up a file, for `fsize` and `flastmod`.
     fn facts(&self, target: &Target) -> Result<TargetFacts, String>;
 
-    /// Whether routes and access rules let a request for the target through, for `-A` and `-U`. Whether there
-    /// is such a file is another question.
+    /// Whether routes and access rules allow a request for the target, for `-A` and `-U`. The file need not
+    /// exist.
     fn is_accessible(&self, target: &Target) -> bool;
 
-    /// Whether this path of the file system is that of a file which requests can get, for `-F`.
+    /// Whether requests can get the file at this path of the file system, for `-F`.
     fn is_file(&self, path: &[u8]) -> bool;
 
     /// A variable of the request, such as those of CGI (RFC 3875 section 4.1); `None`: undefined.
     fn variable(&self, name: &str) -> Option<Vec<u8>>;
 
-    /// Whether a variable of this name may be defined for some requests: only then does it matter which one
-    /// this is.
+    /// Whether a variable of this name may be defined for some requests. If not, the output does not depend
+    /// on the request.
     fn may_define(&self, name: &str) -> bool;
 
     /// All variables of the request, for `printenv`.
@@ -158,7 +158,7 @@ pub trait Host: 'static {
     /// A field of the request's head.
     fn request_field(&self, name: &[u8]) -> Option<Vec<u8>>;
 
-    /// A variable of the server's environment, where it shows any.
+    /// A variable of the server's environment, if pages may see it.
     fn system_variable(&self, name: &[u8]) -> Option<Vec<u8>>;
 
     /// The name of a user, for `USER_NAME`.
@@ -187,7 +187,7 @@ impl Target {
         let mut whole = Vec::with_capacity(base.len() + path.len());
         match path.first() {
             Some(b'/') => {}
-            // Only a query: the page itself.
+            // The text is only a query: the target is the page itself.
             None => encode_path(base, &mut whole),
             Some(_) => encode_path(directory(base), &mut whole),
         }

@@ -1,4 +1,4 @@
-//! One process of a pool: a group of its own, the listening socket, and what it prints.
+//! One process of a pool: its process group, the listening socket, and its output.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -10,7 +10,7 @@ use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, kill_process_gr
 use super::spec::{PoolSpec, ProcessLimits};
 use crate::orphans::leave_no_orphan;
 
-/// The longest line of its output that is kept together.
+/// The longest line of output that is logged in one piece.
 const LONGEST_LINE_BYTES: usize = 4096;
 
 /// A process that was started.
@@ -60,30 +60,31 @@ impl Child {
         Ok(Child { process, pidfd, outputs: outputs.into() })
     }
 
-    /// Its number.
+    /// Its process number.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// What becomes readable when it ends, and its outputs that are still open.
+    /// The descriptor that becomes readable when it ends, and its outputs that are still open.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         std::iter::once(self.pidfd.as_fd()).chain(self.outputs.iter().map(|output| output.pipe.as_fd()))
     }
 
-    /// Takes what it has printed; `line` gets each line.
+    /// Reads what it has printed. `line` is called with each line.
     pub fn read_outputs(&mut self, mut line: impl FnMut(&str)) {
         self.outputs.retain_mut(|output| output.read(&mut line));
     }
 
-    /// Sends a signal to it and all processes that it has started and that are still in its group.
+    /// Sends a signal to it and to all processes of its group.
     pub fn signal(&self, signal: Signal) {
         if let Ok(pid) = pid_of(&self.process) {
-            // It may have ended; it is not reaped yet, so nobody else has its number.
+            // It may have ended, but it was not reaped yet, so no other process has its number.
             let _ = kill_process_group(pid, signal);
         }
     }
 
-    /// How it has ended, if it has. What is left of its group is killed before its number can be another's.
+    /// Its exit status, if it has ended. The rest of its group is killed before another process can get its
+    /// number.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         let mut fds = [rustix::event::PollFd::new(&self.pidfd, rustix::event::PollFlags::IN)];
         let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -103,7 +104,7 @@ impl Drop for Child {
 }
 
 impl Output {
-    /// Gives whether more may come.
+    /// Returns whether more may come.
     fn read(&mut self, line: &mut impl FnMut(&str)) -> bool {
         let mut buffer = [0; 4096];
         loop {
@@ -138,7 +139,7 @@ impl Output {
     }
 }
 
-/// A pipe whose reading end does not block.
+/// A pipe with a non-blocking reading end.
 fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&reader, true)?;
@@ -152,8 +153,8 @@ fn pid_of(process: &StdChild) -> io::Result<Pid> {
         .ok_or_else(|| io::Error::other("a process without a number"))
 }
 
-/// What is done in the new process before the program begins: it ends with the server, whatever happens to
-/// that; its limits; the socket that it inherits stays open.
+/// Prepares the new process before the program begins: it is told to end when the server has ended, however
+/// that happens; its limits are set; the socket that it inherits stays open.
 fn prepare(command: &mut Command, limits: ProcessLimits, inherited: Option<RawFd>) {
     leave_no_orphan(command, Signal::TERM);
     let work = move || {

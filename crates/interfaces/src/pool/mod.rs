@@ -1,16 +1,16 @@
 //! Processes that the server starts, watches and starts again: php-fpm, or any FastCGI or SCGI program.
 //!
-//! The server makes the listening socket and hands it down, so that no request is lost while processes come
-//! and go: connections wait in the socket's queue. A pool lives as long as somebody holds it; a reload with
-//! the same [`PoolSpec`] goes on with the same processes. One thread a pool does all the work, off the way of
-//! requests.
+//! The server makes the listening socket and passes it to the processes. No request is lost while processes
+//! end and start, because connections wait in the socket's queue. A pool lives as long as an `Arc` of it; a
+//! reload with the same [`PoolSpec`] keeps the same processes. Each pool has one thread for all of this work,
+//! apart from the cores that handle requests.
 //!
 //! | module | |
 //! |---|---|
-//! | `spec` | what a configuration says |
+//! | `spec` | the settings |
 //! | `supervisor` | the thread: starts, watches, starts again, ends |
-//! | `state` | what requests know of a pool |
-//! | `log` | where a pool tells what happens |
+//! | `state` | the state of a pool that requests see |
+//! | `log` | the log of a pool |
 //! | `child` | one process with its group and its outputs |
 //! | `php_fpm` | the configuration file for php-fpm |
 
@@ -35,14 +35,14 @@ use std::thread::JoinHandle;
 use state::State;
 use supervisor::Supervisor;
 
-/// All pools of the process. Kept from one configuration to the next.
+/// All pools of the process. They stay when the configuration is reloaded.
 #[derive(Default)]
 pub struct Pools {
     known: Mutex<Known>,
     log: Mutex<Option<PoolLog>>,
 }
 
-/// The pools of this process: its children are its own, whatever configuration asks for them.
+/// The pools of this process, for every configuration that it has.
 pub fn of_process() -> &'static Pools {
     static POOLS: std::sync::LazyLock<Pools> = std::sync::LazyLock::new(Pools::default);
     &POOLS
@@ -54,7 +54,7 @@ struct Known {
     supervisors: Vec<(Arc<Control>, JoinHandle<()>)>,
 }
 
-/// Processes that do the same, behind one socket.
+/// Processes that run the same program and share one socket.
 #[derive(Debug)]
 pub struct Pool {
     socket: PathBuf,
@@ -62,22 +62,22 @@ pub struct Pool {
     state: Arc<State>,
 }
 
-/// Ends a supervisor: by its other end being closed.
+/// Ends a supervisor by closing the writing end of a pipe.
 #[derive(Debug)]
 struct Control {
     writer: Mutex<Option<OwnedFd>>,
 }
 
 impl Pools {
-    /// Where pools that are started from now on tell what happens.
+    /// Sets the log of pools that are started from now on.
     pub fn log_to(&self, log: PoolLog) {
         *lock(&self.log) = Some(log);
     }
 
-    /// The pool of this description: the one that runs, or a new one.
+    /// The pool with these settings: the running one, or a new one.
     ///
     /// # Errors
-    /// Its socket or its files cannot be made, or there can be no thread for it.
+    /// Its socket, its files or its thread cannot be made.
     pub fn get(&self, spec: &PoolSpec) -> io::Result<Arc<Pool>> {
         let mut known = lock(&self.known);
         if let Some(pool) = known.pools.get(spec).and_then(Weak::upgrade) {
@@ -98,14 +98,14 @@ impl Pools {
         Ok(pool)
     }
 
-    /// Ends all processes, and waits until they have ended. For the end of the server.
+    /// Ends all processes, and waits until they have ended. Called when the server ends.
     pub fn stop(&self) {
         let supervisors = std::mem::take(&mut lock(&self.known).supervisors);
         for (control, _) in &supervisors {
             control.end();
         }
         for (_, thread) in supervisors {
-            // One that panicked has been reported by its panic.
+            // The panic of a thread was already reported.
             let _ = thread.join();
         }
     }

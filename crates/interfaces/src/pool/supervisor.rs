@@ -1,9 +1,9 @@
-//! The thread of a pool: starts its processes, logs what they print, starts those again that end, and ends
-//! them all.
+//! The thread of a pool. It starts the processes, logs their output, starts processes that ended again, and
+//! in the end stops all of them.
 //!
-//! A process that ends is started again at once if it had run for a while; otherwise after a pause that
-//! doubles each time. When none has run for a while any more, the pool says so to requests, which are refused
-//! at once instead of waiting at a socket where nobody accepts.
+//! A process that ends is started again at once if it had run for a while, otherwise after a pause that
+//! doubles each time. If all processes keep ending early, requests are refused at once, because no process
+//! would accept their connections.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -24,40 +24,40 @@ use super::spec::{PoolSpec, Program};
 use super::state::State;
 use crate::handler::Level;
 
-/// How the directories of pools are named.
+/// The beginning of the names of pools' directories.
 const DIRECTORY_PREFIX: &str = "touchstone-pool-";
 
-/// A directory that is younger may be one whose socket is being made.
+/// A younger directory is kept: its socket may not have been made yet.
 const DEAD_AFTER: Duration = Duration::from_secs(60);
 
-/// Connections that wait for a process.
+/// The most connections that wait for a process.
 const BACKLOG: i32 = 4096;
 
 /// The first pause before a process is started again.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// The longest.
+/// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// A process that has run for this long was well.
+/// A process that has run for this long counts as working.
 const WELL_AFTER: Duration = Duration::from_secs(1);
 
-/// So many times a process may end at once before requests are refused.
+/// Requests are refused when every process has ended early this many times in a row.
 const FAILURES_TO_REFUSE: u32 = 3;
 
-/// How long what ended processes have left unread may take.
+/// The longest wait between two looks at processes that are ending.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// The thread's own state.
 pub struct Supervisor {
     spec: PoolSpec,
-    /// Ends when the pool is given up.
+    /// Closed at its other end when the pool is dropped.
     control: OwnedFd,
     state: Arc<State>,
     log: PoolLog,
     listener: Socket,
     socket: PathBuf,
-    /// Holds the socket and php-fpm's file.
+    /// Holds the socket and php-fpm's configuration file.
     directory: TempDir,
     slots: Vec<Slot>,
     name: String,
@@ -66,9 +66,9 @@ pub struct Supervisor {
 /// A place for a process.
 struct Slot {
     child: Option<Child>,
-    /// When it was started last, or is to be.
+    /// When the process was last started, or is to be started.
     at: Instant,
-    /// How often it has ended soon, in a row.
+    /// How often it has ended early, in a row.
     failures: u32,
     last_problem: String,
 }
@@ -91,7 +91,7 @@ impl Supervisor {
         };
         listener.bind(&SockAddr::unix(&socket)?).map_err(about)?;
         listener.listen(BACKLOG)?;
-        // php-fpm's own workers are many behind one process.
+        // php-fpm is one process, which starts its workers itself.
         let count = if let Program::PhpFpm { .. } = spec.program { 1 } else { spec.processes };
         let slot = || Slot { child: None, at: Instant::now(), failures: 0, last_problem: String::new() };
         let slots = (0..count).map(|_| slot()).collect();
@@ -102,12 +102,12 @@ impl Supervisor {
         Ok(Supervisor { spec, control, state, log, listener, socket, directory, slots, name })
     }
 
-    /// Where the processes listen.
+    /// The path at which the processes listen.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Keeps the processes running until the pool is given up, then ends them.
+    /// Keeps the processes running until the pool is dropped, then ends them.
     pub fn run(mut self) {
         loop {
             self.refuse_waiting();
@@ -119,14 +119,14 @@ impl Supervisor {
         }
         self.stop();
         if self.spec.socket.is_some() {
-            // The others go with their directory.
+            // A socket in the pool's directory is removed with the directory.
             let _ = std::fs::remove_file(&self.socket);
         }
     }
 
-    /// Closes the connections that wait at the socket while no process can be kept running: whoever waits
-    /// there gets an answer now instead of none for long. No process runs at this moment that could take one
-    /// in between.
+    /// Closes the connections that wait at the socket while no process can be kept running, so that their
+    /// requests fail now instead of after a timeout. No process runs at this moment that could accept one of
+    /// them.
     fn refuse_waiting(&self) {
         if !self.state.has_problem() || self.slots.iter().any(|slot| slot.child.is_some()) {
             return;
@@ -169,7 +169,8 @@ impl Supervisor {
                 Child::start(command, &self.spec, true, Some(listener.into()), None)
             }
             Program::PhpFpm { program, suffixes, settings, requests_per_process } => {
-                // It removes the socket of this name when it ends, so the name is not that of ours.
+                // php-fpm removes the socket of this name when it ends, so it gets another name than the
+                // pool's.
                 let listen = self.directory.path().join("php-fpm.sock");
                 let file = self.directory.path().join("php-fpm.conf");
                 let text =
@@ -186,13 +187,13 @@ impl Supervisor {
                 if self.spec.user.as_ref().is_some_and(|user| user.user == 0) {
                     command.arg("--allow-to-run-as-root");
                 }
-                // Its master becomes the other user in its workers.
+                // The workers change to the other user, not the master process.
                 Child::start(command, &self.spec, false, None, Some(inherited))
             }
         }
     }
 
-    /// How long until the next process is to be started, or counts as well again.
+    /// The time until the next process is to be started or counts as working again.
     fn next_change(&self) -> Option<Duration> {
         let due = |slot: &Slot| match &slot.child {
             None => Some(slot.at),
@@ -202,7 +203,7 @@ impl Supervisor {
         next.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
-    /// Waits for something to happen. Gives whether the pool was given up.
+    /// Waits for an event. Returns whether the pool was dropped.
     fn wait(&self, limit: Option<Duration>) -> bool {
         let children = self.slots.iter().filter_map(|slot| slot.child.as_ref());
         let descriptors: Vec<_> = children.flat_map(Child::descriptors).collect();
@@ -212,12 +213,12 @@ impl Supervisor {
             tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(limit.subsec_nanos()),
         });
-        // An interruption is as good as an event: everything is looked at anew.
+        // An interruption is handled like an event: the caller checks every process.
         let _ = poll(&mut fds, limit.as_ref());
         !fds[0].revents().is_empty()
     }
 
-    /// Logs what was printed, and notes who has ended.
+    /// Logs the output of the processes, and notes which of them have ended.
     fn look(&mut self) {
         for index in 0..self.slots.len() {
             let slot = &mut self.slots[index];
@@ -243,7 +244,7 @@ impl Supervisor {
         }
     }
 
-    /// A process has ended or could not be started: another attempt, and later each time.
+    /// Called when a process has ended or could not be started. Plans the next attempt, later each time.
     fn failed(&mut self, index: usize, what: &str) {
         let slot = &mut self.slots[index];
         let pause = match slot.failures {
@@ -262,7 +263,7 @@ impl Supervisor {
         }
     }
 
-    /// SIGTERM to all, then SIGKILL to those that do not end.
+    /// Sends SIGTERM to all processes, and later SIGKILL to those that have not ended.
     fn stop(&mut self) {
         let mut children: Vec<Child> = self.slots.iter_mut().filter_map(|slot| slot.child.take()).collect();
         children.iter().for_each(|child| child.signal(Signal::TERM));
@@ -298,7 +299,7 @@ fn log_lines(child: &mut Child, name: &str, log: &PoolLog) {
     child.read_outputs(|line| log(Level::Warning, "pool output", &format!("{name} [{id}]: {line}")));
 }
 
-/// What is configured, and where programs are.
+/// The configured variables, and PATH.
 fn environment(spec: &PoolSpec) -> Vec<(String, String)> {
     let mut environment = spec.environment.clone();
     if !environment.iter().any(|(name, _)| name == "PATH") {
@@ -308,14 +309,13 @@ fn environment(spec: &PoolSpec) -> Vec<(String, String)> {
     environment
 }
 
-/// Removes what servers have left behind that were killed: directories of ours at whose socket nobody
-/// listens.
+/// Removes directories that killed servers have left: those of this user whose socket has no listener.
 fn remove_dead_directories() {
     use std::os::unix::fs::MetadataExt;
     let ours = rustix::process::geteuid().as_raw();
     for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
         let is_pool = entry.file_name().to_string_lossy().starts_with(DIRECTORY_PREFIX);
-        // Not through a link: what it leads to is somebody else's.
+        // Links are not followed: their targets may belong to another user.
         let Ok(facts) = std::fs::symlink_metadata(entry.path()) else { continue };
         let age = facts.modified().ok().and_then(|modified| modified.elapsed().ok()).unwrap_or_default();
         if !is_pool || !facts.is_dir() || facts.uid() != ours || age < DEAD_AFTER {
@@ -325,14 +325,14 @@ fn remove_dead_directories() {
         if connected.is_err_and(|error| {
             matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
         }) {
-            // Whatever cannot be removed does no harm.
+            // A directory that cannot be removed does no harm.
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// A socket that somebody left behind is in the way; one where somebody listens, or another file, is left
-/// alone.
+/// Removes a socket without a listener, which would prevent binding. A socket with a listener, or another
+/// file, is left alone.
 fn remove_dead_socket(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::FileTypeExt;
     match std::fs::symlink_metadata(path) {

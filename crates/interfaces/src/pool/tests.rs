@@ -1,4 +1,4 @@
-//! Pools with real processes: they are started, killed, started again and ended, and nothing is left behind.
+//! Tests of pools with real processes: they are started, killed, started again and ended, and none is left.
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use super::{PoolLog, PoolSpec, Pools, ProcessLimits, Program};
 
-/// Far longer than anything here takes.
+/// Far longer than any step of these tests takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Default)]
@@ -93,7 +93,7 @@ fn nothing_is_left_of_a_group_that_ignores_the_end() {
     drop(pool);
     pools.stop();
     log.wait_for("about killing", |line| line.contains("did not end and is killed"));
-    // A grandchild is reaped by whoever adopts it, which may take a moment.
+    // A grandchild is reaped by the process that adopts it, which may take a moment.
     let until = Instant::now() + PATIENCE;
     while is_there(child) && !is_zombie(child) {
         assert!(Instant::now() < until, "process {child} is left");
@@ -135,9 +135,10 @@ fn the_same_pool_is_used_again_and_another_is_not() {
 
 #[test]
 fn the_socket_is_descriptor_0() {
-    // As FastCGI programs have it: `accept` on it. The socket is there before the program is.
+    // A FastCGI program calls `accept` on it. The socket exists before the program starts.
     let script = "exec python3 -c 'import socket\nlistener = socket.socket(fileno=0)\n\
-                  while True:\n    connection, _ = listener.accept()\n    connection.sendall(b\"served\")\n    connection.close()'";
+                  while True:\n    connection, _ = listener.accept()\n    \
+                  connection.sendall(b\"served\")\n    connection.close()'";
     let (pools, _log) = pools();
     let pool = pools.get(&shell(script, 2)).unwrap();
     for _ in 0..3 {

@@ -1,5 +1,5 @@
-//! A connection to a program or an origin, over a unix socket or TCP, with TLS or without: it can be sent on
-//! and received from at the same time. FastCGI, SCGI and the proxy share it.
+//! A connection to a program or an origin, over a unix socket or TCP, with or without TLS. It can send and
+//! receive at the same time. FastCGI, SCGI and the proxy share it.
 
 mod tls;
 
@@ -17,14 +17,14 @@ use tokio::net::{TcpStream, UnixStream};
 
 pub use tls::TlsStream;
 
-/// How many pieces one write takes.
+/// The most pieces of one write.
 const PIECES_A_WRITE: usize = 16;
 
-/// How long an idle connection stays beyond the most that are kept: as many requests are soon under way
-/// again, and to close and open a connection for each of them costs several times what a kept one does.
+/// How long an idle connection stays open beyond the number that is kept. Often as many requests follow soon,
+/// and closing and opening a connection for each of them costs several times as much as keeping one.
 pub const SURPLUS_STAYS: Duration = Duration::from_secs(1);
 
-/// Received at once, where nobody says otherwise.
+/// The default number of bytes that are received at once.
 pub const RECEIVE_BYTES: usize = 32 * 1024;
 
 /// A connection to a program or an origin.
@@ -39,8 +39,7 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Receives what is there behind what was received, about so many bytes at the most; 0: the other side
-    /// has closed the connection.
+    /// Receives and appends at most about this many bytes; 0: the other side has closed the connection.
     pub fn poll_receive(
         &self,
         context: &mut Context<'_>,
@@ -72,7 +71,7 @@ impl Stream {
         }
     }
 
-    /// Sends some of these bytes, and says how many; with TLS they may wait in the session, see
+    /// Sends some of these bytes and returns their number. With TLS they may wait in the session, see
     /// [`Stream::poll_flush`].
     pub fn poll_send_some(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         loop {
@@ -85,7 +84,7 @@ impl Stream {
         }
     }
 
-    /// Sends what waits in a TLS session.
+    /// Sends the bytes that wait in a TLS session.
     pub fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Stream::Tls(stream) = self else { return Poll::Ready(Ok(())) };
         loop {
@@ -98,7 +97,7 @@ impl Stream {
         }
     }
 
-    /// Sends what fits of the pieces, which are taken away as far as they were sent.
+    /// Sends as much of the pieces as possible, and removes the bytes that were sent.
     pub fn poll_send(&self, context: &mut Context<'_>, pieces: &mut VecDeque<Bytes>) -> Poll<io::Result<()>> {
         while !pieces.is_empty() {
             match self.try_send(pieces) {
@@ -112,18 +111,18 @@ impl Stream {
         self.poll_flush(context)
     }
 
-    /// Whether nothing was received and the other side has not closed an idle connection.
+    /// Whether an idle connection has received nothing and was not closed by the other side.
     pub fn is_quiet(&self) -> bool {
         if let Stream::Tls(stream) = self {
             return stream.is_quiet();
         }
-        // The system is asked, not what the event loop has heard so far.
+        // This asks the kernel, because the event loop may not know the latest state.
         let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
         rustix::net::recv(self, &mut [0u8; 1], flags).is_err_and(|error| error == rustix::io::Errno::AGAIN)
     }
 
-    /// The same as far as the event loop has heard, mostly without a system call: for who can ask again
-    /// elsewhere where it proves wrong.
+    /// The same as far as the event loop knows, usually without a system call. For callers that can send the
+    /// request on another connection if this was wrong.
     pub fn seems_quiet(&self) -> bool {
         let peek = || {
             let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
@@ -138,7 +137,7 @@ impl Stream {
         heard.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// The same connection for another core's event loop; to be called there.
+    /// Moves the connection to the event loop of the calling core.
     pub fn moved_here(self) -> io::Result<Stream> {
         Ok(match self {
             Stream::Unix(stream) => Stream::Unix(UnixStream::from_std(stream.into_std()?)?),
@@ -147,22 +146,21 @@ impl Stream {
         })
     }
 
-    /// Receives what is there behind what was received, and waits until something is; 0 is the other side's
-    /// end.
+    /// Waits for bytes, receives and appends them; 0: the other side has closed the connection.
     pub async fn receive(&self, received: &mut BytesMut) -> io::Result<usize> {
         poll_fn(|context| self.poll_receive(context, received, RECEIVE_BYTES)).await
     }
 
-    /// Says that nothing more will be sent.
+    /// Ends sending.
     pub fn shut_down_sending(&self) {
         if let Stream::Tls(stream) = self {
             stream.say_goodbye();
         }
-        // Where it fails the other side is gone already.
+        // If it fails, the other side has already closed the connection.
         let _ = rustix::net::shutdown(self, rustix::net::Shutdown::Write);
     }
 
-    /// Receives what is there into a buffer; 0: the other side has closed the connection. Not for TLS.
+    /// Receives bytes into a buffer; 0: the other side has closed the connection. Not for TLS.
     pub fn poll_receive_into(&self, context: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
             let asked = buffer.len();
@@ -177,12 +175,12 @@ impl Stream {
         }
     }
 
-    /// Sends these bytes if all of them can be sent at once. Where it gives `false`, a part may have been.
+    /// Tries to send all of these bytes at once. If it returns `false`, a part of them may have been sent.
     pub fn try_send_all(&self, bytes: &[u8]) -> bool {
         let sent = match self {
             Stream::Unix(stream) => stream.try_write(bytes),
             Stream::Tcp(stream) => stream.try_write(bytes),
-            // What its session holds back would have to be waited for.
+            // Bytes may wait in the session, and this function does not wait.
             Stream::Tls(_) => return false,
         };
         sent.is_ok_and(|count| count == bytes.len())
@@ -197,12 +195,12 @@ impl Stream {
         let asked = spare.len();
         let receive = || rustix::net::recv(self, &mut *spare, RecvFlags::empty()).map(|(_, count)| count);
         let count = self.receive_plain(asked, receive)?;
-        // SAFETY: the kernel has written so many bytes to the beginning of the spare capacity.
+        // SAFETY: the kernel has written this many bytes to the beginning of the spare capacity.
         unsafe { received.advance_mut(count) };
         Ok(count)
     }
 
-    /// Receives without TLS, by a call that asks for so many bytes.
+    /// Receives without TLS, by a call that asks for this many bytes.
     fn receive_plain(
         &self,
         asked: usize,
@@ -212,9 +210,9 @@ impl Stream {
         let receive = || {
             let bytes = receive()?;
             count = Some(bytes);
-            // A short read has emptied the socket: "would block" makes the event loop wait for the next
-            // event, without the second system call that would say the same. At the other side's end there is
-            // no next event.
+            // A short read has emptied the socket. The error "would block" makes the event loop wait for the
+            // next event, and saves a second system call with the same result. After the other side has
+            // closed the connection, there is no next event.
             if bytes > 0 && bytes < asked { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         };
         let tried = match self {
@@ -225,7 +223,7 @@ impl Stream {
         match (count, tried) {
             (Some(bytes), _) => Ok(bytes),
             (None, Err(error)) => Err(error),
-            // It says so only where the call was made.
+            // `try_io` returns `Ok` only if the call was made, so this does not happen.
             (None, Ok(())) => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
@@ -251,7 +249,7 @@ impl Stream {
 
     fn try_send(&self, pieces: &VecDeque<Bytes>) -> io::Result<usize> {
         if pieces.len() == 1 {
-            // The usual request. The kernel has less to do for one buffer.
+            // Most requests are one piece, and a write of one buffer is cheaper for the kernel.
             return match self {
                 Stream::Unix(stream) => stream.try_write(&pieces[0]),
                 Stream::Tcp(stream) => stream.try_write(&pieces[0]),
@@ -289,7 +287,7 @@ impl AsFd for Stream {
 fn take_sent(pieces: &mut VecDeque<Bytes>, mut sent: usize) {
     while let Some(first) = pieces.front_mut() {
         if sent < first.len() {
-            // Nothing more was sent than this.
+            // Only a part of this piece was sent.
             let _ = first.split_to(sent);
             return;
         }

@@ -1,7 +1,7 @@
-//! TLS as a client, on a connection to an origin: a session of rustls, and the socket under it.
+//! The client's side of TLS on a connection to an origin: a session of rustls and its socket.
 //!
-//! The session stands beside the socket instead of around it, so that sending and receiving can go on at the
-//! same time, and an idle connection can move to another core.
+//! The session does not own the socket, so that the connection can send and receive at the same time, and an
+//! idle connection can move to another core.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -15,7 +15,7 @@ use rustls::{ClientConfig, ClientConnection};
 
 use super::{RECEIVE_BYTES, Stream};
 
-/// Plaintext that may wait in a session for its socket.
+/// The most plaintext that waits in a session for its socket.
 const WAITING_BYTES: usize = 64 * 1024;
 
 /// A connection with TLS.
@@ -25,7 +25,7 @@ pub struct TlsStream {
     session: RefCell<ClientConnection>,
 }
 
-/// The socket as the session reads and writes it.
+/// The socket, with the traits through which the session reads and writes it.
 struct Socket<'s>(&'s Stream);
 
 impl Read for Socket<'_> {
@@ -53,7 +53,7 @@ impl Write for Socket<'_> {
 }
 
 impl TlsStream {
-    /// Agrees on TLS over a connection.
+    /// Makes the TLS handshake on a connection.
     pub async fn connect(
         under: Stream,
         rules: Arc<ClientConfig>,
@@ -84,7 +84,7 @@ impl TlsStream {
                         })?;
                     }
                     Err(error) => {
-                        // What is wrong is said to the other side, if it still listens.
+                        // The alert tells the other side what is wrong, if it still receives.
                         let _ = stream.session.borrow_mut().write_tls(&mut Socket(&stream.under));
                         return Poll::Ready(Err(error));
                     }
@@ -110,7 +110,7 @@ impl TlsStream {
         loop {
             received.reserve(RECEIVE_BYTES);
             let before = received.len();
-            // Safe code writes into memory that has been written to before.
+            // The memory is zeroed first, because `read` needs initialized memory.
             received.put_bytes(0, RECEIVE_BYTES);
             let read = session.reader().read(&mut received[before..]);
             received.truncate(before + *read.as_ref().unwrap_or(&0));
@@ -120,8 +120,8 @@ impl TlsStream {
             }
             receive_records(session, &self.under)?;
             if session.wants_write() {
-                // An answer of the session's own, such as to a change of keys; what does not fit goes with
-                // what follows.
+                // A message of the session itself, such as the answer to a key update. Bytes that cannot be
+                // written now are sent with the next ones.
                 match session.write_tls(&mut Socket(&self.under)) {
                     Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
                     _ => {}
@@ -134,7 +134,7 @@ impl TlsStream {
         let session = &mut *self.session.borrow_mut();
         let mut taken = session.writer().write_vectored(slices)?;
         if taken == 0 && slices.iter().any(|slice| !slice.is_empty()) {
-            // It is full.
+            // The session's buffer is full.
             session.write_tls(&mut Socket(&self.under))?;
             taken = session.writer().write_vectored(slices)?;
         }
@@ -158,11 +158,12 @@ impl TlsStream {
 
     pub(super) fn say_goodbye(&self) {
         self.session.borrow_mut().send_close_notify();
-        // Whatever does not fit now is not waited for.
+        // Bytes that cannot be sent now are dropped.
         let _ = self.try_flush();
     }
 
-    /// Takes in what is no data (tickets, changes of keys); false where there is anything else.
+    /// Processes received records without data (tickets, key updates). Returns false if there is anything
+    /// else.
     pub(super) fn is_quiet(&self) -> bool {
         struct Descriptor<'s>(&'s Stream);
         impl Read for Descriptor<'_> {
@@ -196,7 +197,7 @@ impl TlsStream {
 /// Receives once and lets the session look at it.
 fn receive_records(session: &mut ClientConnection, under: &Stream) -> io::Result<()> {
     if session.read_tls(&mut Socket(under))? == 0 {
-        // Without a word; the session tells whoever reads that this is no proper end.
+        // The other side closed the connection without an alert. The session reports this to the reader.
         if session.is_handshaking() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }

@@ -1,13 +1,13 @@
 //! The conditions of `if` and `elif`, in one of three grammars.
 //!
 //! - [`modern`] is the grammar of Apache 2.4 (`v("name") =~ /regex/ && ...`),
-//! - [`legacy`] that of Apache 2.2 and older (`"$name" = /regex/ && ...`), which takes in most of what nginx
-//!   understands,
-//! - [`nginx`] that of nginx: one comparison.
+//! - [`legacy`] is that of Apache 2.2 and older (`"$name" = /regex/ && ...`), which includes most conditions
+//!   that nginx understands,
+//! - [`nginx`] is that of nginx: one comparison.
 //!
-//! A condition is parsed once, when its page is; [`Scope`] is what it sees of the page and the request when
-//! it is evaluated. Regular expressions are those of the `regex` crate, whose time grows with the text and
-//! not with what somebody thought up; look-around and references back inside a pattern are refused with a
+//! A condition is parsed once, together with its page. When it is evaluated, it sees the page and the request
+//! through [`Scope`]. Regular expressions are those of the `regex` crate: the time of a match is linear in
+//! the length of the text for every pattern. Patterns with look-around or back-references are refused with a
 //! message.
 
 pub mod legacy;
@@ -45,7 +45,7 @@ pub enum Expression {
 }
 
 impl Expression {
-    /// Reads a condition; the error says what is wrong with it.
+    /// Parses a condition. The error describes the fault.
     pub fn parse(text: &[u8], grammar: Grammar) -> Result<Expression, String> {
         match grammar {
             Grammar::Apache24 => Condition::parse(text).map(Expression::Modern),

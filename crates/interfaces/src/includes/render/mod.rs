@@ -1,8 +1,8 @@
-//! Evaluating a page: its output comes piece by piece, static text without being copied.
+//! Evaluates a page. The output is made piece by piece, and static text is not copied.
 //!
-//! A [`Rendering`] is driven by whoever sends its output: nothing happens unless it is asked for the next
-//! piece. One future walks over the pages; inclusions that need no more than fetching run beside it, a few at
-//! a time.
+//! The task that sends the output drives a [`Rendering`]: it works only while it is asked for the next piece.
+//! One future walks over the pages. Inclusions that only need to be fetched run in parallel to it, up to a
+//! limit.
 
 mod condition;
 mod flow;
@@ -26,11 +26,11 @@ use self::walk::Walk;
 use super::host::{DependsOn, Host, PageSource};
 use super::settings::Settings;
 
-/// A page being evaluated for one request.
+/// A page that is being evaluated for one request.
 pub struct Rendering<H: Host> {
     shared: Rc<Shared<H>>,
     output: Sink,
-    /// The walk, until it is done.
+    /// The walk over the pages, until it has finished.
     walk: Option<Task>,
     running: Vec<Task>,
 }
@@ -40,7 +40,7 @@ pub struct Rendering<H: Host> {
 pub struct Rendered {
     /// The output.
     pub pieces: Vec<Bytes>,
-    /// What it depends on, beside files.
+    /// What it depends on, besides files.
     pub depends_on: DependsOn,
 }
 
@@ -86,19 +86,19 @@ impl<H: Host> Rendering<H> {
         Rendered { pieces, depends_on: self.shared.depends_on() }
     }
 
-    /// What the output so far depends on; final once it has ended.
+    /// What the output so far depends on. The value is final once the output has ended.
     pub fn depends_on(&self) -> DependsOn {
         self.shared.depends_on()
     }
 
-    /// Goes on with everything that can go on.
+    /// Polls the walk and the running inclusions.
     fn advance(&mut self, context: &mut Context<'_>) {
         if let Some(walk) = &mut self.walk
             && walk.as_mut().poll(context).is_ready()
         {
             self.walk = None;
         }
-        // Those that were begun before are looked at once; what is begun then takes the places that are free.
+        // Inclusions that already run are polled once. New ones then fill the free places.
         self.running.retain_mut(|task| task.as_mut().poll(context).is_pending());
         while self.running.len() < self.shared.settings.concurrent_includes.max(1) {
             let Some(mut task) = self.shared.tasks.borrow_mut().pop_front() else { break };

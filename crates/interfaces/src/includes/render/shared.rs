@@ -1,5 +1,5 @@
-//! What a page and everything that it includes share while they are evaluated: the variables, the blocks, the
-//! limits, and the count of what the output depends on.
+//! The state that a page and its inclusions share while they are evaluated: the variables, the blocks, the
+//! limits, and what the output depends on.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -17,23 +17,23 @@ use crate::includes::host::{DependsOn, Host, PageSource, Problem, Variable};
 use crate::includes::settings::{Grammar, Settings};
 use crate::includes::time_format::{Zone, format_time};
 
-/// One inclusion that runs beside the page.
+/// One inclusion that runs in parallel to the page.
 pub(super) type Task = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Variables that one request may set, and their bytes: a page cannot fill memory.
+/// The most variables that one request may set, and their bytes, so that a page cannot fill the memory.
 const MOST_VARIABLES: usize = 1000;
 const MOST_VARIABLE_BYTES: usize = 1024 * 1024;
 
 pub(super) struct Shared<H> {
     pub(super) host: Rc<H>,
     pub(super) settings: Arc<Settings>,
-    /// The page that was asked for.
+    /// The requested page.
     pub(super) document: PageSource,
     now: i64,
-    /// By name in upper case, since names are the same in any case.
+    /// By name in upper case, because names are not case-sensitive.
     variables: RefCell<FxHashMap<Vec<u8>, Variable>>,
     variable_bytes: Cell<usize>,
-    /// The form of `DATE_LOCAL` and its like: the last that any page has asked for.
+    /// The format of `DATE_LOCAL` and similar variables: the last one that a page has set.
     date_format: RefCell<Bytes>,
     /// Blocks by their name.
     pub(super) blocks: RefCell<FxHashMap<Box<[u8]>, Block>>,
@@ -41,7 +41,7 @@ pub(super) struct Shared<H> {
     includes: Cell<usize>,
     output_bytes_left: Cell<u64>,
     stopped: Cell<bool>,
-    /// Begun by the evaluation, not yet by whoever drives it.
+    /// Inclusions that the evaluation has added and the [`Rendering`](super::Rendering) does not run yet.
     pub(super) tasks: RefCell<VecDeque<Task>>,
 }
 
@@ -79,7 +79,7 @@ impl<H: Host> Shared<H> {
         self.depends_on.set(self.depends_on.get().max(depends_on));
     }
 
-    /// The present. Whoever asks depends on it.
+    /// The current time. From now on the output depends on the time.
     pub(super) fn now(&self) -> i64 {
         self.note(DependsOn::Second);
         self.now
@@ -89,13 +89,13 @@ impl<H: Host> Shared<H> {
         self.host.report(Problem { file_path: &source.file_path, line, message });
     }
 
-    /// True once the output is as long as it may get.
+    /// True once the output has reached its greatest length.
     pub(super) fn is_stopped(&self) -> bool {
         self.stopped.get()
     }
 
-    /// Puts bytes out, unless the output would get too long; the first time that it would, it ends with the
-    /// error text.
+    /// Writes bytes, unless the output would become too long. The first time that this happens, the output
+    /// ends with the error text.
     pub(super) fn write(&self, sink: &Sink, bytes: Bytes) {
         if self.stopped.get() {
             return;
@@ -114,7 +114,7 @@ impl<H: Host> Shared<H> {
         }
     }
 
-    /// Counts one inclusion; an error once there are too many.
+    /// Counts one inclusion. Returns an error if there are too many.
     pub(super) fn count_include(&self) -> Result<(), String> {
         let count = self.includes.get() + 1;
         self.includes.set(count);
@@ -132,7 +132,7 @@ impl<H: Host> Shared<H> {
         *self.date_format.borrow_mut() = format;
     }
 
-    /// Sets a variable; an error once there is no room for it.
+    /// Sets a variable. Returns an error if there is no room for it.
     pub(super) fn set(&self, name: &[u8], value: Vec<u8>) -> Result<(), String> {
         let bytes = self.variable_bytes.get() + name.len() + value.len();
         let mut variables = self.variables.borrow_mut();
@@ -148,12 +148,12 @@ impl<H: Host> Shared<H> {
         Ok(())
     }
 
-    /// The value of a variable that a page has set. Here and below names are in upper case.
+    /// The value of a variable that a page has set. Here and below, names are in upper case.
     pub(super) fn set_variable(&self, name: &[u8]) -> Option<Vec<u8>> {
         self.variables.borrow().get(name).map(|(_, value)| value.clone())
     }
 
-    /// The value of a variable that every page has, or of the request.
+    /// The value of a variable of every page, or of the request.
     pub(super) fn given_variable(&self, name: &[u8]) -> Option<Vec<u8>> {
         let document = &self.document;
         match name {
@@ -187,7 +187,7 @@ impl<H: Host> Shared<H> {
         format_time(unix_seconds, &self.date_format.borrow(), zone)
     }
 
-    /// What programs see of the page: the variables that pages have set, and which page was asked for.
+    /// The variables that programs get: those that pages have set, and those of the requested page.
     pub(super) fn program_variables(&self) -> Vec<Variable> {
         let document = &self.document;
         let own = [
@@ -235,10 +235,10 @@ impl<H: Host> Shared<H> {
         all
     }
 
-    /// An included page's own query takes the place of the one before.
+    /// Replaces the query variables by those of an included page that has its own query.
     pub(super) fn enter(&self, source: &PageSource) {
         if let Some(query) = source.query.as_ref().filter(|_| self.settings.grammar != Grammar::Nginx) {
-            // Without room for them they stay as they were.
+            // If there is no room for them, the old values stay.
             _ = self.set(b"QUERY_STRING", query.clone());
             _ = self.set(b"QUERY_STRING_UNESCAPED", unescaped_query(query));
         }

@@ -1,4 +1,4 @@
-//! Where a page's output goes: pieces in their order, some of which are still being made.
+//! The output of a page: pieces in their order, some of which are still being made.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -6,14 +6,14 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 
-/// An output that others may still be writing to.
+/// An output to which other tasks may still write.
 #[derive(Clone, Default)]
 pub(super) struct Sink(Rc<RefCell<State>>);
 
 #[derive(Default)]
 struct State {
     pieces: VecDeque<Piece>,
-    /// Nobody writes to it any more.
+    /// The output is complete.
     closed: bool,
 }
 
@@ -22,10 +22,10 @@ enum Piece {
     Nested(Sink),
 }
 
-/// What stands at the front of an output.
+/// The front of an output.
 pub(super) enum Front {
     Bytes(Bytes),
-    /// It is still being made.
+    /// The next piece is still being made.
     NotYet,
     End,
 }
@@ -38,14 +38,14 @@ impl Sink {
         }
     }
 
-    /// Appends a place that is filled by whoever has the sink that is given.
+    /// Appends a place for a nested output, and returns the sink that fills it.
     pub(super) fn nested(&self) -> Sink {
         let nested = Sink::default();
         self.0.borrow_mut().pieces.push_back(Piece::Nested(nested.clone()));
         nested
     }
 
-    /// Says that nothing more comes.
+    /// Marks the output as complete.
     pub(super) fn close(&self) {
         self.0.borrow_mut().closed = true;
     }
@@ -69,7 +69,7 @@ impl Sink {
         }
     }
 
-    /// Takes all that is there, when nothing more comes.
+    /// Takes all pieces of a complete output.
     pub(super) fn into_pieces(self) -> Vec<Bytes> {
         let mut pieces = Vec::new();
         while let Front::Bytes(bytes) = self.take_front() {
