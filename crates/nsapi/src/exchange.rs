@@ -1,8 +1,7 @@
-//! One request on its way through the stages: its C structures, its memory, and the answer as far as it is
-//! known.
+//! One request in the stages: its C structures, its memory, and the state of its answer.
 //!
-//! Exchanges are used again: the structures and the first block of memory stay, so that a request costs some
-//! copies and no allocation.
+//! Exchanges are used again for later requests. The structures and the first block of memory stay, so that a
+//! request needs some copies but no allocation.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -26,16 +25,16 @@ use crate::memory::Pool;
 use crate::pblock;
 use crate::pipeline::Pipeline;
 
-/// Names and values of a head; as many as most have need no allocation.
+/// Names and values of a head, without an allocation for up to 16 fields.
 pub type Fields<'a> = SmallVec<[(&'a [u8], &'a [u8]); 16]>;
 
-/// The longest head that a plug-in may write itself.
+/// The longest head that a plug-in can write itself.
 const LONGEST_RAW_HEAD_BYTES: usize = 64 * 1024;
 
-/// Bytes of the body that `sn->inbuf` takes at once.
+/// The size of `sn->inbuf`, the buffer for the body.
 pub const BODY_BUFFER_BYTES: c_int = 8_192;
 
-/// A request, its structures in C first.
+/// A request, with its C structures first.
 #[repr(C)]
 pub struct Exchange {
     pub session: Session,
@@ -50,9 +49,9 @@ pub struct Exchange {
     pub internal: Vec<*mut Request>,
     connection: *mut (dyn Connection + 'static),
     answer: AnswerState,
-    /// What of the answer's length is still to come, where it was said.
+    /// The rest of the answer's declared length; `None`: no length was declared.
     remaining: Option<u64>,
-    /// The plug-in writes the body in chunks, behind a head of its own.
+    /// The plug-in has written the head itself and writes the body in chunks.
     chunks: Option<Box<ChunkedDecoder>>,
     no_body: bool,
     is_head: bool,
@@ -61,23 +60,23 @@ pub struct Exchange {
     raw_head: Vec<u8>,
 }
 
-/// How far the answer is.
+/// The state of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AnswerState {
     Nothing,
-    /// The plug-in writes the head itself, which is not complete.
+    /// The plug-in writes the head itself, and the head is not complete yet.
     RawHead,
     Started,
 }
 
-// SAFETY: all pointers are into the exchange's own memory or to what lasts for good; `connection` is only
-// used between `attach` and `detach`, on one thread.
+// SAFETY: all pointers point into the exchange's own memory or to memory that is never freed. `connection` is
+// only used between `attach` and `detach`, on one thread.
 unsafe impl Send for Exchange {}
 
 impl Exchange {
-    /// One that is at no request.
+    /// Makes an exchange without a request.
     pub fn new() -> Box<Exchange> {
-        // SAFETY: the C structures hold integers and pointers only.
+        // SAFETY: the C structures hold only integers and pointers.
         let (session, request, inbuf) =
             unsafe { (std::mem::zeroed(), std::mem::zeroed(), std::mem::zeroed()) };
         let mut exchange = Box::new(Exchange {
@@ -108,7 +107,7 @@ impl Exchange {
     /// Fills the structures for a request.
     pub fn begin(&mut self, engine: &Arc<Engine>, asked: &HostRequest<'_>) {
         self.clear();
-        // SAFETY: the C structures hold integers and pointers only.
+        // SAFETY: the C structures hold only integers and pointers.
         unsafe {
             self.session = std::mem::zeroed();
             self.request = std::mem::zeroed();
@@ -178,7 +177,7 @@ impl Exchange {
         }
     }
 
-    /// Gives back what the request before has used.
+    /// Frees the memory that the last request has used.
     pub fn clear(&mut self) {
         for request in self.internal.drain(..) {
             // SAFETY: the list holds requests of `internal_request::create`, each once.
@@ -202,10 +201,10 @@ impl Exchange {
     /// Reads and writes through `connection` from now on.
     ///
     /// # Safety
-    /// The connection lives, and is used by nobody else, until [`Exchange::detach`].
+    /// Until [`Exchange::detach`], the connection must live and must not be used elsewhere.
     pub unsafe fn attach(&mut self, connection: &mut dyn Connection) {
         let pointer: *mut (dyn Connection + '_) = connection;
-        // Only the lifetime is forgotten; `detach` ends the use.
+        // This only removes the lifetime; `detach` ends the use.
         self.connection =
             std::mem::transmute::<*mut (dyn Connection + '_), *mut (dyn Connection + 'static)>(pointer);
     }
@@ -216,23 +215,24 @@ impl Exchange {
     }
 
     fn connection(&mut self) -> &mut dyn Connection {
-        // SAFETY: `attach` says that it lives; without one it is `no_connection`, which holds no data.
+        // SAFETY: the caller of `attach` keeps it alive. Without one it is `no_connection`, which holds no
+        // data.
         unsafe { &mut *self.connection }
     }
 
-    /// The function does not come back: what is not sent yet is not sent any more, so that the client may get
-    /// an error.
+    /// Called when the function does not return. Bytes that were not sent yet are dropped, so that the client
+    /// can get an error.
     pub fn break_off(&mut self) {
         self.gone = true;
         self.connection().break_off();
     }
 
-    /// Says which function begins, to who waits for it.
+    /// Tells the connection which function begins.
     pub fn begin_function(&mut self, function: &'static Function) {
         self.connection().runs(function);
     }
 
-    /// Whether the head of the answer is sent.
+    /// Whether the head of the answer was sent.
     pub fn is_started(&self) -> bool {
         self.answer == AnswerState::Started
     }
@@ -242,7 +242,7 @@ impl Exchange {
         self.answer != AnswerState::Nothing
     }
 
-    /// Whether all that was said to come has come.
+    /// Whether the answer has all of its declared length or chunks.
     pub fn is_complete(&self) -> bool {
         let has_ended = match &self.chunks {
             Some(chunks) => chunks.is_done(),
@@ -251,8 +251,8 @@ impl Exchange {
         self.is_started() && (self.no_body || has_ended) && !self.gone
     }
 
-    /// Whether it is certain that nothing of the answer is missing: it has no body, or all of the length that
-    /// was said, or the last chunk.
+    /// Whether the answer is certainly complete: it has no body, all of its declared length, or the last
+    /// chunk.
     pub fn is_whole(&self) -> bool {
         let is_last =
             self.remaining == Some(0) || self.chunks.as_ref().is_some_and(|chunks| chunks.is_done());
@@ -269,7 +269,7 @@ impl Exchange {
         if self.has_written() {
             return if self.no_body { REQ_NOACTION } else { REQ_PROCEED };
         }
-        // SAFETY: the structures are those of this exchange; plug-ins keep them sound.
+        // SAFETY: the structures are those of this exchange, and plug-ins keep them valid.
         let (status, reason, fields) = unsafe { head_of(&mut self.request) };
         if self.start(status, reason, fields).is_err() {
             return crate::abi::REQ_EXIT;
@@ -300,7 +300,7 @@ impl Exchange {
         started
     }
 
-    /// `net_write`: the body, or a whole answer where the plug-in begins with `HTTP/`.
+    /// `net_write`: writes the body, or a whole answer if the data begins with `HTTP/`.
     pub fn write(&mut self, data: &[u8]) -> Result<(), Gone> {
         if self.gone {
             return Err(Gone);
@@ -315,7 +315,7 @@ impl Exchange {
         }
     }
 
-    /// Some of the body as the plug-in frames it.
+    /// Writes a piece of the body in the plug-in's framing.
     fn write_piece(&mut self, mut data: &[u8]) -> Result<(), Gone> {
         let Some(mut decoder) = self.chunks.take().filter(|_| !self.no_body) else {
             return self.write_body(data);
@@ -343,7 +343,7 @@ impl Exchange {
             return if self.gone { Err(Gone) } else { Ok(()) };
         }
         if let Some(remaining) = &mut self.remaining {
-            // What is beyond the length that was said would be taken for the next answer.
+            // The client would take bytes beyond the declared length for the next answer.
             data = &data[..data.len().min(usize::try_from(*remaining).unwrap_or(usize::MAX))];
             *remaining -= data.len() as u64;
         }
@@ -353,8 +353,8 @@ impl Exchange {
         written
     }
 
-    /// A plug-in that writes status line and fields itself: they are read, so that the answer can be framed
-    /// for the client's version and the connection be kept.
+    /// Writes for a plug-in that writes status line and fields itself. They are parsed, so that the answer
+    /// can be framed for the client's version and the connection can be kept.
     fn write_raw(&mut self, data: &[u8]) -> Result<(), Gone> {
         self.answer = AnswerState::RawHead;
         let mut joined = std::mem::take(&mut self.raw_head);
@@ -401,14 +401,14 @@ impl Exchange {
             name.eq_ignore_ascii_case(b"transfer-encoding") && value.eq_ignore_ascii_case(b"chunked")
         });
         if is_chunked {
-            // RFC 9112 section 6.3: chunks count more.
+            // RFC 9112 section 6.3: chunks override the length.
             fields.retain(|(name, _)| !name.eq_ignore_ascii_case(b"content-length"));
             self.chunks = Some(Box::default());
         }
         self.start(status, reason, fields)
     }
 
-    /// What a plug-in has begun to write as a head and not ended is sent as a body.
+    /// Sends an incomplete head of a plug-in as a body.
     pub fn finish_raw(&mut self) {
         if self.answer == AnswerState::RawHead {
             let begun = std::mem::take(&mut self.raw_head);
@@ -418,7 +418,7 @@ impl Exchange {
         }
     }
 
-    /// Sends what has been kept back.
+    /// Sends the bytes that were held back.
     pub fn flush(&mut self) -> Result<(), Gone> {
         if self.gone {
             return Err(Gone);
@@ -431,7 +431,7 @@ impl Exchange {
         flushed
     }
 
-    /// Reads more of the body; 0: there is no more.
+    /// Reads more of the body; 0: the body has ended.
     pub fn read_body(&mut self, to: &mut [u8]) -> Result<usize, Gone> {
         if self.gone {
             return Err(Gone);
@@ -448,7 +448,7 @@ impl Drop for Exchange {
     }
 }
 
-/// The exchange of a session; null where the session is one that a plug-in has made.
+/// The exchange of a session; null if a plug-in has made the session.
 ///
 /// # Safety
 /// `session` is null or a session.
@@ -459,7 +459,7 @@ pub unsafe fn of_session(session: *const Session) -> *mut Exchange {
     handle((*session).csd).map_or(ptr::null_mut(), Handle::exchange)
 }
 
-/// What the client is.
+/// Fills the block with the facts about the client.
 unsafe fn fill_client(pool: &mut Pool, client: *mut Pblock, asked: &HostRequest<'_>) {
     pblock::insert_in(pool, client, b"ip", IpText::of(asked.client.ip()).as_bytes());
     if let Some(tls) = asked.tls {
@@ -490,7 +490,7 @@ unsafe fn fill_reqpb(pool: &mut Pool, reqpb: *mut Pblock, asked: &HostRequest<'_
 
 type Head<'a> = (u16, &'a [u8], Fields<'a>);
 
-/// Status, reason phrase and fields as `srvhdrs` has them.
+/// Status, reason phrase and fields from `srvhdrs`.
 unsafe fn head_of<'a>(request: &mut Request) -> Head<'a> {
     if pblock::find(request.srvhdrs, b"status").is_none() {
         crate::api::protocol::set_status(request, 200, &[]);
@@ -530,7 +530,7 @@ fn is_raw_head(data: &[u8]) -> bool {
     length > 0 && data[..length] == b"HTTP/"[..length]
 }
 
-/// Behind the empty line that ends a head.
+/// The position after the empty line that ends a head.
 fn end_of_head(data: &[u8]) -> Option<usize> {
     let mut line_begin = 0;
     while let Some(length) = data[line_begin..].iter().position(|byte| *byte == b'\n') {
@@ -543,7 +543,7 @@ fn end_of_head(data: &[u8]) -> Option<usize> {
     None
 }
 
-/// Whether a head is one of those that come before the final one (RFC 9110 section 15.2).
+/// Whether a head is that of an interim response (RFC 9110 section 15.2).
 fn is_interim(head: &[u8]) -> bool {
     let status = head.split(|byte| *byte == b' ').nth(1).and_then(|rest| rest.get(..3));
     matches!(status, Some([b'1', b'0'..=b'9', b'0'..=b'9'])) && status != Some(b"101")
@@ -577,7 +577,7 @@ impl Connection for NoConnection {
 }
 
 fn no_connection() -> *mut (dyn Connection + 'static) {
-    // It has no size, so any aligned pointer is one to it.
+    // The type has no size, so any aligned pointer is valid.
     let nothing: *mut NoConnection = ptr::dangling_mut();
     nothing
 }

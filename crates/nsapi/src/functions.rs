@@ -14,27 +14,27 @@ use crate::exchange::Exchange;
 /// On which threads a function may run.
 #[derive(Clone, Copy)]
 pub enum Runs {
-    /// On workers only: it may wait.
+    /// Only on workers, because it may wait.
     OnWorker,
-    /// Anywhere.
+    /// On any thread.
     Anywhere,
-    /// Anywhere, and it leaves the request to another part of the server.
+    /// On any thread. It passes the request to another part of the server.
     Delegates,
-    /// On a core where this says so of the request.
+    /// On a core, if this function returns true for the request.
     Asks(fn(&mut Exchange) -> bool),
 }
 
-/// Whose the functions are that are built in.
+/// The name of the owner of built-in functions.
 const SERVER: &str = "the server";
 
-/// A function by its name. It stays for good, since plug-ins hold pointers to it.
+/// A function with a name. It is never freed, because plug-ins hold pointers to it.
 pub struct Function {
     name: CString,
     plugin: CString,
     pointer: AtomicPtr<()>,
     runs: Runs,
     is_inline: AtomicBool,
-    /// A plug-in has put a function of its own here, which may wait.
+    /// A plug-in has replaced it by its own function, which may wait.
     is_replaced: AtomicBool,
     structure: AtomicPtr<FuncStruct>,
 }
@@ -57,14 +57,14 @@ impl Function {
         made
     }
 
-    /// Whether it is built in.
+    /// Whether it is a built-in function.
     pub fn is_servers_own(&self) -> bool {
         self.plugin.as_bytes() == SERVER.as_bytes()
     }
 
-    /// The function itself.
+    /// The pointer to the function.
     pub fn pointer(&self) -> FuncPtr {
-        // SAFETY: only pointers of functions of this type are stored.
+        // SAFETY: only pointers to functions of this type are stored.
         unsafe { std::mem::transmute::<*mut (), FuncPtr>(self.pointer.load(Ordering::Acquire)) }
     }
 
@@ -79,21 +79,21 @@ impl Function {
             }
     }
 
-    /// Whether it may run on a core whatever the request is, and the request's answer is made there.
+    /// Whether it may run on a core for every request, and the answer is made there.
     pub fn always_answers_on_core(&self) -> bool {
         let is_anywhere = matches!(self.runs, Runs::Anywhere) && !self.is_replaced.load(Ordering::Relaxed);
         self.is_inline.load(Ordering::Relaxed) || is_anywhere
     }
 
-    /// Lets it run on cores, for those who know that it never waits.
+    /// Lets it run on cores. The caller must know that it never waits.
     pub fn set_inline(&self) {
         self.is_inline.store(true, Ordering::Relaxed);
     }
 
-    /// Calls it.
+    /// Calls the function.
     ///
     /// # Safety
-    /// The arguments are as the function expects them, and the thread is at the request.
+    /// The arguments must be valid for the function, and the thread must have entered the request.
     #[inline]
     pub unsafe fn call(&self, block: *mut Pblock, session: *mut Session, request: *mut Request) -> c_int {
         let here = Breadcrumb { plugin: self.plugin.as_ptr(), function: self.name.as_ptr() };
@@ -103,7 +103,7 @@ impl Function {
         answer
     }
 
-    /// As plug-ins see it.
+    /// The C structure that plug-ins see.
     pub fn structure(&self) -> *mut FuncStruct {
         let known = self.structure.load(Ordering::Acquire);
         if !known.is_null() {
@@ -117,7 +117,7 @@ impl Function {
             pool_id: 0,
             pool_resolved: 0,
         }));
-        // Two threads may make one each: both stay valid.
+        // If two threads make one each, both stay valid.
         self.structure.store(new, Ordering::Release);
         new
     }
@@ -140,7 +140,7 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// The server's own.
+    /// Makes a table of the built-in functions.
     pub fn new() -> Functions {
         let functions = Functions::default();
         for (name, function, runs) in crate::builtin::FUNCTIONS {
@@ -149,7 +149,7 @@ impl Functions {
         functions
     }
 
-    /// Adds one, or gives a name to another. `-` and `_` are the same in names.
+    /// Adds a function, or replaces the one with this name. `-` and `_` are the same in names.
     pub fn insert(&self, name: &str, plugin: &str, function: FuncPtr, runs: Runs) -> &'static Function {
         let new = Function::new(name, plugin, function, runs);
         self.table.write().unwrap_or_else(PoisonError::into_inner).insert(key(name), new);
@@ -161,7 +161,8 @@ impl Functions {
         self.table.read().unwrap_or_else(PoisonError::into_inner).get(&key(name)).copied()
     }
 
-    /// Puts another function in the place of one: whoever has found the name calls that from then on.
+    /// Replaces the pointer of a function. Callers that have already looked up the name call the new function
+    /// from then on.
     pub fn replace(&self, name: &str, function: FuncPtr) -> Option<FuncPtr> {
         let known = self.find(name)?;
         let before = known.pointer();
@@ -170,7 +171,7 @@ impl Functions {
         Some(before)
     }
 
-    /// The name most like this one.
+    /// The most similar name.
     pub fn nearest(&self, name: &str) -> Option<String> {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         let wanted = key(name);
@@ -186,7 +187,7 @@ fn key(name: &str) -> String {
     name.replace('_', "-")
 }
 
-/// How many letters must be changed, put in or taken out.
+/// The number of letters that must be changed, inserted or removed.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
@@ -224,7 +225,7 @@ pub unsafe extern "C" fn func_replace(name: *mut c_char, function: Option<FuncPt
 }
 
 pub unsafe extern "C" fn func_init(mut functions: *mut FuncStruct) {
-    // A table of functions, the last one without a name.
+    // In a table of functions, the last one has no name.
     while !functions.is_null() && !(*functions).name.is_null() {
         func_insert((*functions).name.cast_mut(), (*functions).func);
         functions = functions.add(1);

@@ -1,8 +1,8 @@
-//! Memory for plug-ins: that of a request, which is given back all at once, and that which lasts.
+//! Memory for plug-ins: that of a request, which is freed as a whole, and memory that lasts.
 //!
-//! `MALLOC` takes from the pool of the request that the thread is at, and from the heap where there is none
-//! (in Init, and on threads of the plug-in's own). Every piece has a header that says where it is from, so
-//! that `FREE` and `REALLOC` are right for either, on any thread, and for memory of libc's own `malloc` too.
+//! `MALLOC` takes memory from the pool of the thread's request, or from the heap if there is none (in Init,
+//! and on the plug-in's own threads). Every piece has a header with its origin, so that `FREE` and `REALLOC`
+//! work for both, on any thread, and also for memory of libc's `malloc`.
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
@@ -11,11 +11,11 @@ use std::ptr;
 /// Bytes of the first block of a pool, which it keeps for the next request.
 const FIRST_BLOCK_BYTES: usize = 16 * 1024;
 
-/// Where a piece is from; mixed with its address, so that other memory is not mistaken for a piece.
+/// The origin of a piece. It is combined with its address, so that other memory is not mistaken for a piece.
 const FROM_POOL: usize = 0x706f_6f6c_5eed_0001;
 const FROM_HEAP: usize = 0x6865_6170_5eed_0002;
 
-/// Stands before every piece.
+/// The header before every piece.
 #[repr(C, align(16))]
 struct Header {
     size: usize,
@@ -24,12 +24,12 @@ struct Header {
 
 const HEADER_BYTES: usize = size_of::<Header>();
 
-/// The memory of one request, or one that a plug-in has made.
+/// The pool of one request, or a pool that a plug-in has made.
 pub struct Pool {
     /// The next free byte of the current block, and its end.
     free: *mut u8,
     end: *mut u8,
-    /// The first block, then those that were needed beside it.
+    /// The first block, then the additional ones.
     blocks: Vec<Block>,
 }
 
@@ -44,7 +44,7 @@ impl Pool {
         Pool { free: ptr::null_mut(), end: ptr::null_mut(), blocks: Vec::new() }
     }
 
-    /// A piece of at least `size` bytes, aligned to 16; null where there is no memory.
+    /// A piece of at least `size` bytes, aligned to 16; null if there is no memory.
     #[inline]
     pub fn allocate(&mut self, size: usize) -> *mut u8 {
         let Some(needed) = size.checked_add(HEADER_BYTES + 15).map(|bytes| bytes & !15) else {
@@ -73,13 +73,13 @@ impl Pool {
         piece
     }
 
-    /// A copy of `bytes` with a NUL behind it. What the bytes hold of NUL ends the text there for C.
+    /// A copy of `bytes`, followed by a NUL. If the bytes hold a NUL, the text ends there for C.
     #[inline]
     pub fn text(&mut self, bytes: &[u8]) -> *mut c_char {
         self.joined(&[bytes])
     }
 
-    /// The same of several pieces, one behind the other.
+    /// The same for several pieces, one after the other.
     #[inline]
     pub fn joined(&mut self, pieces: &[&[u8]]) -> *mut c_char {
         let length: usize = pieces.iter().map(|bytes| bytes.len()).sum();
@@ -99,10 +99,10 @@ impl Pool {
         begin.cast()
     }
 
-    /// Gives all pieces back, and keeps the first block.
+    /// Frees all pieces, and keeps the first block.
     pub fn reset(&mut self) {
         for block in self.blocks.drain(1.min(self.blocks.len())..) {
-            // SAFETY: each block is from malloc, and freed once.
+            // SAFETY: each block is from malloc and is freed once.
             unsafe { libc::free(block.begin.cast()) };
         }
         match self.blocks.first() {
@@ -117,7 +117,7 @@ impl Pool {
         }
     }
 
-    /// Another block with room for `needed` bytes; what is left of the current one stays unused.
+    /// Adds a block with room for `needed` bytes. The rest of the current block stays unused.
     #[cold]
     fn grow(&mut self, needed: usize) -> bool {
         let size = if self.blocks.is_empty() { FIRST_BLOCK_BYTES } else { 4 * FIRST_BLOCK_BYTES }.max(needed);
@@ -142,20 +142,20 @@ impl Drop for Pool {
     }
 }
 
-// SAFETY: a pool owns its blocks, and is used by one thread at a time.
+// SAFETY: a pool owns its blocks and is used by one thread at a time.
 unsafe impl Send for Pool {}
 
 thread_local! {
-    /// The pool of the request that this thread is at.
+    /// The pool of this thread's request.
     static CURRENT: Cell<*mut Pool> = const { Cell::new(ptr::null_mut()) };
 }
 
-/// Takes memory from `pool` from now on, or from the heap where that is null; answers with the one before.
+/// Takes memory from `pool` from now on, or from the heap if `pool` is null. Returns the previous pool.
 pub fn set_current_pool(pool: *mut Pool) -> *mut Pool {
     CURRENT.replace(pool)
 }
 
-/// The pool of the request that this thread is at, or null.
+/// The pool of this thread's request, or null.
 pub fn current_pool() -> *mut Pool {
     CURRENT.get()
 }
@@ -167,11 +167,12 @@ pub fn allocate(size: usize) -> *mut u8 {
     if pool.is_null() {
         return allocate_for_good(size);
     }
-    // SAFETY: whoever sets the current pool keeps it alive and unused elsewhere until it is replaced.
+    // SAFETY: the caller of `set_current_pool` keeps the pool alive and unused elsewhere until it is
+    // replaced.
     unsafe { (*pool).allocate(size) }
 }
 
-/// A copy of `bytes` from the current pool, or the heap, with a NUL behind it.
+/// A copy of `bytes` from the current pool or the heap, followed by a NUL.
 #[inline]
 pub fn text(bytes: &[u8]) -> *mut c_char {
     let piece = allocate(bytes.len() + 1);
@@ -200,19 +201,20 @@ pub fn allocate_for_good(size: usize) -> *mut u8 {
     }
 }
 
-/// Gives a piece back, wherever it is from.
+/// Frees a piece of any origin.
 ///
 /// # Safety
-/// `piece` is null, or from one of the functions here or from `malloc`, and not used any more.
+/// `piece` must be null or come from one of the functions here or from `malloc`, and must not be used any
+/// more.
 pub unsafe fn free(piece: *mut u8) {
     if piece.is_null() {
         return;
     }
     match origin(piece) {
-        // It goes with the pool.
+        // The memory is freed with the pool.
         Origin::Pool(_) => {}
         Origin::Heap(_) => {
-            // Freed twice would otherwise be freed twice.
+            // The header is cleared, so that a second free of this piece is noticed.
             (*piece.sub(HEADER_BYTES).cast::<Header>()).tag = 0;
             libc::free(piece.sub(HEADER_BYTES).cast());
         }
@@ -220,7 +222,7 @@ pub unsafe fn free(piece: *mut u8) {
     }
 }
 
-/// A piece of another size with the bytes of this one; where it was from, it is still from.
+/// A piece of another size with the bytes of this one. It has the same origin.
 ///
 /// # Safety
 /// As [`free`].
@@ -248,7 +250,7 @@ enum Origin {
 }
 
 /// # Safety
-/// The 16 bytes before `piece` can be read: so it is for our pieces, and for those of malloc.
+/// The 16 bytes before `piece` must be readable, as for pieces of this file and of malloc.
 unsafe fn origin(piece: *mut u8) -> Origin {
     if !(piece as usize).is_multiple_of(16) {
         return Origin::Elsewhere;
@@ -261,10 +263,10 @@ unsafe fn origin(piece: *mut u8) -> Origin {
     }
 }
 
-/// The bytes of a C text; none where it is null.
+/// The bytes of a C text; empty if it is null.
 ///
 /// # Safety
-/// `text` is null or ends with NUL, and lives as long as the answer is used.
+/// `text` must be null or end with NUL, and live as long as the result is used.
 pub unsafe fn bytes<'a>(text: *const c_char) -> &'a [u8] {
     if text.is_null() { &[] } else { std::ffi::CStr::from_ptr(text).to_bytes() }
 }
@@ -376,7 +378,7 @@ pub unsafe extern "C" fn pool_strdup(pool: *mut c_void, str: *const c_char) -> *
     }
 }
 
-/// The key of the thread's data under which its pool is found: there is none, the pool is not kept there.
+/// The key of the thread's data for its pool. There is none, because the pool is not kept there.
 pub unsafe extern "C" fn get_thread_malloc_key() -> c_int {
     -1
 }

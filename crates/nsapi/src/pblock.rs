@@ -1,8 +1,8 @@
 //! Parameter blocks: hash tables of names with values, as C sees them.
 //!
-//! Plug-ins walk through the tables themselves, take entries out and free them, so these are nothing but the
-//! C structures, with memory from [`memory`](crate::memory). Which chain a name is in is our affair alone. A
-//! name that is inserted twice is there twice, and the last one is found first.
+//! Plug-ins walk through the tables themselves, remove entries and free them, so these are only the C
+//! structures, with memory from [`memory`](crate::memory). Only this file chooses the chain of a name. A name
+//! that is inserted twice has two entries, and the last one is found first.
 
 use std::ffi::{c_char, c_int};
 use std::io::Write as _;
@@ -14,7 +14,7 @@ use crate::abi::{PbEntry, PbParam, Pblock};
 use crate::conf::parameters::parse_parameters;
 use crate::memory::{self, Pool, allocate, bytes, free};
 
-/// Chains of the blocks that the server makes for a request.
+/// The number of chains of the blocks that the server makes for a request.
 pub const REQUEST_CHAINS: usize = 16;
 
 #[inline]
@@ -26,7 +26,7 @@ fn chain(name: &[u8], chains: c_int) -> usize {
     hash % (chains.max(1) as usize)
 }
 
-/// A new block from `pool`; null where there is no memory.
+/// A new block from `pool`; null if there is no memory.
 pub fn create_in(pool: &mut Pool, chains: usize) -> *mut Pblock {
     let block = pool.allocate(size_of::<Pblock>()).cast::<Pblock>();
     let table = pool.allocate_zeroed(chains * size_of::<*mut PbEntry>()).cast::<*mut PbEntry>();
@@ -47,10 +47,10 @@ pub unsafe fn insert_in(pool: &mut Pool, block: *mut Pblock, name: &[u8], value:
     insert_text_in(pool, block, name, value_text)
 }
 
-/// The same with a value that is a text of the pool already.
+/// The same with a value that is already a text of the pool.
 ///
 /// # Safety
-/// `block` is a block, and `value_text` null or a text of `pool`.
+/// `block` is a block, and `value_text` is null or a text of `pool`.
 pub unsafe fn insert_text_in(
     pool: &mut Pool,
     block: *mut Pblock,
@@ -70,8 +70,8 @@ pub unsafe fn insert_text_in(
     param
 }
 
-/// Inserts a field of a request. Fields of one name are one entry, their values joined in the order in which
-/// they came, as the servers of old had it.
+/// Inserts a field of a request. Fields of one name become one entry, whose values are joined in the order of
+/// arrival, as in the original servers.
 ///
 /// # Safety
 /// `block` is a block whose names and values are texts of `pool`.
@@ -82,13 +82,13 @@ pub unsafe fn insert_field_in(pool: &mut Pool, block: *mut Pblock, name: &[u8], 
     }
     let name = bytes((*param).name);
     let place = (*block).ht.add(chain(name, (*block).hsize));
-    // The new entry is the first of its chain; mostly it is the only one.
+    // The new entry is the first of its chain, and usually the only one.
     let newest = *place;
     let mut entry = (*newest).next;
     while !entry.is_null() {
         if is_text((*(*entry).param).name, name) {
-            // Parts of a cookie are joined as RFC 9113 section 8.2.3 says, other fields as RFC 9110 section
-            // 5.3 does.
+            // The parts of a cookie are joined as in RFC 9113 section 8.2.3, other fields as in RFC 9110
+            // section 5.3.
             let between: &[u8] = if name == b"cookie" { b"; " } else { b", " };
             let joined = pool.joined(&[bytes((*(*entry).param).value), between, value]);
             if !joined.is_null() {
@@ -107,10 +107,10 @@ unsafe fn link(entry: *mut PbEntry, param: *mut PbParam, block: *mut Pblock, nam
     *head = entry;
 }
 
-/// The value of a name; `None` where it is not there.
+/// The value of a name; `None` if the block does not hold it.
 ///
 /// # Safety
-/// `block` is null or a block; the value lives as long as nobody changes it there.
+/// `block` is null or a block. The value lives until it is changed in the block.
 pub unsafe fn find<'a>(block: *const Pblock, name: &[u8]) -> Option<&'a [u8]> {
     let param = find_param(block, name);
     if param.is_null() { None } else { Some(bytes((*param).value)) }
@@ -135,19 +135,19 @@ pub unsafe fn find_param(block: *const Pblock, name: &[u8]) -> *mut PbParam {
     ptr::null_mut()
 }
 
-/// Sets a name to a value: what was there under it goes.
+/// Sets a name to a value, and removes its earlier entries.
 ///
 /// # Safety
 /// `block` is a block.
 pub unsafe fn set(block: *mut Pblock, name: &[u8], value: &[u8]) -> *mut PbParam {
-    // Made before the old one goes, whose value may be the new one.
+    // The new entry is made before the old one is freed, because `value` may be the value of the old one.
     let param = create_param(name, value);
     remove_all(block, name);
     insert_param(block, name, param);
     param
 }
 
-/// Takes out every entry of a name.
+/// Removes every entry of a name.
 ///
 /// # Safety
 /// `block` is a block.
@@ -171,7 +171,7 @@ pub unsafe fn insert(block: *mut Pblock, name: &[u8], value: &[u8]) -> *mut PbPa
     param
 }
 
-/// Inserts an entry whose name is known.
+/// Inserts an entry that was already made.
 unsafe fn insert_param(block: *mut Pblock, name: &[u8], param: *mut PbParam) {
     if param.is_null() || block.is_null() || (*block).ht.is_null() {
         return;
@@ -182,18 +182,18 @@ unsafe fn insert_param(block: *mut Pblock, name: &[u8], param: *mut PbParam) {
     }
 }
 
-/// Whether a C text is this name: without looking for its end first.
+/// Whether a C text is this name. Does not search for the end of the text first.
 unsafe fn is_text(text: *const c_char, name: &[u8]) -> bool {
     if text.is_null() {
         return name.is_empty();
     }
     let text = text.cast::<u8>();
-    // A shorter text differs at its NUL at the latest, so nothing behind that is read.
+    // A shorter text differs at its NUL at the latest, so no byte after it is read.
     let is_same = |(index, byte): (usize, &u8)| *byte != 0 && *text.add(index) == *byte;
     name.iter().enumerate().all(is_same) && *text.add(name.len()) == 0
 }
 
-/// Calls `each` with every name and value; those of one name come in the order in which they were inserted.
+/// Calls `each` with every name and value. The values of one name are passed in the order of insertion.
 ///
 /// # Safety
 /// `block` is null or a block, which `each` does not change.
@@ -202,7 +202,7 @@ pub unsafe fn for_each<'a>(block: *const Pblock, mut each: impl FnMut(&'a [u8], 
         return;
     }
     for index in 0..(*block).hsize.max(0) as usize {
-        // A chain begins with what was inserted last.
+        // A chain begins with the entry that was inserted last.
         let mut chain = SmallVec::<[*mut PbParam; 8]>::new();
         let mut entry = *(*block).ht.add(index);
         while !entry.is_null() {
@@ -318,7 +318,7 @@ pub unsafe extern "C" fn pblock_nninsert(
     }
     let mut digits = [0u8; 12];
     let mut rest = &mut digits[..];
-    // Twelve bytes hold every number of 32 bits.
+    // Twelve bytes can hold every number of 32 bits.
     let _ = write!(rest, "{value}");
     let left = rest.len();
     insert(block, bytes(name), &digits[..12 - left])
@@ -408,7 +408,7 @@ mod tests {
 
     #[test]
     fn the_last_of_a_name_is_found_and_the_one_before_it_afterwards() {
-        // SAFETY: the block is one, and freed once.
+        // SAFETY: the block is valid and freed once.
         unsafe {
             let block = pblock_create(3);
             for value in [c"one", c"two"] {
@@ -427,7 +427,7 @@ mod tests {
         }
     }
 
-    /// The values of a name, in the order in which they are told.
+    /// The values of a name, in the order of `for_each`.
     unsafe fn values(block: *const Pblock, name: &[u8]) -> Vec<String> {
         let mut values = Vec::new();
         for_each(block, |found, value| {
@@ -440,7 +440,7 @@ mod tests {
 
     #[test]
     fn values_of_one_name_are_told_in_the_order_of_their_insertion() {
-        // SAFETY: the blocks are ones, and freed once.
+        // SAFETY: the blocks are valid and freed once.
         unsafe {
             let block = pblock_create(1);
             for (name, value) in [(&b"a"[..], &b"1"[..]), (b"b", b"x"), (b"a", b"2"), (b"a", b"3")] {
@@ -460,7 +460,7 @@ mod tests {
         let mut pool = Pool::new();
         for chains in [1, 16] {
             let block = create_in(&mut pool, chains);
-            // SAFETY: the block is one, and lives as long as the pool.
+            // SAFETY: the block is valid and lives as long as the pool.
             unsafe {
                 for (name, value) in [
                     (&b"X-Forwarded-For"[..], &b"1.1.1.1"[..]),
@@ -481,8 +481,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_block_written_and_read_is_the_same(pairs in proptest::collection::vec(("[a-z]{1,8}", "[ -~]{0,12}"), 0..8)) {
-            // SAFETY: the blocks are ones, and freed once.
+        fn a_block_written_and_read_is_the_same(
+            pairs in proptest::collection::vec(("[a-z]{1,8}", "[ -~]{0,12}"), 0..8),
+        ) {
+            // SAFETY: the blocks are valid and freed once.
             unsafe {
                 let block = pblock_create(4);
                 for (name, value) in &pairs {

@@ -1,9 +1,9 @@
-//! A request on its way through the stages.
+//! Runs a request through the stages.
 //!
-//! The way can be interrupted: where the next function must not run on a core, [`Pipeline`] keeps the place,
-//! and a worker goes on from there. AuthTrans and NameTrans are done object by object, since NameTrans may
-//! add objects; the other stages then look at all objects, PathCheck from the first on, the others from the
-//! last added to the first.
+//! This can be interrupted: if the next function must not run on a core, [`Pipeline`] keeps the position, and
+//! a worker continues from there. AuthTrans and NameTrans run object by object, because NameTrans may add
+//! objects. The other stages then use all objects: PathCheck begins with the first object, the others begin
+//! with the one that was added last.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -20,24 +20,24 @@ use crate::engine::Engine;
 use crate::exchange::Exchange;
 use crate::pblock;
 
-/// How often a request may begin anew.
+/// How often a request may be restarted.
 const MOST_RESTARTS: usize = 16;
 
-/// Where a request is on its way.
+/// The position of a request in the stages.
 pub struct Pipeline {
     phase: Phase,
-    /// The objects that apply, as places in the engine's list, in the order they were added.
+    /// The objects that apply, as positions in the engine's list, in the order in which they were added.
     objects: Vec<usize>,
-    /// The next of them that AuthTrans and NameTrans are done for.
+    /// The next of them for which AuthTrans and NameTrans will run.
     translated: usize,
     at_object: usize,
     at_directive: usize,
     has_path: bool,
     restarts: usize,
-    /// The conditions that have been evaluated: which one, whether it is so, and what its regular expression
-    /// has found.
+    /// The conditions that were evaluated: the condition, its result, and the matches of its regular
+    /// expression.
     decisions: Vec<(*const Condition, bool, Groups)>,
-    /// What the Service function has left to the server.
+    /// What the Service function has delegated to the server.
     pub delegated: Option<crate::connection::Delegated>,
     outcome: Outcome,
 }
@@ -55,12 +55,12 @@ enum Phase {
     Done,
 }
 
-/// On which thread the functions run.
+/// The thread on which the functions run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum On {
-    /// On one that must not wait.
+    /// A thread that must not wait.
     Core,
-    /// On one that may.
+    /// A thread that may wait.
     Worker,
 }
 
@@ -68,17 +68,17 @@ pub enum On {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NeedsWorker;
 
-/// How a stage looks through the objects.
+/// The order in which a stage goes through the objects.
 #[derive(Clone, Copy)]
 struct Walk {
     stage: Stage,
     from_last: bool,
-    /// The first function that does something ends the stage.
+    /// The first function that acts ends the stage.
     first_only: bool,
 }
 
 impl Pipeline {
-    /// One at the beginning.
+    /// Makes a pipeline at the beginning.
     pub fn new() -> Pipeline {
         Pipeline {
             phase: Phase::Begin,
@@ -94,7 +94,7 @@ impl Pipeline {
         }
     }
 
-    /// Back to the beginning, for another request.
+    /// Goes back to the beginning, for another request.
     pub fn reset(&mut self) {
         self.phase = Phase::Begin;
         self.objects.clear();
@@ -109,10 +109,10 @@ impl Pipeline {
     }
 }
 
-/// Goes on with the request of an exchange, up to its end or to a function that must run on a worker.
+/// Continues the request of an exchange, up to its end or to a function that must run on a worker.
 ///
 /// # Safety
-/// The thread is at the exchange ([`crate::current::enter`]), and a connection is attached to it.
+/// The thread has entered the exchange ([`crate::current::enter`]), and a connection is attached to it.
 pub unsafe fn run(exchange: *mut Exchange, on: On) -> Result<Outcome, NeedsWorker> {
     let Some(engine) = (*exchange).engine.as_ref().map(Arc::as_ptr) else { return Ok(Outcome::Close) };
     let session = &raw mut (*exchange).session;
@@ -127,10 +127,10 @@ pub unsafe fn run(exchange: *mut Exchange, on: On) -> Result<Outcome, NeedsWorke
     }
 }
 
-/// One stage of a request that a plug-in runs itself, all on the thread it is at.
+/// Runs one stage of a request for a plug-in, on the calling thread.
 ///
 /// # Safety
-/// As [`run`]; session and request are ones.
+/// As [`run`]; session and request must be valid.
 pub unsafe fn run_stage(session: *mut Session, request: *mut Request, stage: Stage) -> c_int {
     let exchange = crate::exchange::of_session(session);
     if exchange.is_null() || (*request).os.is_null() {
@@ -139,7 +139,7 @@ pub unsafe fn run_stage(session: *mut Session, request: *mut Request, stage: Sta
     let Some(engine) = (*exchange).engine.clone() else { return REQ_ABORTED };
     let mut way = Way { engine: &engine, exchange, session, request, on: On::Worker };
     let pipeline: *mut Pipeline = way.pipeline();
-    // The place of the stage that runs meanwhile is kept, for the request may be the same.
+    // The position of the stage that runs meanwhile is kept, because the request may be the same.
     let (object, directive) = ((*pipeline).at_object, (*pipeline).at_directive);
     (*pipeline).at_object = 0;
     (*pipeline).at_directive = 0;
@@ -179,13 +179,13 @@ struct Way<'a> {
 
 impl Way<'_> {
     fn pipeline(&self) -> &mut Pipeline {
-        // SAFETY: `os` of every request points to its pipeline, which no other reference is held to
+        // SAFETY: `os` of every request points to its pipeline, and no other reference to it is held
         // meanwhile.
         unsafe { &mut *(*self.request).os.cast::<Pipeline>() }
     }
 
     fn exchange(&self) -> &mut Exchange {
-        // SAFETY: the thread is at the exchange; no other reference is held while one of this is used.
+        // SAFETY: the thread has entered the exchange, and no other reference is held while this one is used.
         unsafe { &mut *self.exchange }
     }
 
@@ -194,7 +194,7 @@ impl Way<'_> {
         unsafe { (*self.request).vars }
     }
 
-    /// One stage; the outcome where it was the last.
+    /// Runs one stage. Returns the outcome if it was the last one.
     fn step(&mut self) -> Result<Option<Outcome>, NeedsWorker> {
         match self.pipeline().phase {
             Phase::Begin | Phase::AuthTrans | Phase::NameTrans => {
@@ -232,7 +232,7 @@ impl Way<'_> {
                     && !self.has_delegated()
                     && self.pipeline().outcome == Outcome::Answered
                 {
-                    // A Service function that says PROCEED and has sent nothing means an empty answer.
+                    // If a Service function returns PROCEED and has sent nothing, the answer is empty.
                     self.exchange().start_response();
                 }
                 if self.has_any(Stage::AddLog) {
@@ -251,9 +251,9 @@ impl Way<'_> {
         self.pipeline().objects.iter().any(|index| !self.engine.directives(*index, stage).is_empty())
     }
 
-    /// AddLog functions read the status in the answer's fields, whoever has written the head.
+    /// Adds the status to the answer's fields if it is missing, because AddLog functions read it there.
     fn show_status(&mut self) {
-        // SAFETY: the request lives, and its blocks are ones.
+        // SAFETY: the request lives, and its blocks are valid.
         unsafe {
             if pblock::find((*self.request).srvhdrs, b"status").is_none() {
                 let number = u16::try_from((*self.request).status_num).ok().filter(|number| *number >= 100);
@@ -270,8 +270,7 @@ impl Way<'_> {
         if outcome == Outcome::Answered && !self.exchange().is_complete() {
             return Outcome::Close;
         }
-        // Some say REQ_EXIT behind every answer of theirs: there is nothing left to break off where all that
-        // was said to come has come.
+        // Some plug-ins return REQ_EXIT after every answer. A complete answer is not broken off.
         if outcome == Outcome::Close && self.exchange().is_whole() {
             return Outcome::Answered;
         }
@@ -282,7 +281,7 @@ impl Way<'_> {
         self.pipeline().delegated.is_some()
     }
 
-    /// What follows a stage that has answered so.
+    /// Sets the next phase after a stage with this result.
     fn continue_with(&mut self, answer: c_int, next: Phase) {
         let has_written = self.exchange().has_written();
         let phase = match answer {
@@ -297,7 +296,7 @@ impl Way<'_> {
                 Phase::Error
             }
             _ if has_written => {
-                // The head is gone: all that can be done is to leave the answer incomplete.
+                // The head was sent already, so the answer can only be left incomplete.
                 self.pipeline().outcome = Outcome::Close;
                 Phase::AddLog
             }
@@ -321,7 +320,7 @@ impl Way<'_> {
         }
         self.pipeline().reset();
         self.pipeline().restarts = restarts;
-        // SAFETY: the request lives, and its blocks are ones.
+        // SAFETY: the request lives, and its blocks are valid.
         unsafe {
             (*self.request).rq_attr |= ATTRIBUTE_RESTARTED;
             for name in [&b"path"[..], b"ppath", b"name", b"ntrans-base", b"path-info"] {
@@ -336,7 +335,8 @@ impl Way<'_> {
         unsafe { crate::api::protocol::set_status(&mut *self.request, status, &[]) };
     }
 
-    /// AuthTrans and NameTrans: of one object, or what comes before and after; an answer where all is done.
+    /// Runs one step of AuthTrans and NameTrans: for one object, or before or after all objects. Returns a
+    /// result when they are finished.
     fn translate(&mut self) -> Result<Option<c_int>, NeedsWorker> {
         match self.pipeline().phase {
             Phase::AuthTrans => {
@@ -364,7 +364,7 @@ impl Way<'_> {
                     self.find_path(index);
                     return Ok(Some(REQ_PROCEED));
                 }
-                // SAFETY: the request lives, and its blocks are ones.
+                // SAFETY: the request lives, and its blocks are valid.
                 unsafe {
                     let uri = pblock::find((*self.request).reqpb, b"uri").unwrap_or(b"/");
                     pblock::set(self.vars(), b"ppath", uri);
@@ -382,13 +382,13 @@ impl Way<'_> {
         }
     }
 
-    /// What translation comes to where no function or pattern has a say: the document root, if there is one.
+    /// Sets the path if no function or pattern has set it: below the document root, if there is one.
     fn find_path(&mut self, only_object: usize) {
         let pipeline = self.pipeline();
         pipeline.objects.clear();
         pipeline.objects.push(only_object);
         let root = self.engine.document_root();
-        // SAFETY: the request lives, and its blocks are ones.
+        // SAFETY: the request lives, and its blocks are valid.
         unsafe {
             let vars = self.vars();
             let uri = pblock::find((*self.request).reqpb, b"uri").unwrap_or(b"/");
@@ -401,13 +401,13 @@ impl Way<'_> {
         }
     }
 
-    /// Goes to the next object, or to what comes behind all of them.
+    /// Goes to the next object, or to the step after the last one.
     fn next_object(&mut self) -> Option<c_int> {
         if self.pipeline().translated < self.pipeline().objects.len() {
             self.pipeline().phase = Phase::AuthTrans;
             return None;
         }
-        // SAFETY: the request lives, and its blocks are ones.
+        // SAFETY: the request lives, and its blocks are valid.
         unsafe {
             let vars = self.vars();
             let ppath = pblock::find(vars, b"ppath").unwrap_or_default();
@@ -430,9 +430,9 @@ impl Way<'_> {
         Some(REQ_PROCEED)
     }
 
-    /// Adds the objects that `name` and `ppath` of the variables mean; `name` is used up.
+    /// Adds the objects for the variables `name` and `ppath`, and removes `name`.
     fn add_objects(&mut self) -> bool {
-        // SAFETY: the request lives, and its blocks are ones.
+        // SAFETY: the request lives, and its blocks are valid.
         unsafe {
             let vars = self.vars();
             while let Some(name) = pblock::find(vars, b"name") {
@@ -463,7 +463,7 @@ impl Way<'_> {
         }
     }
 
-    /// The directives of a stage in the object that is being translated, up to the first that does something.
+    /// Runs the directives of a stage in the object that is being translated, up to the first one that acts.
     fn walk_one(&mut self, stage: Stage) -> Result<c_int, NeedsWorker> {
         let index = self.pipeline().objects[self.pipeline().translated];
         let directives = self.engine.directives(index, stage);
@@ -479,7 +479,7 @@ impl Way<'_> {
         Ok(REQ_NOACTION)
     }
 
-    /// The directives of a stage in all objects.
+    /// Runs the directives of a stage in all objects.
     fn walk(&mut self, walk: Walk) -> Result<c_int, NeedsWorker> {
         let count = self.pipeline().objects.len();
         let mut answer = if walk.first_only { REQ_NOACTION } else { REQ_PROCEED };
@@ -503,7 +503,7 @@ impl Way<'_> {
         Ok(answer)
     }
 
-    /// Calls the function of a directive, where the request is one that it is for.
+    /// Calls the function of a directive, if the directive applies to the request.
     fn apply(&mut self, directive: &Directive) -> Result<c_int, NeedsWorker> {
         // SAFETY: session and request are those of the exchange, or of a request made from it.
         unsafe {
@@ -540,7 +540,7 @@ impl Way<'_> {
         }
     }
 
-    /// Whether the directives of an `<If>`, `<ElseIf>` or `<Else>` are for this request.
+    /// Whether the directives of an `<If>`, `<ElseIf>` or `<Else>` apply to this request.
     fn takes(&mut self, branch: &Branch) -> Result<bool, String> {
         if let Some(parent) = &branch.parent
             && !self.takes(parent)?
@@ -555,7 +555,7 @@ impl Way<'_> {
         branch.condition.as_ref().map_or(Ok(true), |condition| self.holds(condition))
     }
 
-    /// Whether a condition is so; it is evaluated once a request.
+    /// Whether a condition is true. It is evaluated once per request.
     fn holds(&mut self, condition: &Arc<Condition>) -> Result<bool, String> {
         let key = Arc::as_ptr(condition);
         if let Some((holds, _)) = self.decision(key) {
@@ -575,14 +575,15 @@ impl Way<'_> {
         decisions.iter().find(|(known, ..)| *known == key).map(|(_, holds, groups)| (*holds, groups.clone()))
     }
 
-    /// A condition that cannot be evaluated may be one that closes something: the request fails.
+    /// Called when a condition cannot be evaluated. The request fails, because the condition may restrict
+    /// access.
     fn cannot_evaluate(&mut self, message: &str) -> c_int {
         self.engine.log(LOG_MISCONFIG, message);
         self.set_status(500);
         REQ_ABORTED
     }
 
-    /// No Service directive is for this request: 405 where another method would do, else 501 or 404.
+    /// Answers a request without a Service directive: 405 if another method has one, otherwise 501 or 404.
     fn nobody_serves(&mut self) {
         let mut allowed: Vec<&[u8]> = Vec::new();
         for index in self.pipeline().objects.clone() {
@@ -598,7 +599,7 @@ impl Way<'_> {
                 }
             }
         }
-        // SAFETY: the request lives, and its blocks are ones.
+        // SAFETY: the request lives, and its blocks are valid.
         unsafe {
             if allowed.is_empty() {
                 self.set_status(if (*self.request).method_num < 0 { 501 } else { 404 });

@@ -1,4 +1,4 @@
-//! Loading plug-ins: shared libraries whose functions the server calls. They stay loaded until the program
+//! Loads plug-ins: shared libraries whose functions the server calls. They stay loaded until the program
 //! ends.
 
 use std::ffi::{CStr, CString, c_void};
@@ -19,8 +19,8 @@ unsafe impl Send for Plugin {}
 unsafe impl Sync for Plugin {}
 
 impl Plugin {
-    /// Loads one. Every symbol that it needs must be there: what is missing is named now, and not when a
-    /// request comes.
+    /// Loads a plug-in. All symbols are resolved at once, so a missing one is an error now and not during a
+    /// request.
     pub fn load(path: &Path) -> Result<Plugin, String> {
         if let Err(error) = std::fs::File::open(path) {
             return Err(format!("the plug-in {} cannot be read: {error}", path.display()));
@@ -29,12 +29,12 @@ impl Plugin {
         let c_path =
             CString::new(path.as_os_str().as_bytes()).map_err(|_| "the path holds a NUL byte".to_string())?;
         let before = crate::crash::loaded_places();
-        // SAFETY: loading runs the plug-in's own initialisation; that it may do so is what loading it means.
+        // SAFETY: loading runs the plug-in's own initialisation, which the operator has asked for.
         let library = unsafe { libc::dlopen(c_path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if library.is_null() {
             return Err(format!("the plug-in {} is refused: {}", path.display(), explain(&last_error())));
         }
-        // Its own code, and that of libraries that have come with it.
+        // The code of the plug-in and of the libraries that were loaded with it.
         let mut places = crate::crash::loaded_places();
         places.retain(|place| !before.contains(place));
         let file = path.file_name().unwrap_or_default().as_bytes();
@@ -42,7 +42,7 @@ impl Plugin {
         Ok(Plugin { path: path.to_path_buf(), loaded: library })
     }
 
-    /// A function of it: `-` in its name is `_` in C.
+    /// A function of the plug-in. `-` in its name is `_` in C.
     pub fn function(&self, name: &str) -> Result<FuncPtr, String> {
         self.symbol(&name.replace('-', "_"))
             .or_else(|| self.symbol(name))
@@ -51,16 +51,16 @@ impl Plugin {
 
     fn symbol(&self, name: &str) -> Option<FuncPtr> {
         let name = CString::new(name).ok()?;
-        // SAFETY: the library is loaded, and stays so.
+        // SAFETY: the library is loaded and stays loaded.
         let symbol = unsafe { libc::dlsym(self.loaded, name.as_ptr()) };
-        // SAFETY: whoever names a function in the configuration says that it is of this type; C knows no
-        // types here.
+        // SAFETY: the operator must name only functions of this type in the configuration. A C symbol has no
+        // type that could be checked.
         (!symbol.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, FuncPtr>(symbol) })
     }
 }
 
 fn last_error() -> String {
-    // SAFETY: dlerror's text is valid until the next call on this thread.
+    // SAFETY: the text of dlerror is valid until the next call on this thread.
     unsafe {
         let text = libc::dlerror();
         if text.is_null() {
@@ -71,13 +71,13 @@ fn last_error() -> String {
     }
 }
 
-/// What the loader says, with what it means.
+/// The loader's message with an explanation.
 fn explain(error: &str) -> String {
     let hint = if error.contains("undefined symbol: __nsapi") {
         "; the program that loads it does not export the NSAPI tables"
     } else if error.contains("undefined symbol") {
-        "; it needs a function that neither NSAPI 3 nor a library it names has: it is for another interface, or was \
-         linked without one of its libraries"
+        "; it needs a function that neither NSAPI 3 nor a library it names has: it is for another interface, \
+         or was linked without one of its libraries"
     } else if error.contains("wrong ELF class")
         || error.contains("invalid ELF header")
         || error.contains("file too short")

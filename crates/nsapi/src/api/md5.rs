@@ -1,11 +1,10 @@
-//! `md5hash_*` and `random_*`. MD5 (RFC 1321) is here for plug-ins that have always used it; it protects
-//! nothing today.
+//! `md5hash_*` and `random_*`. MD5 (RFC 1321) is here only for plug-ins that use it; it is not secure.
 
 use std::ffi::{c_int, c_uchar, c_void};
 
 use aws_lc_rs::rand::{SecureRandom as _, SystemRandom};
 
-/// A hash under way.
+/// A hash that is being computed.
 #[derive(Clone)]
 struct Md5 {
     state: [u32; 4],
@@ -108,7 +107,7 @@ pub unsafe extern "C" fn md5hash_data(to: *mut c_uchar, data: *mut c_uchar, leng
     std::ptr::copy_nonoverlapping(md5.finish().as_ptr(), to, 16);
 }
 
-/// Fills it with bytes that nobody can guess; zeros where the system has none.
+/// Fills `to` with unpredictable bytes, or with zeros if the system has none.
 pub fn fill_random(to: &mut [u8]) {
     if SystemRandom::new().fill(to).is_err() {
         to.fill(0);
@@ -116,7 +115,7 @@ pub fn fill_random(to: &mut [u8]) {
 }
 
 pub unsafe extern "C" fn random_create() -> *mut c_void {
-    // The system's generator needs no state of ours; any pointer but null says that there is one.
+    // The system's generator needs no state here. Any pointer but null tells the plug-in that it exists.
     std::ptr::without_provenance_mut(1)
 }
 

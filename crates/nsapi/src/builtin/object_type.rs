@@ -1,4 +1,4 @@
-//! ObjectType: what type it is of.
+//! ObjectType: finds the type of a file.
 
 use std::ffi::c_int;
 
@@ -13,7 +13,7 @@ unsafe fn set_once(request: *mut Request, name: &[u8], value: &[u8]) {
     }
 }
 
-/// The types that files get by endings known here, and directories.
+/// The types of directories and of files with endings that are known here.
 pub const INTERNAL_TYPES: [&[u8]; 6] = [
     b"magnus-internal/cgi",
     b"magnus-internal/parsed-html",
@@ -34,18 +34,18 @@ pub unsafe extern "C" fn type_by_extension(
         set_once(request, b"content-type", b"magnus-internal/directory");
         return REQ_PROCEED;
     }
-    // What the site says goes first: it may be what keeps the source of a program from being sent.
+    // The types of the site go first: they may prevent the source of a program from being sent.
     if let Some(listed) = engine.types().listed(file) {
         set_once(request, b"content-type", listed.as_bytes());
         return REQ_PROCEED;
     }
-    // Types that obj.conf tells programs by: the mime.types of these servers had them.
+    // Types by which obj.conf recognises programs. The mime.types of these servers had them.
     let ending = file.rsplit(|byte| *byte == b'.').next().unwrap_or_default();
     let internal: Option<&[u8]> = match ending.to_ascii_lowercase().as_slice() {
         b"cgi" | b"exe" | b"bat" => Some(b"magnus-internal/cgi"),
         b"shtml" => Some(b"magnus-internal/parsed-html"),
         b"map" => Some(b"magnus-internal/imagemap"),
-        // Its source is nobody's affair.
+        // The source of a page must not be sent.
         b"jsp" => Some(b"magnus-internal/jsp"),
         b"dyn-send" => Some(b"magnus-internal/dyn-send"),
         _ => None,

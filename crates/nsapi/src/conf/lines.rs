@@ -1,4 +1,4 @@
-//! Logical lines: comments and empty lines left out, continuations put together.
+//! Logical lines: without comments and empty lines, and with continuations joined.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ pub const LONGEST_LINE_BYTES: usize = 16_384;
 /// The longest file in bytes.
 pub const LONGEST_FILE_BYTES: usize = 4 * 1024 * 1024;
 
-/// A line with what continues it.
+/// A line with its continuations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// Where it begins.
+    /// The place at which it begins.
     pub place: Place,
     /// Its bytes, a space before each continuation.
     pub text: Vec<u8>,
 }
 
-/// Reads the lines of a file. A line that begins with white space continues the one before it, unless it
-/// begins with a tag or the name of a directive, which somebody has merely indented. `#` at the beginning
-/// makes a comment, which does not part a line from its continuation.
+/// Reads the lines of a file. A line that begins with white space continues the line before it. An indented
+/// tag or name of a directive begins a line of its own. A line that begins with `#` is a comment; it may
+/// stand between a line and its continuation.
 pub fn logical_lines(file: &Arc<str>, text: &[u8], problems: &mut Vec<Problem>) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     let mut too_long = 0;

@@ -1,7 +1,7 @@
-//! Between a core and a worker: the body of the request one way, the answer the other, both in pieces with
-//! limits.
+//! The bridge between a core and a worker. It passes the request's body to the worker and the answer to the
+//! core, both in pieces and with limits.
 //!
-//! The worker may wait, the core must not: so the worker's end blocks, and the core's end is a future.
+//! The worker may wait but the core must not, so the worker's end blocks and the core's end is a future.
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
@@ -18,35 +18,35 @@ use crate::functions::Function;
 /// Bytes of an answer that are gathered before they are sent on.
 const GATHERED_BYTES: usize = 32 * 1024;
 
-/// Pieces that may be on their way, each way.
+/// The most pieces that wait in each direction.
 const PIECES: usize = 4;
 
-/// What a worker sends.
+/// A message of a worker.
 #[derive(Debug)]
 pub enum Message {
-    /// The head, with the beginning of the body; and whether that is all of it.
+    /// The head, the beginning of the body, and whether that is the whole body.
     Head(Head, Vec<u8>, bool),
     /// More of the body.
     Body(Vec<u8>),
-    /// The request's body is wanted; said once. Until then it may be for somebody else.
+    /// The worker wants the request's body; sent once. Until then another handler may still get the body.
     WantsBody,
     /// The end.
     End(Outcome),
 }
 
-/// What a worker asks for.
+/// A piece of the request's body for a worker.
 #[derive(Debug)]
 pub enum Piece {
-    /// Some of the body.
+    /// Bytes of the body.
     Bytes(Bytes),
     /// The body broke off.
     Failed,
 }
 
-/// How long a function does nothing before what it has written is sent on.
+/// If a function does nothing for this time, the bytes that it has written are sent on.
 const MOMENT: Duration = Duration::from_millis(20);
 
-/// How long the core waits at most before it looks again whether something has been written.
+/// The longest time between two checks of the core whether something was written.
 const LONGEST_LOOK: Duration = Duration::from_millis(100);
 
 /// The worker's end.
@@ -61,19 +61,19 @@ pub struct WorkerEnd {
 /// The core's end.
 pub struct CoreEnd {
     messages: Receiver<Message>,
-    /// Where the body goes, if there is one.
+    /// Takes the body to the worker, if there is one.
     pub body: Option<Sender<Piece>>,
     shared: Leaver,
 }
 
-/// What both ends see.
+/// The state that both ends share.
 #[derive(Default)]
 struct Shared {
-    /// The client has left.
+    /// The client has disconnected.
     is_gone: AtomicBool,
-    /// Where the job is: [`WAITS`], [`RUNS`], [`ENDED`] or [`GIVEN_UP`].
+    /// The state of the job: [`WAITS`], [`RUNS`], [`ENDED`] or [`GIVEN_UP`].
     place: AtomicU8,
-    /// Counts what the functions do: what is read, written, and which begins.
+    /// Counts the steps of the functions: reads, writes, and the begin of each function.
     steps: AtomicUsize,
     /// A function waits for the client's body.
     reads: AtomicBool,
@@ -89,7 +89,7 @@ const ENDED: u8 = 2;
 /// The core has answered without it.
 const GIVEN_UP: u8 = 3;
 
-/// What has been written and not been sent on.
+/// The bytes that were written and not sent on yet.
 #[derive(Default)]
 struct Gathered {
     head: Option<Head>,
@@ -97,7 +97,7 @@ struct Gathered {
 }
 
 impl Gathered {
-    /// The message that sends it on, where there is something.
+    /// The message that sends the bytes on, if there are any.
     fn take(&mut self, is_all: bool) -> Option<Message> {
         let body = std::mem::take(&mut self.body);
         match self.head.take() {
@@ -126,7 +126,7 @@ impl Shared {
     }
 }
 
-/// Says that the client has left when it is dropped.
+/// Marks the client as disconnected when it is dropped.
 struct Leaver(Arc<Shared>);
 
 impl Drop for Leaver {
@@ -135,18 +135,18 @@ impl Drop for Leaver {
     }
 }
 
-/// What a core finds that waits for a worker.
+/// An event for a core that waits for a worker.
 #[derive(Debug)]
 pub enum Event {
-    /// A message; none: the worker's end is gone.
+    /// A message; `None`: the worker's end was dropped.
     Message(Option<Message>),
-    /// No worker has taken the job in the time that there is.
+    /// No worker has taken the job within the time limit.
     NoWorker,
-    /// The function does nothing: neither does it end, nor has it read or written in the time that there is.
+    /// The function has neither ended nor read nor written within the time limit.
     Hangs,
 }
 
-/// Both ends, for a request with or without a body.
+/// Makes both ends, for a request with or without a body.
 pub fn bridge(has_body: bool) -> (WorkerEnd, CoreEnd) {
     let (messages, received) = channel(PIECES);
     let (to_worker, body) = channel(PIECES);
@@ -162,8 +162,8 @@ pub fn bridge(has_body: bool) -> (WorkerEnd, CoreEnd) {
 }
 
 impl CoreEnd {
-    /// What comes next from the worker. What it has gathered is taken from it where it has done nothing for a
-    /// moment. A limit of zero is none.
+    /// Waits for the next event. If the worker has done nothing for a short time, the bytes that it has
+    /// gathered are taken from it. A limit of zero means no limit.
     pub async fn next(&mut self, limit: Duration) -> Event {
         let shared = self.shared.0.clone();
         let mut wait = MOMENT;
@@ -194,9 +194,9 @@ impl CoreEnd {
         }
     }
 
-    /// What the worker has gathered; a message that it has sent before goes first.
+    /// Takes the bytes that the worker has gathered. A message that it has sent before goes first.
     fn take_gathered(&mut self) -> Option<Message> {
-        // Behind the lock the worker can write nothing, so what is in the channel then was written before.
+        // The worker cannot write while this lock is held, so messages in the channel were written before.
         let mut gathered = self.shared.0.gathered();
         self.messages.try_recv().ok().or_else(|| gathered.take(false))
     }
@@ -204,14 +204,14 @@ impl CoreEnd {
     /// The function that runs, with its plug-in, for the log.
     pub fn running(&self) -> String {
         let function = self.shared.0.function.load(Ordering::Acquire);
-        // SAFETY: functions stay for good.
+        // SAFETY: functions are never freed.
         match unsafe { function.as_ref() } {
             Some(function) => function.to_string(),
             None => "a function".to_string(),
         }
     }
 
-    /// Passes the request's body to the worker, as fast as that reads it.
+    /// Passes the request's body to the worker as fast as the worker reads it.
     pub fn send_body(&mut self, body: touchstone_interfaces::pipe::Receiver) {
         if let Some(to_worker) = self.body.take() {
             tokio::task::spawn_local(send_body(body, to_worker));
@@ -220,7 +220,7 @@ impl CoreEnd {
 }
 
 async fn send_body(mut body: touchstone_interfaces::pipe::Receiver, to_worker: Sender<Piece>) {
-    // The client is asked for more only when the worker has taken what came before.
+    // The client is asked for more only when the worker has taken the earlier pieces.
     while let Ok(place) = to_worker.reserve().await {
         match body.next().await {
             Some(Ok(bytes)) => place.send(Piece::Bytes(bytes)),
@@ -231,7 +231,7 @@ async fn send_body(mut body: touchstone_interfaces::pipe::Receiver, to_worker: S
 }
 
 impl WorkerEnd {
-    /// A worker has taken the job; false: nobody waits for it any more.
+    /// Called when a worker has taken the job. Returns false if the core has given it up.
     pub fn begin(&self) -> bool {
         self.shared.step();
         self.shared.goes(WAITS, RUNS) && !self.shared.is_gone()
@@ -246,27 +246,27 @@ impl WorkerEnd {
         message.map_or(Ok(()), |message| self.send(message))
     }
 
-    /// Goes on with an answer that was begun on the core.
+    /// Continues an answer that was begun on the core.
     pub fn resume(&mut self, head: Option<Head>, body: Vec<u8>) {
         *self.shared.gathered() = Gathered { head, body };
     }
 
-    /// Begins the answer with a head that is written down already.
+    /// Begins the answer with a head that was made already.
     pub fn start_with(&mut self, head: Head) -> Result<(), Gone> {
         self.shared.step();
         self.shared.gathered().head = Some(head);
         if self.is_alive() { Ok(()) } else { Err(Gone) }
     }
 
-    /// What answered is gone. What was not sent on is not sent any more, so that the client may get an error
-    /// instead.
+    /// Called when the function has failed. Bytes that were not sent on are dropped, so that the client can
+    /// get an error instead.
     pub fn abandon(&mut self) {
         *self.shared.gathered() = Gathered::default();
-        // Nobody may be listening any more.
+        // The core's end may have been dropped.
         let _ = self.send(Message::End(Outcome::Close));
     }
 
-    /// The worker is done with the job; false: the core had given it up.
+    /// Called when the worker has finished the job. Returns false if the core had given it up.
     pub fn end(self) -> bool {
         self.shared.goes(RUNS, ENDED)
     }
@@ -275,7 +275,7 @@ impl WorkerEnd {
     pub fn finish(&mut self, outcome: Outcome) {
         let is_all = outcome == Outcome::Answered;
         if self.send_gathered(is_all).is_ok() {
-            // Nobody may be listening any more.
+            // The core's end may have been dropped.
             let _ = self.send(Message::End(outcome));
         }
     }
@@ -286,7 +286,7 @@ impl Connection for WorkerEnd {
         if self.held.is_empty() {
             if self.body.is_some() && !self.has_asked_for_body {
                 self.has_asked_for_body = true;
-                // A plug-in may answer before it reads: what it has answered goes first.
+                // A plug-in may write a part of the answer before it reads. That part is sent first.
                 self.send(Message::WantsBody)?;
             }
             let Some(body) = &mut self.body else { return Ok(0) };
@@ -375,7 +375,7 @@ mod tests {
             };
             assert_eq!(body, b"two");
         });
-        // A message that is in the channel goes before what was gathered after it.
+        // A message in the channel goes before bytes that were gathered after it.
         let big = vec![b'x'; GATHERED_BYTES];
         worker.write(&big).unwrap();
         worker.write(b"end").unwrap();

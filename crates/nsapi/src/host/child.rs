@@ -1,6 +1,6 @@
-//! The child: the command `nsapi-host`, which only the server starts.
+//! The child process: the command `nsapi-host`, which only the server starts.
 //!
-//! Its standard input is the socket that it listens on, its standard output takes `ready`, `problem TEXT` and
+//! Its standard input is its listening socket. On its standard output it sends `ready`, `problem TEXT` and
 //! `log DEGREE TEXT` lines to the server.
 
 use std::io::{self, Write as _};
@@ -17,10 +17,10 @@ use crate::engine::{Engine, Log, Settings};
 use crate::exchange::Exchange;
 use crate::pipeline::{self, On};
 
-/// The file with the settings, in the directory that the child is given.
+/// The file with the settings, in the directory that is the child's argument.
 pub const SETTINGS_FILE: &str = "settings.json";
 
-/// Runs the child; the answer is its exit code.
+/// Runs the child. Returns its exit code.
 pub fn run(directory: &Path) -> i32 {
     crate::slots::install();
     crate::crash::install();
@@ -44,7 +44,7 @@ fn serve(directory: &Path) -> Result<(), Vec<String>> {
         let problems = crate::engine::check(&settings);
         return if problems.is_empty() { Ok(()) } else { Err(problems) };
     }
-    // SAFETY: the server gives the socket as standard input, and nobody else uses that.
+    // SAFETY: the server passes the socket as standard input, and no other code uses it.
     let listener = UnixListener::from(unsafe { OwnedFd::from_raw_fd(libc::STDIN_FILENO) });
     let engine = Engine::start(&settings, Arc::new(Lines))?;
     say("ready", "");
@@ -76,7 +76,7 @@ impl Log for Lines {
 
 fn say(what: &str, text: &str) {
     let line = format!("{what} {}\n", text.replace('\n', " "));
-    // If nobody reads, the server is gone, and so is this process soon.
+    // If writing fails, the server has ended, and this process will end soon.
     let _ = io::stdout().lock().write_all(line.as_bytes());
 }
 
@@ -97,7 +97,7 @@ fn requests(engine: &Arc<Engine>, mut stream: UnixStream) {
         let mut client =
             ThroughServer { stream: &mut stream, body_is_over: !request.has_body(), held: Vec::new() };
         let pointer: *mut Exchange = &mut *exchange;
-        // SAFETY: the exchange is this thread's alone, and the connection outlives its use.
+        // SAFETY: only this thread uses the exchange, and the connection outlives its use.
         let outcome = unsafe {
             (*pointer).attach(&mut client);
             let entered = current::enter(pointer);
@@ -113,7 +113,7 @@ fn requests(engine: &Arc<Engine>, mut stream: UnixStream) {
     }
 }
 
-/// The client, as far as the child sees it.
+/// The client as the child sees it.
 struct ThroughServer<'a> {
     stream: &'a mut UnixStream,
     body_is_over: bool,

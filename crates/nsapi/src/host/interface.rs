@@ -33,30 +33,30 @@ use crate::engine::{Engine, Log, Settings};
 use crate::exchange::{Exchange, Fields};
 use crate::pipeline::{self, On};
 
-/// Exchanges that a core keeps for the next requests.
+/// The most exchanges that a core keeps for later requests.
 const KEPT_EXCHANGES: usize = 64;
 
-/// Bytes of an answer that wait for a client.
+/// The most bytes of an answer that wait for a client.
 const PIPE_BYTES: usize = 128 * 1024;
 
 /// How plug-ins are run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hosting {
-    /// In a child process.
+    /// They run in a child process.
     pub in_process_of_its_own: bool,
-    /// Threads on which functions may wait.
+    /// The most threads on which functions may wait.
     pub most_threads: usize,
-    /// Requests that wait for one.
+    /// The most requests that wait for a thread.
     pub most_waiting: usize,
-    /// Stack of each thread.
+    /// The stack of each thread.
     pub stack_bytes: usize,
-    /// How long a function may do nothing; zero: for ever.
+    /// How long a function may do nothing; zero: no limit.
     pub time_limit: Duration,
 }
 
-/// What a route with `nsapi` is.
+/// A route with `nsapi`.
 pub struct Nsapi {
-    /// What runs the functions; the child's side where that is a process.
+    /// Runs the functions, here or in a child process.
     runs: Runs,
     workers: Workers,
     hosting: Hosting,
@@ -71,7 +71,7 @@ enum Runs {
 }
 
 impl Nsapi {
-    /// Loads the plug-ins, or starts the process that does. All that is wrong is named.
+    /// Loads the plug-ins, or starts the process that loads them. The error lists all problems.
     pub fn start(
         settings: &Settings,
         hosting: &Hosting,
@@ -130,13 +130,13 @@ impl Interface for Nsapi {
     }
 }
 
-/// Lines for the log, which cores write: plug-ins have threads that know no core.
+/// Lines for the log. Cores write them, because threads of plug-ins have no access to a core's log.
 #[derive(Default)]
 pub struct Messages {
     lines: Mutex<Vec<(i32, String)>>,
 }
 
-/// Lines that wait for a core at most.
+/// The most lines that wait for a core.
 const MOST_LINES: usize = 1_000;
 
 impl Log for Messages {
@@ -149,7 +149,7 @@ impl Log for Messages {
 }
 
 impl Messages {
-    /// Writes what has come through a core.
+    /// Writes the waiting lines to a core's log.
     fn write_to(&self, server: &dyn Server) {
         let lines = match self.lines.try_lock() {
             Ok(mut lines) if !lines.is_empty() => std::mem::take(&mut *lines),
@@ -183,7 +183,7 @@ impl Handler for OnThisCore {
         if request.body_length().is_none() {
             return Box::pin(self.of_unknown_length(request));
         }
-        // Functions that may run here have answered before anybody waits.
+        // Functions that may run on this core answer without a worker.
         if let Runs::Here(engine) = &self.runs {
             let engine = engine.clone();
             let mut exchange = self.exchanges.borrow_mut().pop().unwrap_or_else(Exchange::new);
@@ -216,7 +216,7 @@ impl Handler for OnThisCore {
         exchange.clear();
         self.keep(exchange);
         self.log.write_to(&*self.server);
-        // Asked for only where every function may run here.
+        // This is called only if every function may run here.
         match (outcome.unwrap_or(Outcome::Close), gathered.head.take()) {
             (Outcome::Answered, Some(head)) => {
                 *body = gathered.written;
@@ -227,10 +227,11 @@ impl Handler for OnThisCore {
     }
 }
 
-/// Runs the functions here; `None` where one must not. What was written until then is in `gathered`.
+/// Runs the functions here; `None` if one of them must not run here. The bytes that were written until then
+/// are in `gathered`.
 fn run_on_core(exchange: &mut Exchange, gathered: &mut Gathered) -> Option<Outcome> {
     let pointer: *mut Exchange = exchange;
-    // SAFETY: the exchange is this function's alone, and the connection outlives its use.
+    // SAFETY: only this function uses the exchange, and the connection outlives its use.
     unsafe {
         (*pointer).attach(gathered);
         let entered = current::enter(pointer);
@@ -265,19 +266,19 @@ impl OnThisCore {
         match (outcome, gathered.head) {
             (Outcome::Answered, Some(head)) => head.into_whole_answer(is_head, gathered.written.into()),
             (Outcome::Close, Some(head)) => {
-                // What was begun is sent, and the client sees that the end is missing.
+                // The beginning is sent, and the client sees that the end is missing.
                 let (mut sender, body) = pipe::pipe(PIPE_BYTES);
                 sender.push(Bytes::from(gathered.written));
                 drop(sender);
                 let length = head.content_length;
                 head.into_answer().part(Part::Stream { body, length })
             }
-            // What is delegated is answered by [`OnThisCore::delegated`].
+            // [`OnThisCore::delegated`] answers delegated requests.
             (_, None) | (Outcome::Delegated(_), _) => Answer::error(502),
         }
     }
 
-    /// Other parts of the server answer these.
+    /// Passes a request to another part of the server.
     async fn delegated(self: Rc<Self>, delegated: Delegated, request: Request) -> Handled {
         let fields = delegated.field_lines();
         let Delegated { to, path, path_info, .. } = delegated;
@@ -324,7 +325,7 @@ impl OnThisCore {
         let job = move |worker_end: &mut WorkerEnd| {
             let mut exchange = exchange;
             let pointer: *mut Exchange = &mut *exchange;
-            // SAFETY: the exchange is this job's alone, and the connection outlives its use.
+            // SAFETY: only this job uses the exchange, and the connection outlives its use.
             let result = unsafe {
                 (*pointer).attach(worker_end);
                 let entered = current::enter(pointer);
@@ -348,7 +349,7 @@ impl OnThisCore {
         self.answer_of(job, worker_end, core_end, request).await
     }
 
-    /// Has a worker answer, and passes body and answer between it and the client.
+    /// Has a worker answer the request, and passes body and answer between the worker and the client.
     async fn answer_of(
         self: Rc<Self>,
         job: impl FnOnce(&mut WorkerEnd) + Send + 'static,
@@ -404,7 +405,7 @@ impl OnThisCore {
         Handled::Answer(Answer::error(503).field("Retry-After", "1"))
     }
 
-    /// A function hangs, and its request goes on without it.
+    /// Called when a function hangs. Its request is answered without it.
     fn give_up(&self, core_end: &CoreEnd) {
         self.workers.lose();
         counts::FUNCTIONS_GIVEN_UP.fetch_add(1, Ordering::Relaxed);
@@ -422,13 +423,13 @@ impl OnThisCore {
         }
     }
 
-    /// Sends the rest of an answer; the body of the request may still be asked for.
+    /// Sends the rest of an answer. The worker may still ask for the body of the request.
     async fn pass_on(self: Rc<Self>, mut core_end: CoreEnd, mut sender: pipe::Sender, body: Receiver) {
         let mut body = Some(body);
         loop {
             let event = tokio::select! {
                 event = core_end.next(self.hosting.time_limit) => event,
-                // Dropping the core's end tells the worker.
+                // Dropping the core's end tells the worker that the client has disconnected.
                 () = sender.gone() => return,
             };
             let message = match event {
@@ -464,7 +465,7 @@ impl OnThisCore {
     }
 }
 
-/// The request as the engine takes it.
+/// Calls `use_it` with the request in the form that the engine needs.
 fn with_host_request<T>(request: &Request, use_it: impl FnOnce(&HostRequest<'_>) -> T) -> T {
     let fields: Fields<'_> = request.received.fields().collect();
     let target = request.path_and_query();
@@ -491,7 +492,7 @@ fn with_host_request<T>(request: &Request, use_it: impl FnOnce(&HostRequest<'_>)
     with_host_name(asked, request.port_at_proxy(), use_it)
 }
 
-/// The same for one that is answered where it lies.
+/// The same for a request in the connection's buffer.
 fn with_host_get<T>(request: &PlainGet<'_>, use_it: impl FnOnce(&HostRequest<'_>) -> T) -> T {
     let fields: Fields<'_> = request.fields().collect();
     let asked = HostRequest {
@@ -516,10 +517,10 @@ fn with_host_get<T>(request: &PlainGet<'_>, use_it: impl FnOnce(&HostRequest<'_>
     with_host_name(asked, request.port_at_proxy(), use_it)
 }
 
-/// A client that is not known.
+/// The address of an unknown client.
 const NOBODY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
 
-/// Parts the port from the host; who has named none asks for the address that the server was reached at.
+/// Splits the port from the host. Missing parts are taken from the address at which the request arrived.
 fn with_host_name<T>(
     asked: HostRequest<'_>,
     port_at_proxy: Option<u16>,
@@ -528,7 +529,7 @@ fn with_host_name<T>(
     let (name, port) = split_port(asked.host);
     let port = port_at_proxy.or(port).unwrap_or(match asked.is_https == asked.tls.is_some() {
         true => asked.port,
-        // What a trusted proxy listens at is not known otherwise.
+        // The port of a trusted proxy is not known otherwise.
         false if asked.is_https => 443,
         false => 80,
     });

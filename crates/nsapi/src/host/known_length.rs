@@ -1,7 +1,7 @@
-//! Bodies whose length is not known beforehand (chunked), for plug-ins that know none but Content-Length.
+//! Bodies of unknown length (chunked), for plug-ins that know only Content-Length.
 //!
-//! Plug-ins of the time read as many bytes as that field says; without it they take a request to have no
-//! body. So such a body is read as a whole first, into a file where it is long, as it is for CGI and FastCGI.
+//! NSAPI plug-ins read as many bytes as that field says, and assume that a request without it has no body.
+//! Therefore such a body is read as a whole first, into a file if it is long, as for CGI and FastCGI.
 
 use std::future::poll_fn;
 use std::io;
@@ -11,13 +11,13 @@ use touchstone_interfaces::backend::Upload;
 use touchstone_interfaces::pipe::{self, Sender};
 use touchstone_interfaces::request::Request;
 
-/// What of the body is read ahead of the plug-in.
+/// The most bytes of the body that are read ahead of the plug-in.
 const AHEAD_BYTES: usize = 128 * 1024;
 
-/// The request with Content-Length in the place of Transfer-Encoding.
+/// The request with Content-Length in place of Transfer-Encoding.
 ///
 /// # Errors
-/// The body broke off, or cannot be kept.
+/// The body broke off, or cannot be stored.
 pub async fn with_known_length(mut request: Request) -> io::Result<Request> {
     let upload = Upload::new(request.take_body(), None).await?;
     let length = upload.length().to_string();
@@ -35,7 +35,7 @@ pub async fn with_known_length(mut request: Request) -> io::Result<Request> {
 async fn pass_on(mut upload: Upload, mut sender: Sender) {
     while let Some(piece) = poll_fn(|context| upload.poll_next(context)).await {
         match piece {
-            // Nobody reads any more: the plug-in has answered without it.
+            // Sending fails if the plug-in has answered without reading the rest.
             Ok(piece) => {
                 if sender.send(piece).await.is_err() {
                     return;

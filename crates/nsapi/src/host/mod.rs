@@ -1,8 +1,8 @@
 //! The engine among the server's handlers.
 //!
-//! [`interface`] is the route's handler: it tries the request on the core, and hands it to one of the
-//! `workers` where a function must not run there. `process` does the same in a child process, for plug-ins
-//! that nobody trusts with the server's own.
+//! [`interface`] is the route's handler. It runs the functions on the core, and passes the request to one of
+//! the `workers` if a function must not run there. `process` does the same in a child process, for plug-ins
+//! that are not trusted to run in the server's process.
 
 mod answer;
 mod bridge;

@@ -1,7 +1,8 @@
-//! The server's side of a child with plug-ins: it is started, watched, and started again when it ends.
+//! The server's side of a child process with plug-ins: starts it, watches it, and starts it again when it
+//! ends.
 //!
-//! A plug-in that crashes takes the child with it: requests that were in it get 502, the server goes on, and
-//! a new child takes the next ones.
+//! When a plug-in crashes, the child ends. Its requests get 502, the server goes on, and a new child takes
+//! the next requests.
 
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::fd::OwnedFd;
@@ -24,27 +25,27 @@ use crate::abi::{LOG_CATASTROPHE, LOG_INFORM};
 use crate::connection::{Connection as _, Gone, Outcome};
 use crate::engine::{Log, Settings};
 
-/// Waits before a child is started again: the first, and the longest.
+/// The first and the longest wait before a child is started again.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// A child that has run for so long is started again after the first wait.
+/// A child that has run for this long is started again after the first wait.
 const RAN_WELL: Duration = Duration::from_secs(1);
 
-/// How long a request waits for a child that is being started; where that is to be started later, it does not
-/// wait.
+/// How long a request waits for a child that is being started. If the child will only be started later, the
+/// request does not wait.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a child may take to end by itself.
+/// How long the server waits for a child to end by itself.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the directory of a child is called, before the number of its server.
+/// The name of a child's directory, before the process number of its server.
 const DIRECTORY_PREFIX: &str = "touchstone-nsapi-";
 
-/// A directory that is younger may be of a server that is just starting.
+/// A younger directory is kept: its server may just be starting.
 const DEAD_AFTER: Duration = Duration::from_secs(60);
 
-/// How often a worker that waits for the child looks whether the client is still there.
+/// How often a worker that waits for the child checks whether the client is still connected.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// A child that is kept running.
@@ -57,22 +58,22 @@ pub struct Child {
 
 #[derive(Default)]
 struct State {
-    /// The number of the child that runs, for signals; none between two of them.
+    /// The process number of the running child, for signals; `None`: no child runs.
     pid: Option<u32>,
-    /// Which child it is, from 1 on.
+    /// The number of this child, counted from 1.
     generation: u64,
     /// Its plug-ins are loaded.
     is_ready: bool,
-    /// How long it is waited before the next is started.
+    /// The wait before the next child is started.
     wait: Duration,
     idle: Vec<UnixStream>,
-    /// Functions that have been given up in it.
+    /// The number of its functions that were given up.
     hanging: usize,
     is_stopping: bool,
 }
 
 impl Child {
-    /// Starts it, and waits until its plug-ins are loaded. All that is wrong is named.
+    /// Starts it, and waits until its plug-ins are loaded. The error lists all problems.
     pub fn start(settings: &Settings, log: Arc<dyn Log>) -> Result<Arc<Child>, Vec<String>> {
         let one = |error: io::Error| vec![format!("the process for plug-ins cannot be started: {error}")];
         let directory = private_directory().map_err(one)?;
@@ -92,7 +93,7 @@ impl Child {
         }
     }
 
-    /// Ends it: its plug-ins are told, then it is killed where it stays.
+    /// Tells its plug-ins to end, then kills it if it still runs.
     pub fn stop(&self) {
         let (pid, stream) = {
             let mut state = self.lock();
@@ -102,7 +103,7 @@ impl Child {
         };
         self.changed.notify_all();
         if let Ok(mut stream) = stream {
-            // Where that fails, it is killed below.
+            // If this fails, it is killed below.
             let _ = write_frame(&mut stream, Kind::Quit, &[]);
         }
         let state = self.lock();
@@ -110,17 +111,18 @@ impl Child {
         let waited = self.changed.wait_timeout_while(state, END_TIMEOUT, running);
         let (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
         if let (true, Some(pid)) = (timeout.timed_out() && state.pid == pid, state.pid) {
-            // SAFETY: the child is not waited for yet, so the number is still its own.
+            // SAFETY: the child was not waited for yet, so the number is still its own.
             unsafe { libc::kill(pid as libc::pid_t, libc::SIGKILL) };
         }
         drop(state);
-        // Files in a directory for temporary ones: what stays is small.
+        // If this fails, some small files stay in the directory for temporary files.
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 
-    /// Has it answer a request; runs on a worker.
+    /// Has the child answer a request. Called on a worker.
     pub fn serve(&self, request: &OwnedRequest, client: &mut WorkerEnd) {
-        // A stream that was kept may be of a child that has ended since: then another is tried, once.
+        // A kept stream may belong to a child that has ended since. In this case another stream is tried
+        // once.
         for attempt in 0..2 {
             let Ok((stream, generation, was_kept)) = self.stream() else { break };
             match exchange(stream, request, client) {
@@ -136,8 +138,8 @@ impl Child {
         client.abandon();
     }
 
-    /// A function of it is given up, which goes on to hang there. Where as many hang as there are threads,
-    /// the child is ended, and another started.
+    /// Counts a function that was given up and still hangs in the child. If as many hang as there are
+    /// threads, the child is killed, and another is started.
     pub fn note_hanging(&self, most: usize) {
         let mut state = self.lock();
         state.hanging += 1;
@@ -146,14 +148,14 @@ impl Child {
             LOG_CATASTROPHE,
             &format!("{most} functions hang in the process for plug-ins: it is ended"),
         );
-        // SAFETY: the child is not waited for yet, so the number is still its own.
+        // SAFETY: the child was not waited for yet, so the number is still its own.
         unsafe { libc::kill(pid as libc::pid_t, libc::SIGKILL) };
     }
 
     fn stream(&self) -> io::Result<(UnixStream, u64, bool)> {
         let mut state = self.lock();
         if !state.is_ready && state.wait < READY_TIMEOUT {
-            // It has just ended, or has just been started: that passes.
+            // It has just ended or is just starting, so it will be ready soon.
             let comes = |state: &mut State| !state.is_ready && !state.is_stopping;
             let waited = self.changed.wait_timeout_while(state, READY_TIMEOUT, comes);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -193,7 +195,7 @@ impl Child {
                     self.lock().is_ready = true;
                     self.changed.notify_all();
                     if is_first {
-                        // Whoever started it waits for this.
+                        // The caller of `start` waits for this.
                         let _ = first.send(Ok(()));
                     } else {
                         self.log.write(LOG_INFORM, "the process for plug-ins runs again");
@@ -231,9 +233,9 @@ impl Child {
         }
     }
 
-    /// Runs one child to its end: how it ended, and whether it was ready.
+    /// Runs one child to its end. Returns how it ended, and whether it was ready.
     fn run_one(&self, mut told: impl FnMut(Line)) -> io::Result<(ExitStatus, bool)> {
-        // What is there of the child before must not be in the way.
+        // The socket of the previous child would prevent binding.
         let _ = std::fs::remove_file(self.socket());
         let listener = UnixListener::bind(self.socket())?;
         let mut command = child_command(&self.directory);
@@ -273,7 +275,7 @@ impl Child {
                     let (degree, text) = rest.split_once(' ').unwrap_or(("0", rest));
                     self.log.write(degree.parse().unwrap_or(0), text);
                 }
-                // What a plug-in prints itself.
+                // The output of a plug-in.
                 _ => self.log.write(LOG_INFORM, &line),
             }
         }
@@ -281,7 +283,7 @@ impl Child {
     }
 }
 
-/// What [`crate::check`] finds, with the plug-ins loaded in a child: they are not trusted with this process.
+/// Runs [`crate::check`] in a child, because the plug-ins are not trusted to run in this process.
 pub fn check_in_child(settings: &Settings) -> Vec<String> {
     let settings = Settings { is_check: true, ..settings.clone() };
     let checked = || -> io::Result<Vec<String>> {
@@ -289,7 +291,7 @@ pub fn check_in_child(settings: &Settings) -> Vec<String> {
         let text = serde_json::to_vec(&settings).unwrap_or_default();
         std::fs::write(directory.join(SETTINGS_FILE), text)?;
         let output = child_command(&directory).stdin(Stdio::null()).stderr(Stdio::inherit()).output();
-        // Files in a directory for temporary ones: what stays is small.
+        // If this fails, some small files stay in the directory for temporary files.
         let _ = std::fs::remove_dir_all(&directory);
         let output = output?;
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -306,7 +308,7 @@ pub fn check_in_child(settings: &Settings) -> Vec<String> {
 
 /// The command of a child.
 fn child_command(directory: &Path) -> Command {
-    // The link leads to the file that is being executed, also when another has taken its place since.
+    // The link leads to the file that is being executed, even if another file has replaced it since.
     let mut command = Command::new("/proc/self/exe");
     command.arg0("touchstone").arg("nsapi-host").arg(directory);
     leave_no_orphan(&mut command, Signal::KILL);
@@ -323,7 +325,7 @@ fn how(ended: &io::Result<(ExitStatus, bool)>) -> String {
         Ok((status, _)) => match (status.signal(), status.code()) {
             (Some(signal), _) => format!("by signal {signal}"),
             (None, Some(code)) => format!("with exit code {code}"),
-            (None, None) => "nobody knows how".to_string(),
+            (None, None) => "without a known exit status".to_string(),
         },
         Err(error) => error.to_string(),
     }
@@ -363,7 +365,7 @@ fn exchange(
             Kind::Want => Some(match client.read(&mut piece) {
                 Ok(read) => write_frame(&mut stream, Kind::Body, &piece[..read]).map_err(|_| Gone),
                 Err(gone) => {
-                    // The child ends what it does; the stream is not used again.
+                    // The child ends the request. The stream is not used again.
                     let _ = write_frame(&mut stream, Kind::BodyFailed, &[]);
                     Err(gone)
                 }
@@ -381,7 +383,7 @@ fn exchange(
     }
 }
 
-/// Reads a frame as long as the client is there; an error without a reason: it has left.
+/// Reads a frame while the client is connected. An error without a reason means that it has disconnected.
 fn read_patiently(
     stream: &mut UnixStream,
     payload: &mut Vec<u8>,
@@ -412,42 +414,42 @@ fn fill(stream: &mut UnixStream, to: &mut [u8], client: &WorkerEnd) -> Result<()
     Ok(())
 }
 
-/// A directory that only this user can look into.
+/// Makes a directory that only this user can read.
 fn private_directory() -> io::Result<PathBuf> {
     let mut random = [0u8; 8];
     crate::api::md5::fill_random(&mut random);
     let name = format!("{DIRECTORY_PREFIX}{}-{:016x}", process::id(), u64::from_le_bytes(random));
     remove_dead_directories(&temporary_directory());
     let path = temporary_directory().join(name);
-    // It must be new: one that somebody else has made is not used.
+    // The directory must be new: one that another user has made is not used.
     std::fs::DirBuilder::new().mode(0o700).create(&path)?;
     Ok(path)
 }
 
-/// Removes what servers have left behind that were killed: directories of ours whose process is gone.
+/// Removes directories that killed servers have left: those of this user whose server has ended.
 fn remove_dead_directories(temporary: &Path) {
     use std::os::unix::fs::MetadataExt as _;
-    // SAFETY: it only asks.
+    // SAFETY: the call has no arguments and changes nothing.
     let ours = unsafe { libc::geteuid() };
     for entry in std::fs::read_dir(temporary).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let number = name.strip_prefix(DIRECTORY_PREFIX).and_then(|rest| rest.split('-').next());
         let Some(Ok(server)) = number.map(str::parse::<u32>) else { continue };
-        // Not through a link: what it leads to is somebody else's.
+        // Links are not followed: their targets may belong to another user.
         let Ok(facts) = std::fs::symlink_metadata(entry.path()) else { continue };
         let age = facts.modified().ok().and_then(|modified| modified.elapsed().ok()).unwrap_or_default();
         let is_old = facts.is_dir() && facts.uid() == ours && age >= DEAD_AFTER;
         // A server that this process cannot see (another container) may still listen.
         let listens = || UnixStream::connect(entry.path().join("socket")).is_ok();
         if is_old && !Path::new(&format!("/proc/{server}")).exists() && !listens() {
-            // Whatever cannot be removed does no harm.
+            // A directory that cannot be removed does no harm.
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }
 
 fn temporary_directory() -> PathBuf {
-    // Addresses of sockets are at most 107 bytes long.
+    // The path of a socket has at most 107 bytes.
     let usual = std::env::temp_dir();
     if usual.as_os_str().len() <= 40 { usual } else { Path::new("/tmp").to_path_buf() }
 }
