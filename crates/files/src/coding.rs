@@ -1,30 +1,30 @@
-//! Which content codings a file can be sent in, and where its coded form comes from.
+//! The content codings of a file, and the sources of its coded forms.
 //!
-//! A coded form is a file of its own beside the original, made by whoever publishes it (a twin:
-//! `page.html.br` beside `page.html`), or it is made here, once, and kept in the cache. Only types that
-//! shrink are considered, from [`LEAST_BYTES`] on.
+//! A coded form is either a file that the publisher has put beside the original (a twin: `page.html.br`
+//! beside `page.html`), or it is made here once and kept in the cache. Only types that can be compressed are
+//! considered, from [`LEAST_BYTES`] on.
 
 use touchstone_http::content_coding::ContentCoding;
 
 use crate::mime::is_compressible;
 use crate::root::{FileFacts, FileKind, Root};
 
-/// Below this size a coding saves less than its own fields cost.
+/// Below this size a coding saves less than its own fields take.
 pub const LEAST_BYTES: u64 = 256;
 
-/// What a site wants of content codings.
+/// The settings of a site for content codings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CodingSettings {
-    /// All codings, the one to prefer first.
+    /// All codings, the preferred one first.
     pub order: [ContentCoding; 3],
-    /// By [`ContentCoding`]: the level to compress at; `None`: it is not made here.
+    /// The level of compression, by [`ContentCoding`]; `None`: the coding is not made here.
     pub levels: [Option<u8>; 3],
-    /// Whether twins are looked for.
+    /// Whether twins are searched for.
     pub precompressed: bool,
 }
 
 impl CodingSettings {
-    /// Nothing is ever coded.
+    /// No content coding is used.
     pub const OFF: CodingSettings =
         CodingSettings { order: ContentCoding::ALL, levels: [None; 3], precompressed: false };
 
@@ -33,7 +33,7 @@ impl CodingSettings {
         !self.precompressed && self.levels == [None; 3]
     }
 
-    /// What can be made of the file at `file_path`; `kept`: whether it fits into the cache, so that what is
+    /// The coded forms of the file at `file_path`. `kept`: it fits into the cache, so that a form that is
     /// made here need not be made again.
     pub fn codings(
         &self,
@@ -55,17 +55,17 @@ impl CodingSettings {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Codings {
     original: Option<FileFacts>,
-    /// `None`: nobody looks for any.
+    /// `None`: twins were not searched for.
     pub(crate) twins: Option<Twins>,
     levels: [Option<u8>; 3],
 }
 
-/// Where a coded form comes from.
+/// The source of a coded form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CodingSource {
     /// A file beside the original.
     Twin(FileFacts),
-    /// It is made here, at this level.
+    /// It is made here with this level.
     Compress {
         /// The level.
         level: u8,
@@ -73,10 +73,10 @@ pub enum CodingSource {
 }
 
 impl Codings {
-    /// None, for a file that is always sent as it is.
+    /// No coded forms, for a file that is always sent as it is.
     pub const NONE: Codings = Codings { original: None, twins: None, levels: [None; 3] };
 
-    /// Where this coding comes from; `None`: it cannot be had.
+    /// The source of this coding; `None`: there is none.
     pub fn source(&self, coding: ContentCoding) -> Option<CodingSource> {
         self.twin(coding)
             .map(CodingSource::Twin)
@@ -86,12 +86,14 @@ impl Codings {
     /// The twin of this coding, if it may be sent.
     pub fn twin(&self, coding: ContentCoding) -> Option<FileFacts> {
         let twin = self.twins.as_ref()?.by_coding[coding as usize]?;
-        // By whole seconds: tools that give the twin the original's time may cut the fraction off.
+        // Whole seconds are compared, because tools that copy the original's time to the twin may cut off the
+        // fraction.
         let is_as_new = twin.modified_seconds >= self.original.as_ref()?.modified_seconds;
         (is_as_new && twin.size > 0).then_some(twin)
     }
 
-    /// Whether the answer can depend on Accept-Encoding, which it must then say (RFC 9110 section 12.5.5).
+    /// Whether the answer can depend on Accept-Encoding. It must then have a Vary field (RFC 9110 section
+    /// 12.5.5).
     pub fn is_negotiable(&self) -> bool {
         ContentCoding::ALL.into_iter().any(|coding| self.source(coding).is_some())
     }
@@ -104,7 +106,7 @@ pub struct Twins {
 }
 
 impl Twins {
-    /// Looks for them. What may not be served is not there.
+    /// Searches for the twins. Files that may not be served count as missing.
     pub fn look(root: &Root, file_path: &[u8]) -> Twins {
         let by_coding = ContentCoding::ALL.map(|coding| {
             let facts = root.facts(&twin_path(file_path, coding)).ok()?;
@@ -123,7 +125,7 @@ impl Twins {
     }
 }
 
-/// Where the twin of a file would be.
+/// The path of a file's twin.
 pub fn twin_path(file_path: &[u8], coding: ContentCoding) -> Vec<u8> {
     [file_path, coding.file_suffix().as_bytes()].concat()
 }
@@ -139,8 +141,8 @@ pub(crate) fn is_twin_name(name: &[u8], original: &[u8]) -> bool {
         .is_some_and(|rest| ContentCoding::ALL.iter().any(|coding| coding.file_suffix().as_bytes() == rest))
 }
 
-/// The entity tag of a coded form: `suffix` inside the quotes, so that each form has its own (RFC 9110
-/// section 8.8.3.3).
+/// The entity tag of a coded form: `suffix` is added inside the quotes, so that each form has its own tag
+/// (RFC 9110 section 8.8.3.3).
 pub(crate) fn suffixed_etag(etag: &[u8], suffix: &str) -> Box<[u8]> {
     let inner = etag.strip_suffix(b"\"").unwrap_or(etag);
     [inner, b"-", suffix.as_bytes(), b"\""].concat().into()
@@ -182,9 +184,10 @@ mod tests {
         write(&directory, "a.html.br", 10, 5_000);
         write(&directory, "a.html.zst", 10, 4_999);
         let codings = codings(&directory, &SETTINGS, "text/html", true);
-        assert!(
-            matches!(codings.source(ContentCoding::Brotli), Some(CodingSource::Twin(facts)) if facts.size == 10)
-        );
+        assert!(matches!(
+            codings.source(ContentCoding::Brotli),
+            Some(CodingSource::Twin(facts)) if facts.size == 10
+        ));
         assert_eq!(codings.source(ContentCoding::Zstd), None, "older than the original, and not made here");
         assert_eq!(codings.source(ContentCoding::Gzip), Some(CodingSource::Compress { level: 6 }));
         assert!(codings.is_negotiable());

@@ -1,17 +1,17 @@
-//! Compressing a whole body in memory, or one that comes in pieces (RFC 7932, RFC 8878, RFC 1952), at a level
-//! for each coding.
+//! Compresses a whole body in memory, or one that arrives in pieces (RFC 7932, RFC 8878, RFC 1952), with a
+//! level for each coding.
 //!
-//! A file is compressed once and sent many times, so the levels are above those of servers that compress
-//! every answer; but the first client waits for it, so they stay below those that cost much more time than
-//! they save bytes.
+//! A file is compressed once and sent many times, so the levels are higher than those of servers that
+//! compress every answer. The first client waits for it, so the levels are lower than those that take much
+//! more time for a small gain.
 
 use std::io::{self, Write};
 
 use touchstone_http::content_coding::ContentCoding;
 
-/// The level of each coding where nobody says another. Measured on HTML, JavaScript and JSON of 130 to 230 kB
-/// (2 to 25 ms each): the next levels save 1 to 2 % of the bytes for up to twice the time; the highest of
-/// brotli saves 12 % for thirty to three hundred times as much, which is for a twin made beforehand.
+/// The default level of each coding. Measured on HTML, JavaScript and JSON of 130 to 230 kB (2 to 25 ms
+/// each): the next levels save 1 to 2 % of the bytes for up to twice the time. The highest level of brotli
+/// saves 12 % for thirty to three hundred times as much time, which suits a twin that is made beforehand.
 pub fn default_level(coding: ContentCoding) -> u8 {
     match coding {
         ContentCoding::Brotli => 5,
@@ -20,8 +20,8 @@ pub fn default_level(coding: ContentCoding) -> u8 {
     }
 }
 
-/// The least and the highest level of a coding. Zstd ends at 19: above it, windows grow beyond the 8 MiB that
-/// every client must take (RFC 9659).
+/// The lowest and the highest level of a coding. That of zstd is 19: higher levels use windows above the 8
+/// MiB that every client must support (RFC 9659).
 pub fn level_range(coding: ContentCoding) -> (u8, u8) {
     match coding {
         ContentCoding::Brotli => (0, 11),
@@ -30,15 +30,15 @@ pub fn level_range(coding: ContentCoding) -> (u8, u8) {
     }
 }
 
-/// Compresses a body. A level outside of the range counts as the nearest in it. May take long: not for an
-/// event loop.
+/// Compresses a body. A level outside of the range counts as the nearest one in it. This may take long and
+/// must not be called on an event loop.
 ///
 /// # Errors
-/// What the coder said; none is known to fail on memory that could be allocated.
+/// The coder's error. No coder is known to fail if its memory could be allocated.
 pub fn compress(coding: ContentCoding, level: u8, body: &[u8]) -> io::Result<Vec<u8>> {
     let (least, most) = level_range(coding);
     let level = level.clamp(least, most);
-    // Text shrinks to about a quarter.
+    // Text is compressed to about a quarter.
     let mut compressed = Vec::with_capacity(body.len() / 3 + 64);
     match coding {
         ContentCoding::Brotli => {
@@ -67,13 +67,13 @@ pub fn compress(coding: ContentCoding, level: u8, body: &[u8]) -> io::Result<Vec
     Ok(compressed)
 }
 
-/// The logarithm of the window of bodies that come in pieces: each holds it in memory while it lasts.
+/// The logarithm of the window for a body that arrives in pieces. Each such body holds a window in memory.
 const STREAM_WINDOW_LOG: u32 = 18;
 
-/// Room for what a coder gives out at once.
+/// The buffer for a coder's output.
 const STREAM_BUFFER_BYTES: usize = 16 * 1024;
 
-/// Compresses a body that comes in pieces.
+/// Compresses a body that arrives in pieces.
 pub struct Compressor(Coder);
 
 enum Coder {
@@ -83,10 +83,10 @@ enum Coder {
 }
 
 impl Compressor {
-    /// Before the first piece. A level outside of the coding's range counts as the nearest in it.
+    /// Makes a compressor. A level outside of the coding's range counts as the nearest one in it.
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// There is not enough memory.
     pub fn new(coding: ContentCoding, level: u8) -> io::Result<Compressor> {
         let (least, most) = level_range(coding);
         let level = level.clamp(least, most);
@@ -113,28 +113,28 @@ impl Compressor {
         }))
     }
 
-    /// Takes a piece, and gives what is ready of its coded form, which may be nothing.
+    /// Takes a piece and returns the coded bytes that are ready, which may be none.
     ///
     /// # Errors
-    /// What the coder said.
+    /// The coder's error.
     pub fn piece(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>> {
         self.coder().write_all(bytes)?;
         Ok(self.take())
     }
 
-    /// Gives the rest of what was taken so far, so that a decoder can read all of it.
+    /// Returns the rest of the coded bytes of all pieces so far, so that a decoder can read the pieces.
     ///
     /// # Errors
-    /// What the coder said.
+    /// The coder's error.
     pub fn flush(&mut self) -> io::Result<Vec<u8>> {
         self.coder().flush()?;
         Ok(self.take())
     }
 
-    /// Gives the end.
+    /// Returns the end of the coded form.
     ///
     /// # Errors
-    /// What the coder said.
+    /// The coder's error.
     pub fn finish(self) -> io::Result<Vec<u8>> {
         match self.0 {
             Coder::Brotli(coder) => Ok(coder.into_inner()),
@@ -167,7 +167,7 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The other way round, with the decoders of the same crates.
+    /// Decompresses a body with the decoders of the same crates.
     pub(crate) fn decompress(coding: ContentCoding, body: &[u8]) -> io::Result<Vec<u8>> {
         let mut plain = Vec::new();
         match coding {
@@ -194,7 +194,7 @@ pub(crate) mod tests {
 
     #[test]
     fn the_same_body_gives_the_same_bytes() {
-        // A strong entity tag stands for bytes: no time stamp or the like may get in.
+        // A strong entity tag identifies the bytes, so they must not hold a time stamp.
         let body = b"once and again, ".repeat(100);
         for coding in ContentCoding::ALL {
             let first = compress(coding, default_level(coding), &body).unwrap();
@@ -204,7 +204,7 @@ pub(crate) mod tests {
 
     #[test]
     fn zstd_keeps_to_the_window_of_rfc_9659() {
-        // 20 MiB that a larger window would be chosen for.
+        // For these 20 MiB the encoder would choose a larger window.
         let body = b"0123456789abcdef".repeat(20 << 16);
         let compressed = compress(ContentCoding::Zstd, 255, &body).unwrap();
         let mut decoder = zstd::stream::read::Decoder::new(&compressed[..]).unwrap();
@@ -232,7 +232,10 @@ pub(crate) mod tests {
     proptest! {
         #[test]
         fn any_pieces_come_back(
-            pieces in proptest::collection::vec((proptest::collection::vec(any::<u8>(), 0..2000), any::<bool>()), 0..6),
+            pieces in proptest::collection::vec(
+                (proptest::collection::vec(any::<u8>(), 0..2000), any::<bool>()),
+                0..6,
+            ),
             level in 0u8..=9,
         ) {
             for coding in ContentCoding::ALL {

@@ -292,7 +292,8 @@ impl fmt::Display for InvalidContentType {
             ),
             InvalidContentType::MediaType { ending, media_type } => write!(
                 formatter,
-                "{media_type:?}, given for the ending {ending:?}, is not a media type; write it like \"text/html\""
+                "{media_type:?}, given for the ending {ending:?}, is not a media type; write it like \
+                 \"text/html\""
             ),
             InvalidContentType::Charset(charset) => {
                 write!(formatter, "{charset:?} is not the name of a charset; write it like \"utf-8\"")

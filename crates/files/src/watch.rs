@@ -1,18 +1,19 @@
-//! Watching directories for changes (inotify), in a form that fits a cache of files.
+//! Watches directories for changes (inotify), for a cache of files.
 //!
-//! A [`Watcher`] has one thread, which sleeps until the kernel reports something and then calls one function
-//! with a
-//! [`Change`]: which directory, and which name in it. What exactly happened is not told, because a cache has one
-//! answer to everything: drop what depends on that name, and look again when it is asked for.
+//! A [`Watcher`] has one thread, which sleeps until the kernel reports an event and then calls one function
+//! with a [`Change`]: the directory, and the name in it. The kind of the change is not reported, because a
+//! cache handles all kinds in the same way: it drops everything that depends on that name, and reads it again
+//! when it is requested.
 //!
-//! How a cache uses it without missing a change: note the own count of changes seen so far;
-//! [`Watcher::watch`] the directory and its parents up to the root (it is idempotent, so for every new
-//! entry); open and read the file; keep the entry only if no change of these names was counted meanwhile. A
-//! directory that is renamed or replaced shows as a change of its name in its parent: drop everything below.
+//! To miss no change, a cache takes these steps for every new entry: it notes its own count of changes so
+//! far; it calls [`Watcher::watch`] for the directory and its parents up to the root (repeated calls change
+//! nothing); it opens and reads the file; and it keeps the entry only if no change of these names was counted
+//! meanwhile. If a directory is renamed or replaced, its name changes in its parent: the cache must drop
+//! everything below it.
 //!
-//! What inotify cannot see: writes through a shared memory mapping until the file is closed, writes through
-//! another hard link or the far end of a symbolic link, and what other machines write to a network file
-//! system. `watch` refuses directories on the last; for the rest the cache revalidates (see
+//! inotify does not report writes through a shared memory mapping until the file is closed, writes through
+//! another hard link or to the target of a symbolic link, and writes of other machines to a network file
+//! system. `watch` refuses directories on network file systems; in the other cases the cache revalidates (see
 //! `root::Opened::watchable`).
 
 use std::collections::{BTreeSet, HashSet};
@@ -30,39 +31,39 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 
-/// A watched directory. The same directory, under whatever path, has the same id for as long as it is
-/// watched; an id is not given to another directory later.
+/// A watched directory. A directory has the same id under every path while it is watched. No other directory
+/// gets this id later.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct DirectoryId(i32);
 
-/// Something changed in a watched directory.
+/// A change in a watched directory.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Change {
-    /// Where.
+    /// The directory.
     pub directory: DirectoryId,
-    /// The name whose file or subdirectory was written, created, deleted, renamed, or had its mode or times
-    /// changed. `None`: the directory itself was moved, deleted, unmounted or had its mode changed, or the
-    /// kernel lost events; everything below it may have changed, and it may no longer be watched (call
-    /// [`Watcher::watch`] again).
+    /// The name of the file or subdirectory that was written, created, deleted or renamed, or whose mode or
+    /// times have changed. `None`: the directory itself was moved, deleted or unmounted, its mode has
+    /// changed, or the kernel has lost events. Everything below it may have changed, and it may no longer be
+    /// watched (call [`Watcher::watch`] again).
     pub name: Option<OsString>,
 }
 
-/// Why a directory is not watched. The caller falls back to asking for its files' facts.
+/// Why a directory is not watched. The caller must check the facts of its files instead.
 #[derive(Debug)]
 pub enum WatchRefused {
     /// The user's limit of watches is reached (`fs.inotify.max_user_watches`).
     LimitReached,
     /// There is no such directory.
     NotFound,
-    /// It is something else.
+    /// The path is not that of a directory.
     NotADirectory,
-    /// It may not be read (it may be searched all the same).
+    /// The server may not read it, though it may be able to search it.
     Forbidden,
-    /// It lies on a network, FUSE or kernel file system, where changes come without events.
+    /// It is on a network, FUSE or kernel file system, where changes can occur without events.
     Unreliable,
     /// The watcher's thread has ended, after an error of the kernel or a panic in its function.
     Stopped,
-    /// Anything else.
+    /// Another error.
     Other(io::Error),
 }
 
@@ -73,13 +74,13 @@ pub struct Watcher {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the callers and the thread share.
+/// The state that the callers and the thread share.
 #[derive(Debug)]
 struct Shared {
     inotify: OwnedFd,
     /// Becomes readable when the watcher is dropped.
     stop: OwnedFd,
-    /// Held over every addition and removal, so that it never says other than the kernel.
+    /// Locked during every addition and removal, so that it always agrees with the kernel.
     watched: Mutex<Watched>,
 }
 
@@ -89,7 +90,7 @@ struct Watched {
     stopped: bool,
 }
 
-/// A directory's own end and everything that changes what its files would answer.
+/// The end of the directory itself, and every change that affects answers from its files.
 const EVENTS: WatchFlags = WatchFlags::CLOSE_WRITE
     .union(WatchFlags::MODIFY)
     .union(WatchFlags::ATTRIB)
@@ -103,16 +104,16 @@ const EVENTS: WatchFlags = WatchFlags::CLOSE_WRITE
     // No events for files that are deleted but still written to.
     .union(WatchFlags::EXCL_UNLINK);
 
-/// Room for some hundred events. All that one read returns is told once per name.
+/// The buffer for some hundred events. Of the events of one read, each name is reported once.
 const BUFFER_BYTES: usize = 32 * 1024;
 
 impl Watcher {
-    /// Starts the thread, which calls `on_change` for every change; within one batch of the kernel's reports,
-    /// once for each name. `on_change` must not block for long: the kernel's queue
-    /// (`fs.inotify.max_queued_events`) overflows, and then every directory is reported as changed.
+    /// Starts the thread, which calls `on_change` for every change; for one batch of the kernel's reports,
+    /// once for each name. `on_change` must not block for long. Otherwise the kernel's queue
+    /// (`fs.inotify.max_queued_events`) overflows, and every directory is reported as changed.
     ///
     /// # Errors
-    /// No inotify instance left (`EMFILE`: `fs.inotify.max_user_instances`), no descriptor, or no thread.
+    /// No inotify instance (`EMFILE`: `fs.inotify.max_user_instances`), descriptor or thread is available.
     pub fn start(on_change: impl Fn(Change) + Send + 'static) -> io::Result<Watcher> {
         let shared = Arc::new(Shared {
             inotify: inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?,
@@ -125,8 +126,8 @@ impl Watcher {
         Ok(Watcher { shared, thread: Some(thread) })
     }
 
-    /// Watches `directory` (not what lies in its subdirectories). Watching it again changes nothing and
-    /// returns the same id. A symbolic link is followed.
+    /// Watches `directory` without its subdirectories. Watching it again changes nothing and returns the same
+    /// id. A symbolic link is followed.
     ///
     /// # Errors
     /// See [`WatchRefused`].
@@ -143,8 +144,8 @@ impl Watcher {
         Ok(DirectoryId(descriptor))
     }
 
-    /// Stops watching a directory, for a cache that has dropped its last entry there. Changes already under
-    /// way may still be told.
+    /// Stops watching a directory, for a cache that has dropped its last entry there. Earlier changes may
+    /// still be reported.
     pub fn unwatch(&self, directory: DirectoryId) {
         let mut watched = self.shared.watched();
         if watched.directories.contains(&directory.0) {
@@ -152,28 +153,29 @@ impl Watcher {
         }
     }
 
-    /// How many directories are watched now.
+    /// The number of watched directories.
     pub fn watched_directories(&self) -> usize {
         self.shared.watched().directories.len()
     }
 
-    /// Whether changes are still being told. Once `false` it stays so, and nothing learned before can be
-    /// relied on.
+    /// Whether changes are still reported. Once `false`, it stays `false`, and the caller must not rely on
+    /// earlier results.
     pub fn is_running(&self) -> bool {
         !self.shared.watched().stopped
     }
 }
 
 impl Drop for Watcher {
-    /// Ends the thread and waits for it: afterwards `on_change` is not called any more. Do not drop it while
-    /// holding a lock that `on_change` takes.
+    /// Ends the thread and waits for it. Afterwards `on_change` is not called any more. The caller must not
+    /// hold a lock that `on_change` takes.
     fn drop(&mut self) {
-        // An eventfd takes this write unless its count is at the maximum, and then it is readable already.
+        // This write to an eventfd fails only if its count is at the maximum, and then it is already
+        // readable.
         let _ = rustix::io::write(&self.shared.stop, &1_u64.to_ne_bytes());
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != thread::current().id()
         {
-            // A panic in on_change was printed by the panic hook, and is_running told of it.
+            // The panic hook has printed a panic in on_change, and is_running has reported it.
             let _ = thread.join();
         }
     }
@@ -184,13 +186,13 @@ impl Shared {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes a watch. The kernel has removed it already if its directory is gone.
+    /// Removes a watch. If its directory was deleted, the kernel has already removed it.
     fn forget(&self, watched: &mut Watched, descriptor: i32) {
         watched.directories.remove(&descriptor);
         let _ = inotify::remove_watch(&self.inotify, descriptor);
     }
 
-    /// The thread: waits, reads, tells, until it is stopped.
+    /// The thread: waits, reads and reports, until it is stopped.
     fn run(&self, on_change: &impl Fn(Change)) {
         let _guard = StopGuard(self);
         let mut buffer = [MaybeUninit::uninit(); BUFFER_BYTES];
@@ -234,7 +236,7 @@ impl Shared {
             watched.directories.iter().for_each(|&descriptor| batch.add(descriptor, None));
             return;
         }
-        // Reports that were queued before the watch was removed.
+        // Reports that were queued before the watch was removed are ignored.
         if !watched.directories.contains(&event.wd()) {
             return;
         }
@@ -243,7 +245,7 @@ impl Shared {
             None => batch.add(event.wd(), None),
         }
         if events.contains(ReadFlags::MOVE_SELF) {
-            // The inode lives on under a path that nobody asked for.
+            // The directory now has a path that no caller has asked for.
             self.forget(&mut watched, event.wd());
         } else if events.contains(ReadFlags::IGNORED) {
             watched.directories.remove(&event.wd());
@@ -258,7 +260,7 @@ impl Shared {
     }
 }
 
-/// Says that the thread has ended, also when it ends by a panic.
+/// Records that the thread has ended, even if it ends by a panic.
 struct StopGuard<'shared>(&'shared Shared);
 
 impl Drop for StopGuard<'_> {
@@ -270,7 +272,7 @@ impl Drop for StopGuard<'_> {
 }
 
 /// The changes of one read, each once, in the order of their first report. A file that is written in small
-/// pieces raises an IN_MODIFY for each of them.
+/// pieces causes an IN_MODIFY for each of them.
 #[derive(Default)]
 struct Batch {
     seen: HashSet<Change>,
@@ -286,8 +288,8 @@ impl Batch {
     }
 }
 
-/// Whether every change below `directory` is made through this kernel and its events. Numbers from statfs(2)
-/// and linux/magic.h. When the file system does not say, it is not trusted.
+/// Whether this kernel reports every change below `directory`. The numbers are from statfs(2) and
+/// linux/magic.h. If the call fails, this returns false.
 fn reports_all_changes(directory: &Path) -> bool {
     const WITHOUT_EVENTS: [u32; 19] = [
         0x0000_517b, // SMB
@@ -385,7 +387,8 @@ mod tests {
             self.directory.path()
         }
 
-        /// Everything reported up to now. The kernel keeps events in order, so the mark comes last.
+        /// All changes that were reported up to now. The kernel keeps events in order, so the mark comes
+        /// last.
         fn drain(&self) -> Vec<Change> {
             let name = OsString::from("mark");
             File::create(self.mark.path().join(&name)).unwrap();
@@ -399,7 +402,8 @@ mod tests {
                     break;
                 }
             }
-            // The mark raised two events; an own batch for the second would end the next drain too early.
+            // The mark has caused two events. A separate batch for the second one would end the next drain
+            // too early.
             fs::remove_file(self.mark.path().join(&name)).unwrap();
             File::create(self.mark.path().join("end")).unwrap();
             while self.changes.recv_timeout(Duration::from_secs(60)).expect("the end is reported").name
@@ -551,8 +555,8 @@ mod tests {
         assert_eq!(told, expected);
     }
 
-    /// More events than the kernel queues (fs.inotify.max_queued_events) while the thread is held up: all
-    /// directories must be told as changed, since nobody knows what was lost.
+    /// While the thread is blocked, more events occur than the kernel queues (fs.inotify.max_queued_events).
+    /// All directories must be reported as changed, because the lost events are unknown.
     #[test]
     fn a_lost_event_is_told_for_every_directory() {
         let limit = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
@@ -560,7 +564,7 @@ mod tests {
         let (told, changes) = channel();
         let (go, held) = channel::<()>();
         let watcher = Watcher::start(move |change| {
-            // The first change waits until the events are made; later ones find the sender gone.
+            // The first change waits until the events were made. Later ones find that the sender was dropped.
             drop(told.send(change));
             let _ = held.recv();
         })
@@ -570,7 +574,7 @@ mod tests {
         let quiet_id = watcher.watch(quiet.path()).unwrap();
         fs::write(noisy.path().join("first"), "").unwrap();
         changes.recv().unwrap();
-        // Neighbouring events that are equal are merged by the kernel, so the names alternate.
+        // The kernel merges successive equal events, so the names alternate.
         let (one, two) = (noisy.path().join("one"), noisy.path().join("two"));
         fs::write(&one, "").unwrap();
         for _ in 0..limit.div_ceil(2) + 16 {
@@ -595,7 +599,7 @@ mod tests {
         let directory = tempdir().unwrap();
         watcher.watch(directory.path()).unwrap();
         drop(watcher);
-        // The function is gone with its thread, so the channel is closed.
+        // The function was dropped with its thread, so the channel is closed.
         fs::write(directory.path().join("page"), "").unwrap();
         while changes.try_recv().is_ok() {}
         assert_eq!(changes.try_recv(), Err(std::sync::mpsc::TryRecvError::Disconnected));

@@ -1,4 +1,4 @@
-//! One core's own view of one site: a map without locks from path to prepared responses.
+//! The view that one core has of one site: a map without locks from path to prepared responses.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,43 +10,43 @@ use super::entry::{Entry, Kept, Selection};
 use super::response::{DateSecond, Prepared, Variant};
 use super::{FileCache, Key, NewEntry, ReadTicket, lock};
 
-/// How many different preferences are remembered for one path. Browsers in use have two or three between
-/// them; who sends ever new ones gains nothing but a slower way.
+/// The most preferences that are remembered for one path. All browsers together send two or three. A client
+/// that always sends new ones only gets slower answers.
 const MOST_PREFERENCES: usize = 8;
 
-/// One core's own view of one site: a map without locks.
+/// The view that one core has of one site: a map without locks.
 pub struct CoreCache {
     shared: Arc<FileCache>,
     site: usize,
     /// The site's order of codings; `None`: Accept-Encoding never matters.
     coding_order: Option<[ContentCoding; 3]>,
-    /// The last Accept-Encoding and what it came to: many requests in a row have the same.
+    /// The last Accept-Encoding and its preference: successive requests often have the same.
     last_preference: (AcceptEncoding, CodingPreference),
-    /// With seeded hashes: clients may have named the files.
+    /// The hashes are seeded, because clients may choose the paths.
     slots: HashMap<Box<[u8]>, Slot>,
     removals_seen: u64,
 }
 
 struct Slot {
     entry: Arc<Entry>,
-    /// Of the representation that is not coded.
+    /// The responses of the representation without a coding.
     by_variant: [Option<Arc<Prepared>>; 3],
-    /// What requests with Accept-Encoding get.
+    /// The responses for requests with Accept-Encoding.
     negotiated: Vec<Negotiated>,
 }
 
-/// The representation that was chosen for a preference: for good, as long as the entry lives.
+/// The representation that was chosen for a preference, for the lifetime of the entry.
 struct Negotiated {
     preference: CodingPreference,
     kept: Arc<Kept>,
     by_variant: [Option<Arc<Prepared>>; 3],
 }
 
-/// What [`CoreCache::renew_negotiated`] did.
+/// The result of [`CoreCache::renew_negotiated`].
 enum Renewed {
     /// The slot has this second's response for the preference.
     Negotiated,
-    /// The slot has this second's response that is not coded, to be sent this once.
+    /// The slot has this second's response without a coding, which is sent only this time.
     Identity,
     Nothing,
 }
@@ -93,7 +93,7 @@ impl CoreCache {
         self.identity_hit(path, variant, date)
     }
 
-    /// The entry and its response that is not coded, for answers that are not the plain one.
+    /// The entry and its response without a coding, for answers other than the plain one.
     pub fn entry(
         &mut self,
         path: &[u8],
@@ -104,7 +104,7 @@ impl CoreCache {
         Some((self.slots.get(path)?.entry.clone(), prepared))
     }
 
-    /// Inserts a file that was just read, and gives the response to send now.
+    /// Inserts a file that was just read, and returns the response to send now.
     pub fn insert(
         &mut self,
         new: NewEntry<'_>,
@@ -122,15 +122,15 @@ impl CoreCache {
         (entry, prepared)
     }
 
-    /// Lets go of what other cores or the disk have made stale. To be called about once a second, so that
-    /// memory returns even when nobody asks for the path again.
+    /// Drops entries that other cores or changes on disk have made stale. Must be called about once a second,
+    /// so that their memory is freed even if no client asks for the path again.
     pub fn tick(&mut self) {
         let removals = self.shared.removals.load(Ordering::Acquire);
         if removals != self.removals_seen {
             self.removals_seen = removals;
             self.slots.retain(|_, slot| !slot.entry.stale.load(Ordering::Acquire));
         }
-        // Buffers of a past second that this core has not needed since are only weight.
+        // Buffers of a past second that this core has not used since are dropped.
         for slot in self.slots.values_mut() {
             drop_unshared(&mut slot.by_variant);
             slot.negotiated.retain_mut(|negotiated| {
@@ -140,7 +140,7 @@ impl CoreCache {
         }
     }
 
-    /// Whether nothing is held.
+    /// Whether it holds no entry.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.slots.is_empty()
@@ -154,8 +154,8 @@ impl CoreCache {
 
     #[inline]
     fn identity_hit(&mut self, path: &[u8], variant: Variant, date: &DateSecond) -> Option<&Arc<Prepared>> {
-        // Looked up again at the end because the borrow of a returned slot would forbid the removal in
-        // between.
+        // The slot is looked up again at the end, because the borrow of a returned slot would forbid the
+        // removal in between.
         let ready = match self.slots.get(path) {
             None => false,
             Some(slot) => {
@@ -198,7 +198,7 @@ impl CoreCache {
         slot.negotiated(preference)?.by_variant[variant as usize].as_ref()
     }
 
-    /// Finds the entry if another core has it, drops it if it is stale, and fetches this second's response.
+    /// Finds the entry if another core has it, drops it if it is stale, and gets this second's response.
     #[cold]
     fn renew(&mut self, path: &[u8], variant: Variant, date: &DateSecond) -> bool {
         let shared = self.shared.clone();
@@ -208,7 +208,7 @@ impl CoreCache {
         true
     }
 
-    /// The same for a request with Accept-Encoding, as far as no coded form has to be made for it.
+    /// The same for a request with Accept-Encoding, unless a coded form must be made for it.
     #[cold]
     fn renew_negotiated(
         &mut self,

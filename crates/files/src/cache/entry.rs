@@ -1,10 +1,10 @@
-//! One cached file with its representations: the file as it is and, made when first asked for, its coded
-//! forms.
+//! One cached file with its representations: the file as it is, and its coded forms, which are made when they
+//! are first requested.
 //!
-//! What a file can be coded in is settled when it is opened ([`Codings`]). Each coded form is then made once:
-//! whoever asks first claims the work ([`Entry::begin`]) and waits for it, everybody else gets the file as it
-//! is until it is done. All forms come and go with the entry, so a change on disk can never leave a coded
-//! form of an old version.
+//! The possible codings of a file are known when it is opened ([`Codings`]). Each coded form is then made
+//! once: the first request for it claims the work ([`Entry::begin`]) and waits for it, and other requests get
+//! the file as it is until the form is made. All forms are dropped together with the entry, so a change on
+//! disk never leaves a coded form of an old version.
 
 use std::future::poll_fn;
 use std::io;
@@ -21,13 +21,13 @@ use crate::compress::compress;
 use crate::root::{FileFacts, Root};
 use crate::watch::DirectoryId;
 
-/// What one entry costs beside its buffers: keys, counters, map slots. Measured once, rounded up.
+/// The memory of one entry besides its buffers: keys, counters, map slots. Measured once, rounded up.
 const ENTRY_OVERHEAD_BYTES: u64 = 512;
 
-/// What one more representation costs beside its buffers.
+/// The memory of each further representation besides its buffers.
 const REPRESENTATION_OVERHEAD_BYTES: u64 = 256;
 
-/// A coded form is kept only if it saves at least this much: its own fields cost about as much.
+/// A coded form is kept only if it saves at least this much, because its own fields take about as much.
 const LEAST_GAIN_BYTES: usize = 32;
 
 /// One cached file, shared by all cores.
@@ -39,30 +39,30 @@ pub struct Entry {
     pub(super) file_path: Box<[u8]>,
     pub(super) directory: Option<DirectoryId>,
     codings: Codings,
-    /// The only second in which it is right; `None`: until the file changes.
+    /// The only second in which it is valid; `None`: it is valid until the file changes.
     only_second: Option<i64>,
     pub(super) stale: AtomicBool,
     pub(super) used: AtomicBool,
     /// The second in which the file was last compared with the disk.
     checked_second: AtomicI64,
-    /// The same of its twins. Only requests that would take one cause it.
+    /// The same for its twins. They are compared only for requests that accept one.
     twins_checked_second: AtomicI64,
     identity: Arc<Kept>,
     coded: Mutex<[Coded; 3]>,
     account: Mutex<Account>,
 }
 
-/// How far one coded form is.
+/// The state of one coded form.
 #[derive(Debug, Default)]
 enum Coded {
-    /// Nobody has asked for it.
+    /// It was not requested yet.
     #[default]
     NotMade,
-    /// Somebody makes it; these wait for it.
+    /// It is being made. The wakers are those of requests that wait for it.
     InProgress(Vec<Waker>),
-    /// It cannot be had, or saves nothing.
+    /// It cannot be made, or saves nothing.
     Useless,
-    /// Here it is.
+    /// It was made.
     Kept(Arc<Kept>),
 }
 
@@ -70,34 +70,34 @@ enum Coded {
 #[derive(Debug)]
 struct Account {
     bytes: u64,
-    /// Not in the cache (any more): nothing is counted.
+    /// The entry is not in the cache, or not any more, so nothing is counted.
     closed: bool,
 }
 
-/// What [`Entry::select`] found.
+/// The result of [`Entry::select`].
 #[derive(Debug)]
 pub enum Selection {
-    /// The representation that the client wants most of those that there are.
+    /// The existing representation that the client wants most.
     Final(Arc<Kept>),
-    /// The file as it is, because what the client wants more is being made at the moment.
+    /// The file as it is, because the form that the client wants more is being made.
     Meanwhile(Arc<Kept>),
-    /// The client wants this coding most, and nobody has begun to make it: see [`Entry::begin`].
+    /// The client wants this coding most, and it is not being made yet: see [`Entry::begin`].
     Make(ContentCoding),
-    /// This coding is being made, and the client takes nothing else: see [`Entry::made`].
+    /// This coding is being made, and the client accepts nothing else: see [`Entry::made`].
     Wait(ContentCoding),
-    /// The client takes nothing that there is.
+    /// The client accepts none of the representations.
     NotAcceptable,
-    /// The files beside the file have changed: the entry is gone, look again.
+    /// The twins of the file have changed. The entry was dropped, and the caller must look it up again.
     Stale,
 }
 
-/// What [`Entry::begin`] gives.
+/// The result of [`Entry::begin`].
 pub enum Begun {
-    /// The work is the caller's.
+    /// The caller must do the work.
     Job(CodingJob),
-    /// Somebody else began, or was done, in the meantime: select again.
+    /// Another request has begun or finished the work in the meantime: select again.
     Taken,
-    /// As many files are being compressed as the cache allows at a time.
+    /// The greatest number of files is already being compressed.
     Busy,
 }
 
@@ -120,7 +120,7 @@ impl Entry {
         }
     }
 
-    /// The representation that is not coded.
+    /// The representation without a coding.
     pub fn identity(&self) -> &Arc<Kept> {
         &self.identity
     }
@@ -133,7 +133,7 @@ impl Entry {
         let coded = lock(&self.coded);
         let mut in_progress = None;
         for group in preference.groups() {
-            // Of codings that are wanted alike, the one that somebody took the trouble to make comes first.
+            // Of codings that are wanted equally, those with a twin come first.
             let (twins, others): (Vec<_>, Vec<_>) =
                 group.codings().partition(|&coding| self.codings.twin(coding).is_some());
             for coding in twins.into_iter().chain(others) {
@@ -154,8 +154,7 @@ impl Entry {
         }
         match in_progress {
             Some(coding) => Selection::Wait(coding),
-            // RFC 9110 section 12.4.1 lets a server disregard the field where there is nothing to choose
-            // from.
+            // RFC 9110 section 12.4.1 lets a server ignore the field if there is only one representation.
             None if !self.codings.is_negotiable() => Selection::Final(self.identity.clone()),
             None => Selection::NotAcceptable,
         }
@@ -183,7 +182,7 @@ impl Entry {
         Begun::Job(CodingJob { entry, cache, coding, source, variant, date, made: None })
     }
 
-    /// Waits until a coded form that is being made is there, or known not to come.
+    /// Waits until a coded form was made, or making it has failed.
     pub async fn made(&self, coding: ContentCoding) {
         poll_fn(|context| match &mut lock(&self.coded)[coding as usize] {
             Coded::InProgress(wakers) => {
@@ -202,10 +201,10 @@ impl Entry {
         &self.file_path
     }
 
-    /// Whether the file is what it was; asks the disk once a second. Where it is not, the entry is gone
-    /// afterwards.
+    /// Whether the file is unchanged. Checks the disk once a second. If the file has changed, the entry is
+    /// dropped.
     pub(super) fn is_current(&self, date: &DateSecond, cache: &FileCache) -> bool {
-        // Another core may have begun the next second already: what it made is newer, not older.
+        // Another core may have begun the next second already. Its response is newer, not older.
         if self.only_second.is_some_and(|second| second < date.unix_seconds) {
             cache.expire(self);
             return false;
@@ -233,7 +232,7 @@ impl Entry {
         unchanged
     }
 
-    /// Begins to count the entry's bytes; gives those that it has now.
+    /// Begins to count the entry's bytes. Returns its current bytes.
     pub(super) fn open_account(&self) -> u64 {
         let mut account = lock(&self.account);
         account.closed = false;
@@ -241,7 +240,7 @@ impl Entry {
         account.bytes
     }
 
-    /// Counts no more; gives what was counted.
+    /// Stops counting. Returns the counted bytes.
     pub(super) fn close_account(&self) -> u64 {
         let mut account = lock(&self.account);
         account.closed = true;
@@ -256,7 +255,7 @@ impl Entry {
         }
     }
 
-    /// Says what came of making a coded form, and wakes whoever waits for it.
+    /// Sets the result of making a coded form, and wakes the requests that wait for it.
     fn settle(&self, coding: ContentCoding, outcome: Coded) {
         let before = std::mem::replace(&mut lock(&self.coded)[coding as usize], outcome);
         if let Coded::InProgress(wakers) = before {
@@ -265,11 +264,11 @@ impl Entry {
     }
 }
 
-/// One representation that is kept, with its prepared responses.
+/// A representation in the cache, with its prepared responses.
 #[derive(Debug)]
 pub struct Kept {
     representation: Representation,
-    /// At least one is always there: its body is the content.
+    /// At least one response is always there. Its body is the content.
     by_variant: Mutex<[Option<Arc<Prepared>>; 3]>,
 }
 
@@ -281,12 +280,12 @@ impl Kept {
         Kept { representation, by_variant: Mutex::new(by_variant) }
     }
 
-    /// What it is.
+    /// The representation.
     pub fn representation(&self) -> &Representation {
         &self.representation
     }
 
-    /// The response for this second. The caller has asked whether `entry`, which it is of, is current.
+    /// The response for this second. The caller must have checked that its `entry` is current.
     pub fn response(
         &self,
         entry: &Entry,
@@ -301,11 +300,11 @@ impl Kept {
             return ready.clone();
         }
         let source = by_variant.iter().flatten().next();
-        // `new` put one there and nothing takes it away.
+        // `new` has made one response, and none is ever removed.
         let body = source.map_or(BodySource::Whole(b""), |source| source.body_source());
         let next = Arc::new(prepare(&self.representation, body, variant, date));
         if by_variant[variant as usize].replace(next.clone()).is_none() {
-            // A further form of the same answer is a further copy.
+            // Each further variant of the answer is another copy.
             entry.count(next.buffer_bytes(), cache);
         }
         next
@@ -323,8 +322,8 @@ impl Kept {
     }
 }
 
-/// The work of making one coded form, claimed by [`Entry::begin`]. Dropped without an outcome, the form
-/// counts as one that cannot be had.
+/// The work of making one coded form, claimed by [`Entry::begin`]. If it is dropped without a result, the
+/// form counts as one that cannot be made.
 pub struct CodingJob {
     entry: Arc<Entry>,
     cache: Arc<FileCache>,
@@ -336,28 +335,28 @@ pub struct CodingJob {
 }
 
 impl CodingJob {
-    /// Which coding it is.
+    /// The coding.
     pub fn coding(&self) -> ContentCoding {
         self.coding
     }
 
-    /// Where the form comes from: a twin is read by the caller, for [`CodingJob::keep_twin`]; otherwise
-    /// [`CodingJob::compress`] makes it.
+    /// The source of the form. The caller reads a twin and calls [`CodingJob::keep_twin`]; otherwise it calls
+    /// [`CodingJob::compress`].
     pub fn source(&self) -> CodingSource {
         self.source
     }
 
-    /// Compresses the file. Takes its time: not for an event loop.
+    /// Compresses the file. This may take long and must not be called on an event loop.
     ///
     /// # Errors
-    /// What the coder said. The form then counts as one that cannot be had.
+    /// The coder's error. The form then counts as one that cannot be made.
     pub fn compress(mut self) -> io::Result<()> {
         let CodingSource::Compress { level } = self.source else { return Ok(()) };
         let Some(plain) = self.entry.identity.any_response() else { return Ok(()) };
         let body = compress(self.coding, level, plain.body())?;
         self.cache.compressions.fetch_add(1, Ordering::Relaxed);
         if body.len() + LEAST_GAIN_BYTES <= plain.body_length() {
-            // The level is part of the tag: another one gives other bytes.
+            // The level is part of the tag, because another level gives other bytes.
             let suffix = format!("{}{level}", self.coding.token());
             let etag = suffixed_etag(&self.entry.identity.representation.etag, &suffix);
             self.keep(etag, &body);
@@ -365,7 +364,7 @@ impl CodingJob {
         Ok(())
     }
 
-    /// Keeps a twin's content, which was read from the file of these facts.
+    /// Keeps the content of a twin, which was read from the file with these facts.
     pub fn keep_twin(mut self, facts: &FileFacts, body: &[u8]) {
         self.keep(twin_etag(facts, self.coding), body);
     }
@@ -377,7 +376,7 @@ impl CodingJob {
             ..self.entry.identity.representation.clone()
         };
         let kept = Arc::new(Kept::new(representation, body, self.variant, &self.date));
-        // Somebody waits for it: not the first to go when room is made for it.
+        // A request waits for it, so it must not be the first entry to be dropped when room is made for it.
         self.entry.used.store(true, Ordering::Relaxed);
         self.entry.count(REPRESENTATION_OVERHEAD_BYTES + kept.bytes(), &self.cache);
         self.made = Some(kept);

@@ -1,4 +1,4 @@
-//! Responses as they are kept: head and body ready to be written, and what the head says.
+//! Cached responses: head and body ready to be written, and the facts in the head.
 
 use std::sync::Arc;
 
@@ -6,32 +6,32 @@ use touchstone_http::content_coding::ContentCoding;
 
 use crate::root::FileFacts;
 
-/// Bodies up to this length stand in one buffer with their head. Longer ones are kept once and sent with the
-/// head in front by a gathering write, whose small extra cost does not show there, so that no second copies
-/// them.
+/// Bodies up to this length are in one buffer with their head. A longer body is kept once, and a gathering
+/// write sends it after the head, so that it is not copied every second. The small extra cost of that write
+/// does not matter for a long body.
 pub const WHOLE_BODY_BYTES: usize = 64 * 1024;
 
-/// A body that somebody else keeps.
+/// A body that the caller keeps.
 pub enum SharedBody<'a> {
-    /// To be copied behind the head.
+    /// It is copied after the head.
     Short(&'a [u8]),
-    /// To be written behind the head from where it is.
+    /// It is not copied, and is written after the head.
     Long(&'a Arc<[u8]>),
 }
 
-/// Which form of head an answer needs.
+/// The form of head that an answer needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variant {
-    /// The connection persists, as HTTP/1.1 does unless told.
+    /// The connection persists, which is the default of HTTP/1.1.
     Persistent = 0,
-    /// The connection persists and must say so, to an HTTP/1.0 client.
+    /// The connection persists, and a field must tell this to an HTTP/1.0 client.
     KeepAlive = 1,
     /// The connection ends after the answer.
     Close = 2,
 }
 
 impl Variant {
-    /// The field line that says it.
+    /// The field line for it.
     pub fn connection_field(self) -> &'static [u8] {
         match self {
             Variant::Persistent => b"",
@@ -50,10 +50,10 @@ pub struct DateSecond {
     pub text: [u8; 29],
 }
 
-/// A response ready to be written, right for one second.
+/// A response ready to be written, valid for one second.
 #[derive(Debug)]
 pub struct Prepared {
-    /// Head, then the body unless `long_body` has it.
+    /// The head, then the body unless it is in `long_body`.
     bytes: Box<[u8]>,
     head_length: usize,
     long_body: Option<Arc<[u8]>>,
@@ -61,8 +61,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// A response of another kind than a file's, with this head, made ready in the same way. A long body is
-    /// not copied.
+    /// Prepares a response that is not a file's, with this head. A long body is not copied.
     pub fn assemble(head: &[u8], body: SharedBody<'_>, second: i64) -> Prepared {
         let (in_buffer, long_body) = match body {
             SharedBody::Short(body) => (body, None),
@@ -76,7 +75,7 @@ impl Prepared {
         }
     }
 
-    /// The second that it is right for.
+    /// The second for which it is valid.
     #[inline]
     pub fn second(&self) -> i64 {
         self.second
@@ -129,16 +128,16 @@ impl Prepared {
     }
 }
 
-/// What every answer about one representation of one version of a file says, whatever its status.
+/// One representation of one version of a file, as every answer about it describes it.
 #[derive(Debug, Clone)]
 pub struct Representation {
-    /// What the file was when it was opened; of a coded representation: the file that it is a form of.
+    /// The facts of the file when it was opened; of a coded representation: those of the original file.
     pub facts: FileFacts,
     /// The entity tag with its quotes; empty: none.
     pub etag: Box<[u8]>,
-    /// The Last-Modified date; `None`: that of the file says nothing about the content.
+    /// The Last-Modified date; `None`: the file's date does not describe the content.
     pub last_modified: Option<[u8; 29]>,
-    /// Whether the content is made of the file rather than what is in it: parts of it are not given.
+    /// Whether the content is generated from the file. Ranges of such content are not served.
     pub is_made: bool,
     /// The content type.
     pub content_type: Box<str>,
@@ -146,7 +145,7 @@ pub struct Representation {
     pub cache_control: Box<str>,
     /// The coding of the content, if it has one.
     pub content_coding: Option<ContentCoding>,
-    /// `Vary`: the request fields that another answer could have come of; empty: none.
+    /// `Vary`: the request fields on which the answer depends; empty: none.
     pub vary: &'static str,
     /// Field lines that the site adds to all its answers, each with its CRLF.
     pub site_fields: Arc<[u8]>,
@@ -182,7 +181,8 @@ impl Representation {
         line("Content-Type: ", &self.content_type);
         match self.content_coding {
             Some(coding) => line("Content-Encoding: ", coding.token()),
-            // Ranges are cut from what is not coded: a coded body may be made anew with other bytes.
+            // Only the representation without a coding has ranges, because a coded body may be made again
+            // with other bytes.
             None if self.is_made => {}
             None => line("Accept-Ranges: ", "bytes"),
         }
@@ -201,14 +201,14 @@ impl Representation {
     }
 }
 
-/// Where the body of a new buffer comes from.
+/// The source of the body for a new buffer.
 pub(super) enum BodySource<'a> {
     Whole(&'a [u8]),
     Long(Arc<[u8]>),
 }
 
 impl<'a> BodySource<'a> {
-    /// For a body that was just read or made.
+    /// The source for a body that was just read or made.
     pub(super) fn new(body: &'a [u8]) -> BodySource<'a> {
         if body.len() <= WHOLE_BODY_BYTES {
             BodySource::Whole(body)

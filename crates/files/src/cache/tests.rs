@@ -1,4 +1,4 @@
-//! The cache against a real directory: what is kept, what is shared, what goes and when.
+//! Tests of the cache with a real directory: what is kept, shared and dropped, and when.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ impl Site {
         fs::write(self.directory.path().join(name), content).unwrap();
     }
 
-    /// What the server does on a miss.
+    /// Does what the server does on a miss.
     fn load(&self, core: &mut CoreCache, path: &str, date: &DateSecond) -> Arc<Prepared> {
         let ticket = self.cache.begin_read(self.directory.path());
         self.load_with(core, path, date, ticket)
@@ -87,8 +87,8 @@ impl Site {
         core.insert(new, ticket, Variant::Persistent, date).1
     }
 
-    /// What the server does for a request with Accept-Encoding: gives the response and how many forms it had
-    /// to make.
+    /// Does what the server does for a request with Accept-Encoding. Returns the response and the number of
+    /// forms that were made.
     fn answer(
         &self,
         core: &mut CoreCache,
@@ -162,7 +162,7 @@ fn body_of(core: &mut CoreCache, path: &str, date: &DateSecond) -> Option<Vec<u8
         .map(|prepared| prepared.body().to_vec())
 }
 
-/// Waits for the watcher, which runs beside the test.
+/// Waits for the watcher, which runs on its own thread.
 fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let patience = Instant::now() + Duration::from_secs(10);
     while !condition() {
@@ -213,7 +213,7 @@ fn a_new_second_brings_a_new_date_and_the_same_body() {
     let next = core.hit(b"/a", AcceptEncoding::ABSENT, Variant::Persistent, &second(2)).unwrap().clone();
     assert!(String::from_utf8_lossy(next.head()).contains("00:00:02 GMT"));
     assert_eq!(first.body(), next.body());
-    // Whoever was still writing the old one can go on.
+    // A connection that still writes the old one can go on.
     assert!(String::from_utf8_lossy(first.head()).contains("00:00:01 GMT"));
 }
 
@@ -290,7 +290,7 @@ fn a_change_between_opening_and_inserting_is_not_missed() {
     let before = site.cache.changes.load(Ordering::Acquire);
     site.write("b", "something else in the directory");
     eventually("the event", || site.cache.changes.load(Ordering::Acquire) > before);
-    // The caller gets its answer, but nobody keeps it.
+    // The caller gets its answer, but the cache does not keep it.
     assert_eq!(site.load_with(core, "/a", &second(1), ticket).body(), b"old");
     assert_eq!(body_of(core, "/a", &second(1)), None);
     assert_eq!(site.cache.counters().files, 0);
@@ -303,7 +303,7 @@ fn eviction_spares_what_was_used() {
     for name in ["a", "b", "c", "d", "e"] {
         site.write(name, name);
     }
-    // Writing is over before anything is cached, or its own events would drop entries.
+    // All files are written before one is cached. Otherwise the events of writing would drop entries.
     site.cache.begin_read(site.directory.path());
     std::thread::sleep(Duration::from_millis(50));
     for name in ["/a", "/b", "/c", "/d"] {
@@ -331,7 +331,7 @@ fn a_newcomer_is_not_its_own_victim() {
         site.load(core, name, &second(1));
         assert!(body_of(core, name, &second(1)).is_some());
     }
-    // All are marked as used: the hand goes round once before it takes one.
+    // All are marked as used, so the hand goes round once before it drops one.
     for name in ["/e", "/f", "/g"] {
         site.load(core, name, &second(1));
         assert!(body_of(core, name, &second(1)).is_some(), "{name}");
@@ -392,7 +392,7 @@ fn many_threads_never_see_a_wrong_body() {
 fn each_coding_is_made_once_and_says_what_it_is() {
     let site = Site::with_codings(LIMITS, CODINGS);
     let lengths = [5_000, WHOLE_BODY_BYTES * 3];
-    // All before the first is read: from then on the directory is watched.
+    // All are written before the first one is read. From then on the directory is watched.
     for length in lengths {
         site.write(&format!("p{length}"), page(length));
     }
@@ -416,8 +416,8 @@ fn each_coding_is_made_once_and_says_what_it_is() {
             assert_eq!(field(&first, "Content-Length").unwrap(), first.body_length().to_string());
             assert!(decompress(coding, first.body()).unwrap() == page(length), "{accept}");
             tags.push(field(&first, "ETag").unwrap());
-            // Again, in the next second, and on another core: nothing is made anew, and a browser's request
-            // is a plain hit.
+            // In the next second, and on another core, nothing is made again, and a browser's request is a
+            // plain hit.
             for now in [1, 2] {
                 let (again, made) = site.answer(two, &path, accept, &second(now));
                 assert_eq!((again.body(), made), (first.body(), 0), "{accept}");
@@ -431,7 +431,7 @@ fn each_coding_is_made_once_and_says_what_it_is() {
                 .all(|tag| tag.starts_with('"') && tag.ends_with('"') && tag.matches('"').count() == 2)
         );
         assert_eq!(site.cache.counters().compressions - before, 3);
-        // Whoever names no coding, or refuses all, gets the file.
+        // A client that names no coding, or refuses all, gets the file.
         for accept in [AcceptEncoding::ABSENT, accepting(""), accepting("br;q=0"), accepting("identity")] {
             let plain = one.hit(path.as_bytes(), accept, Variant::Persistent, &second(2)).unwrap();
             assert!(plain.body() == page(length) && field(plain, "Content-Encoding").is_none());
@@ -476,7 +476,7 @@ fn a_job_that_is_given_up_leaves_the_file_as_it_is() {
     site.load(core, "/a", &second(1));
     let (entry, _) = core.entry(b"/a", Variant::Persistent, &second(1)).unwrap();
     for _ in 0..2 {
-        // The places for compressing come back, so this does not end by being busy.
+        // Dropping a job frees its place for compressing, so the cache is never busy here.
         drop(entry.begin(ContentCoding::Brotli, Variant::Persistent, &second(1), &site.cache));
     }
     let preference = CodingPreference::IDENTITY;
@@ -560,7 +560,7 @@ fn a_twin_is_served_and_its_changes_are_seen() {
         body(core, Some(b"second!"));
         fs::remove_file(site.directory.path().join("a.html.br")).unwrap();
         body(core, None);
-        // Once it is seen missing, no answer can vary.
+        // Once the cache has seen that it is missing, no answer can vary.
         assert_eq!(field(&site.answer(core, "/a.html", "", &second(now)).0, "Vary"), None);
     }
 }

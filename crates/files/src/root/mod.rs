@@ -1,23 +1,23 @@
 //! Safe opening of files below a document root.
 //!
-//! A request path that was normalised by the HTTP side still meets a file system in which symbolic links,
-//! fifos, devices and concurrent renames live. [`Root`] is the one place where such a path turns into a
-//! descriptor:
+//! The path of a request is normalised, but the file system may still hold symbolic links, fifos and devices,
+//! and files may be renamed at the same time. [`Root`] is the only type that opens such a path:
 //!
-//! * Under [`SymlinkPolicy::Inside`] the kernel itself keeps the look-up below the root (`openat2` with
-//!   `RESOLVE_BENEATH`). Links that it cannot judge (an absolute one, or one that leaves the root and comes
-//!   back) are followed to a pinned inode, whose real path is then compared with the root's. Both ways decide
-//!   about the very inode that is opened afterwards, so nobody can swap a directory for a link in between.
-//! * A file is first reached with `O_PATH`, which has no side effects, and only opened for reading once it is
-//!   known to be a regular file. Opening a fifo would release its writer, opening a tape would rewind it.
-//! * Deployments swap a root that is itself a symbolic link. The configured path is therefore kept, and
-//!   [`Root::refresh`], called once a second, follows it to its new directory.
+//! * Under [`SymlinkPolicy::Inside`] the kernel keeps the lookup below the root (`openat2` with
+//!   `RESOLVE_BENEATH`). Links that it cannot decide about (an absolute one, or one that leaves the root and
+//!   comes back) are followed to a pinned inode, whose real path is then compared with the root's. Both ways
+//!   check the same inode that is opened afterwards, so an attacker cannot replace a directory by a link in
+//!   between.
+//! * A file is first opened with `O_PATH`, which has no side effects. It is opened for reading only if it is
+//!   a regular file. Opening a fifo would release its writer, and opening a tape would rewind it.
+//! * If the root is itself a symbolic link, a deployment may change that link. Therefore the configured path
+//!   is kept, and [`Root::refresh`], which is called once a second, follows it to its new directory.
 //!
-//! The memory cache calls [`Root::open`] when it makes an entry, [`Root::facts`] to ask once a second whether
-//! the entry is still true, and [`read_whole`] for the bytes. None of these is on the way of a cache hit.
+//! The memory cache calls [`Root::open`] when it makes an entry, [`Root::facts`] to check once a second
+//! whether the entry is still valid, and [`read_whole`] for the bytes. A cache hit needs none of these.
 //!
-//! `/proc` must be mounted: it is the only way to open a pinned inode for reading. [`Root::new`] says so when
-//! it is not.
+//! `/proc` must be mounted, because a pinned inode can only be opened for reading through it. [`Root::new`]
+//! returns an error if it is not mounted.
 
 use std::ffi::OsStr;
 use std::fmt::{self, Write as _};
@@ -34,15 +34,15 @@ use rustix::io::{Errno, ReadWriteFlags};
 /// Which symbolic links below a root may be followed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum SymlinkPolicy {
-    /// Only those whose target lies inside the root, however they are written. Others are
+    /// Only links whose target is inside the root, in whatever form they are written. Others are
     /// [`Refused::Forbidden`].
     #[default]
     Inside,
-    /// All of them. Whoever may write below the root may then publish every file that the server can read.
+    /// All links. A user who may write below the root can then publish every file that the server can read.
     Anywhere,
 }
 
-/// What a descriptor leads to.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FileKind {
     /// A file with bytes.
@@ -51,7 +51,7 @@ pub enum FileKind {
     Directory,
 }
 
-/// What the file system says about a file; enough to tell one version of it from the next.
+/// The facts of the file system about a file. They distinguish one version of it from the next.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FileFacts {
     /// Regular file or directory.
@@ -62,8 +62,8 @@ pub struct FileFacts {
     pub modified_seconds: i64,
     /// The rest of that time, 0 to 999,999,999.
     pub modified_nanoseconds: u32,
-    /// Time of the last change of content, mode, owner or links, whole seconds. It cannot be set back by a
-    /// program, so it uncovers an edit whose modification time was restored, and a `chmod`.
+    /// Time of the last change of content, mode, owner or links, whole seconds. A program cannot set it back,
+    /// so it shows an edit whose modification time was restored, and a `chmod`.
     pub changed_seconds: i64,
     /// The rest of that time, 0 to 999,999,999.
     pub changed_nanoseconds: u32,
@@ -71,12 +71,12 @@ pub struct FileFacts {
     pub inode: u64,
     /// Device that holds the inode.
     pub device: u64,
-    /// Permissions, as `chmod` has them in octal digits.
+    /// Permissions, as `chmod` takes them in octal digits.
     pub permissions: u32,
     /// The number of the user that owns it.
     pub owner: u32,
-    /// Names that lead to this inode. With more than one, an edit through another name raises no inotify
-    /// event in the directory of this one.
+    /// The number of names of this inode. If there are several, an edit through another name causes no
+    /// inotify event in the directory of this one.
     pub hard_links: u64,
 }
 
@@ -92,10 +92,10 @@ pub struct StrongEntityTag {
 #[derive(Debug)]
 pub struct Opened {
     /// A regular file: open for reading (`O_RDONLY|O_NONBLOCK`), at offset 0. A directory: an `O_PATH`
-    /// descriptor, so that a directory that may be searched but not listed still serves its files; to list
-    /// it, open `"."` below it.
+    /// descriptor, so that the files of a directory that may be searched but not listed are still served. To
+    /// list it, open `"."` below it.
     pub descriptor: OwnedFd,
-    /// Taken from the same inode just before it was opened for reading.
+    /// The facts of the same inode just before it was opened for reading.
     pub facts: FileFacts,
     /// Whether a symbolic link was followed below the root.
     pub followed_links: bool,
@@ -104,33 +104,33 @@ pub struct Opened {
 /// Why a path is not served.
 #[derive(Debug)]
 pub enum Refused {
-    /// No such file; also a name that no file can have, and a regular file with a slash after its name.
+    /// There is no such file, no file can have this name, or a slash follows the name of a regular file.
     NotFound,
-    /// No permission, a link that leaves the root, or a loop of links.
+    /// Permission was denied, a link leaves the root, or links form a loop.
     Forbidden,
     /// Neither a regular file nor a directory: a fifo, a socket, a device.
     NotAFile,
-    /// The process or the machine has no descriptor left: try again later.
+    /// The process or the machine has no free descriptor: try again later.
     TooManyOpenFiles,
-    /// Anything else, such as a disk that fails.
+    /// Another error, such as that of a failing disk.
     Other(io::Error),
 }
 
 /// A document root. Shared between threads; all methods take `&self`.
 #[derive(Debug)]
 pub struct Root {
-    /// Absolute, and never resolved: it may lead to another directory tomorrow.
+    /// Absolute. Its links are not resolved, because it may lead to another directory later.
     path: PathBuf,
-    /// The beginning of request paths that stands for the directory. It begins and ends with a slash.
+    /// The prefix of request paths for this directory. It begins and ends with a slash.
     mount: Box<[u8]>,
     policy: SymlinkPolicy,
-    /// Linux 5.6 and not filtered away by seccomp, which old container runtimes did.
+    /// The kernel has openat2 (Linux 5.6), and no seccomp filter forbids it, as in old container runtimes.
     openat2_works: bool,
     directory: RwLock<Arc<Directory>>,
 }
 
-/// The directory that the configured path led to when it was last looked at. The descriptor pins the inode,
-/// so its number cannot be given to another directory while we compare against it.
+/// The directory to which the configured path led at the last check. The descriptor pins the inode, so no
+/// other directory can get its number while it is compared.
 #[derive(Debug)]
 struct Directory {
     descriptor: OwnedFd,
@@ -139,44 +139,44 @@ struct Directory {
 }
 
 impl Root {
-    /// Opens the document root. A relative path is taken from the current directory of this moment.
+    /// Opens the document root. A relative path is resolved against the current directory now.
     ///
     /// # Errors
-    /// What the operating system said about `path` (missing, not a directory, no permission), or that `/proc`
-    /// is not mounted. The path itself is not part of the message.
+    /// The operating system's error for `path` (missing, not a directory, no permission), or `/proc` is not
+    /// mounted. The path itself is not part of the message.
     pub fn new(path: impl AsRef<Path>, policy: SymlinkPolicy) -> io::Result<Root> {
         let path = std::path::absolute(path)?;
         let directory = Directory::open(&path)?;
         real_path(&directory.descriptor)?;
-        // Any failure of this probe can only come from openat2 itself: the directory is open already. ENOSYS
-        // is an old kernel, EPERM a seccomp filter.
+        // The directory is already open, so only openat2 itself can fail here: ENOSYS from an old kernel,
+        // EPERM from a seccomp filter.
         let openat2_works =
             fs::openat2(&directory.descriptor, ".", PIN, Mode::empty(), ResolveFlags::BENEATH).is_ok();
         let directory = RwLock::new(Arc::new(directory));
         Ok(Root { path, mount: b"/".as_slice().into(), policy, openat2_works, directory })
     }
 
-    /// Has the directory stand for the paths below `mount` alone: with `/downloads/`, the path
-    /// `/downloads/a.zip` is the file `a.zip` of the directory, and every other path is
-    /// [`Refused::NotFound`]. `mount` begins and ends with a slash.
+    /// Uses the directory only for the paths below `mount`: with `/downloads/`, the path `/downloads/a.zip`
+    /// is the file `a.zip` of the directory, and paths outside `/downloads/` are [`Refused::NotFound`].
+    /// `mount` begins and ends with a slash.
     #[must_use]
     pub fn mounted_at(self, mount: &[u8]) -> Root {
         Root { mount: mount.into(), ..self }
     }
 
-    /// Where the file of a request path would be in the file system.
+    /// The place in the file system for the file of a request path.
     pub fn place_of(&self, path: &[u8]) -> PathBuf {
         let name = path.strip_prefix(&*self.mount).unwrap_or_default();
         self.path.join(Path::new(OsStr::from_bytes(name)))
     }
 
-    /// The request path of a file that is named by its absolute path, if it is below the directory.
+    /// The request path of a file with this absolute path, if it is below the directory.
     pub fn path_of(&self, place: &[u8]) -> Option<Vec<u8>> {
         let name = place.strip_prefix(self.path.as_os_str().as_bytes())?.strip_prefix(b"/")?;
         Some([&self.mount, name].concat())
     }
 
-    /// The absolute path this root was configured with, its own links unresolved.
+    /// The configured absolute path of this root, with its own links unresolved.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -186,12 +186,13 @@ impl Root {
         self.policy
     }
 
-    /// Looks where the configured path leads now; call it about once a second. `true`: to another directory
-    /// than before, which is now the root, and everything remembered about the old one is void.
+    /// Follows the configured path again; call it about once a second. `true`: the path leads to another
+    /// directory than before, which is now the root, and all that the caller knows about the old one is
+    /// invalid.
     ///
     /// # Errors
-    /// The path leads nowhere at the moment. The old directory stays the root, as in the middle of a
-    /// deployment that removes one link before it makes the next.
+    /// The path leads nowhere at the moment, for example during a deployment that removes one link before it
+    /// makes the next. The old directory stays the root.
     pub fn refresh(&self) -> io::Result<bool> {
         let found = fs::stat(&self.path)?;
         if self.directory().is(&found) {
@@ -210,7 +211,7 @@ impl Root {
     /// escapes decoded, no dot segments.
     ///
     /// # Errors
-    /// See [`Refused`]. A `..` that slipped through is forbidden, whatever the policy.
+    /// See [`Refused`]. A path with `..` is forbidden under every policy.
     pub fn open(&self, path: &[u8]) -> Result<Opened, Refused> {
         let name = self.name_of(path)?;
         let directory = self.directory();
@@ -223,8 +224,8 @@ impl Root {
         Ok(Opened { descriptor, facts, followed_links })
     }
 
-    /// What [`Root::open`] would find at `path`, after the same checks, but without asking for permission to
-    /// read. Three system calls.
+    /// The facts of the file that [`Root::open`] would open at `path`, after the same checks except for the
+    /// permission to read. Makes three system calls.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -242,7 +243,7 @@ impl Root {
         Arc::clone(&self.directory.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Reaches `name` as the policy allows and says whether links were followed on the way.
+    /// Pins `name` according to the policy, and returns whether links were followed.
     fn pin_noting_links(&self, root: &Directory, name: &[u8]) -> Result<(OwnedFd, bool), Refused> {
         if !self.openat2_works {
             let pinned = self.pin(root, name)?;
@@ -258,7 +259,7 @@ impl Root {
         }
     }
 
-    /// Reaches `name` as the policy allows, with an `O_PATH` descriptor.
+    /// Pins `name` according to the policy, with an `O_PATH` descriptor.
     fn pin(&self, root: &Directory, name: &[u8]) -> Result<OwnedFd, Refused> {
         match self.policy {
             SymlinkPolicy::Anywhere => Ok(fs::openat(&root.descriptor, name, PIN, Mode::empty())?),
@@ -268,14 +269,14 @@ impl Root {
     }
 }
 
-/// Pins an inode without opening it: no permission to read is asked, nothing happens to fifos and devices.
+/// Pins an inode without opening it: this needs no permission to read, and does not affect fifos and devices.
 const PIN: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
-/// Lets the kernel keep the look-up below the root.
+/// Lets the kernel keep the lookup below the root.
 fn pin_beneath(root: &Directory, name: &[u8]) -> Result<OwnedFd, Refused> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    // EAGAIN: a rename anywhere on the machine raced with a ".." inside a link, so that the kernel could not
-    // be sure.
+    // EAGAIN: during the lookup of a ".." inside a link a file was renamed somewhere on the machine, so that
+    // the kernel could not decide.
     for _ in 0..4 {
         match fs::openat2(&root.descriptor, name, PIN, Mode::empty(), resolve) {
             Ok(pinned) => return Ok(pinned),
@@ -287,8 +288,8 @@ fn pin_beneath(root: &Directory, name: &[u8]) -> Result<OwnedFd, Refused> {
     pin_by_real_path(root, name)
 }
 
-/// Follows all links to an inode, then asks the kernel where that inode lies. Only the pinned inode is used
-/// afterwards, so what happens to the names meanwhile does not matter.
+/// Follows all links to an inode, then asks the kernel for the path of that inode. Only the pinned inode is
+/// used afterwards, so later changes of the names do not matter.
 fn pin_by_real_path(root: &Directory, name: &[u8]) -> Result<OwnedFd, Refused> {
     let pinned = fs::openat(&root.descriptor, name, PIN, Mode::empty())?;
     if lies_inside(&real_path(&pinned)?, &real_path(&root.descriptor)?) {
@@ -298,8 +299,8 @@ fn pin_by_real_path(root: &Directory, name: &[u8]) -> Result<OwnedFd, Refused> {
     }
 }
 
-/// Whether the real path `path` is `root` or lies below it. Targets without a place in the file system
-/// ("pipe:[7]", "(unreachable)/a") do not begin with a slash and lie nowhere.
+/// Whether the real path `path` is `root` or below it. Targets without a place in the file system
+/// ("pipe:[7]", "(unreachable)/a") do not begin with a slash and are never below it.
 fn lies_inside(path: &[u8], root: &[u8]) -> bool {
     let root = root.strip_suffix(b"/").unwrap_or(root);
     match path.strip_prefix(root) {
@@ -308,18 +309,18 @@ fn lies_inside(path: &[u8], root: &[u8]) -> bool {
     }
 }
 
-/// Opens a pinned regular file for reading. `O_NONBLOCK` so that a lease held by a file server (Samba) cannot
-/// make us wait; reads of regular files are not changed by it.
+/// Opens a pinned regular file for reading. With `O_NONBLOCK` this does not wait for a lease of a file server
+/// (Samba). The flag does not change reads of regular files.
 fn open_pinned(pinned: &OwnedFd) -> Result<OwnedFd, Refused> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     fs::openat(CWD, proc_link(pinned).as_str(), flags, Mode::empty()).map_err(|error| match error {
-        // The inode is pinned, so it is the link that is not there.
+        // The inode is pinned, so the link in /proc is missing.
         Errno::NOENT | Errno::NOTDIR => Refused::Other(proc_is_missing()),
         error => error.into(),
     })
 }
 
-/// Where the kernel sees the inode behind a descriptor.
+/// The kernel's path for the inode of a descriptor.
 fn real_path(descriptor: &OwnedFd) -> io::Result<Vec<u8>> {
     match fs::readlinkat(CWD, proc_link(descriptor).as_str(), Vec::new()) {
         Ok(path) => Ok(path.into_bytes()),
@@ -352,7 +353,7 @@ fn below_root(path: &[u8]) -> Result<&[u8], Refused> {
     Ok(if name.is_empty() { b"." } else { name })
 }
 
-/// The path `name` would have below `root` if no link were followed.
+/// The path of `name` below `root` if no link is followed.
 fn join(mut root: Vec<u8>, name: &[u8]) -> Vec<u8> {
     let name = name.strip_suffix(b"/").unwrap_or(name);
     if name != b"." {
@@ -384,8 +385,8 @@ fn identity(stat: &fs::Stat) -> (u64, u64) {
 }
 
 impl Opened {
-    /// Whether every change of this file's content shows as an event in the directory that its path names. If
-    /// not (a link was followed, or the file has other names), a cached copy must be revalidated with
+    /// Whether every change of this file's content causes an event in the directory of its path. If not (a
+    /// link was followed, or the file has other names), a cached copy must be revalidated with
     /// [`Root::facts`].
     pub fn watchable(&self) -> bool {
         !self.followed_links && (self.facts.kind == FileKind::Directory || self.facts.hard_links == 1)
@@ -393,16 +394,16 @@ impl Opened {
 }
 
 impl FileFacts {
-    /// The facts of an open file. A cache asks a second time after it has read the bytes, to find an edit in
+    /// The facts of an open file. A cache calls this again after it has read the bytes, to find an edit in
     /// between.
     ///
     /// # Errors
-    /// [`Refused::NotAFile`], or what `fstat` said.
+    /// [`Refused::NotAFile`], or the error of `fstat`.
     pub fn of(descriptor: impl AsFd) -> Result<FileFacts, Refused> {
         FileFacts::from_stat(&fs::fstat(descriptor)?)
     }
 
-    /// The facts in what the kernel said.
+    /// Takes the facts from the result of `fstat`.
     #[allow(clippy::unnecessary_cast, reason = "the C types differ between architectures")]
     pub(crate) fn from_stat(stat: &fs::Stat) -> Result<FileFacts, Refused> {
         let kind = match FileType::from_raw_mode(stat.st_mode) {
@@ -427,8 +428,8 @@ impl FileFacts {
     }
 
     /// A strong entity tag from modification time, size and inode, so that a touched, grown or replaced file
-    /// gets another one. It is as fine as the file system's clock: two edits of equal length within one tick
-    /// (up to 10 ms before Linux 6.13) share a tag.
+    /// gets another one. Its resolution is that of the file system's clock: two edits of equal length within
+    /// one tick (up to 10 ms before Linux 6.13) have the same tag.
     pub fn etag(&self) -> StrongEntityTag {
         let mut tag = StrongEntityTag { bytes: [0; StrongEntityTag::LONGEST], length: 0 };
         let written = write!(
@@ -440,8 +441,8 @@ impl FileFacts {
         tag
     }
 
-    /// Whether `other` describes the same version of the same file: nothing was written, replaced, or closed
-    /// to readers in between. The number of names may differ.
+    /// Whether `other` describes the same version of the same file: in between it was not written, replaced
+    /// or closed to readers. The number of names may differ.
     pub fn same_version(&self, other: &FileFacts) -> bool {
         FileFacts { hard_links: 0, ..*self } == FileFacts { hard_links: 0, ..*other }
     }
@@ -451,7 +452,7 @@ impl StrongEntityTag {
     /// Two quotes, two hyphens, 16 + 8 digits of time, 16 of size, 16 of inode.
     pub const LONGEST: usize = 2 + 2 + 16 + 8 + 16 + 16;
 
-    /// The tag with its quotes, as it stands in the ETag field.
+    /// The tag with its quotes, as in the ETag field.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
@@ -490,7 +491,7 @@ impl From<Errno> for Refused {
         match error {
             Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG => Refused::NotFound,
             Errno::ACCESS | Errno::PERM | Errno::LOOP | Errno::XDEV => Refused::Forbidden,
-            // What opening a socket, or a device without a driver, answers.
+            // The errors for opening a socket, or a device without a driver.
             Errno::NXIO | Errno::NODEV => Refused::NotAFile,
             Errno::MFILE | Errno::NFILE => Refused::TooManyOpenFiles,
             error => Refused::Other(error.into()),
@@ -531,23 +532,24 @@ impl std::error::Error for Refused {
     }
 }
 
-/// What came of reading a file whose size was known.
+/// The result of reading a file of known size.
 #[derive(Debug, Eq, PartialEq)]
 pub enum ReadWhole {
-    /// All of it: exactly as many bytes as were expected, and the file ended there.
+    /// The whole file: exactly the expected number of bytes, and then the end.
     Complete(Vec<u8>),
-    /// Not all of it is in the page cache: call [`read_whole_blocking`] on a thread that may wait for the
+    /// A part of it is not in the page cache: call [`read_whole_blocking`] on a thread that may wait for the
     /// disk.
     WouldBlock,
-    /// The file is shorter or longer than it was: take its facts again.
+    /// The file is shorter or longer than expected: take its facts again.
     SizeChanged,
 }
 
-/// Reads a file of `size` bytes from its beginning without waiting for the disk. On a file system that cannot
-/// promise this (`EOPNOTSUPP`: some overlay, network and FUSE file systems) it reads plainly, and may wait.
+/// Reads a file of `size` bytes from its beginning without waiting for the disk. If the file system does not
+/// support this (`EOPNOTSUPP`: some overlay, network and FUSE file systems), it makes a normal read, which
+/// may wait.
 ///
 /// # Errors
-/// What the operating system said, or [`io::ErrorKind::OutOfMemory`]. The caller limits `size`.
+/// The operating system's error, or [`io::ErrorKind::OutOfMemory`]. The caller must limit `size`.
 pub fn read_whole(descriptor: impl AsFd, size: u64) -> io::Result<ReadWhole> {
     match read_with(descriptor.as_fd(), size, ReadWriteFlags::NOWAIT) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => read_whole_blocking(descriptor, size),
@@ -565,7 +567,7 @@ pub fn read_whole_blocking(descriptor: impl AsFd, size: u64) -> io::Result<ReadW
     Ok(read_with(descriptor.as_fd(), size, ReadWriteFlags::empty())?)
 }
 
-/// One byte more than expected is asked for, so that a file that grew is noticed.
+/// Reads one byte more than expected, so that a file that grew is noticed.
 fn read_with(descriptor: impl AsFd, size: u64, flags: ReadWriteFlags) -> Result<ReadWhole, Errno> {
     let size = usize::try_from(size).map_err(|_| Errno::NOMEM)?;
     let room = size.checked_add(1).ok_or(Errno::NOMEM)?;
@@ -589,7 +591,7 @@ fn read_with(descriptor: impl AsFd, size: u64, flags: ReadWriteFlags) -> Result<
     Ok(ReadWhole::Complete(bytes))
 }
 
-/// `preadv` where no flag is needed: some sandboxes know only that.
+/// Calls `preadv` if no flag is needed, because some sandboxes know only that call.
 fn read_at(
     descriptor: impl AsFd,
     rest: &mut [IoSliceMut<'_>],

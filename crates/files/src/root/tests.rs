@@ -1,5 +1,5 @@
-//! Real directories, links, fifos and races. Every rule of policy `Inside` is tested twice: with the kernel's
-//! `RESOLVE_BENEATH`, and with the way taken where `openat2` is missing.
+//! Tests with real directories, links, fifos and races. Every rule of policy `Inside` is tested twice: with
+//! the kernel's `RESOLVE_BENEATH`, and with the method for kernels without `openat2`.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -32,7 +32,7 @@ impl Tree {
         Tree { top }
     }
 
-    /// An absolute path without links, whatever the temporary directory is.
+    /// An absolute path without links, even if that of the temporary directory has some.
     fn path(&self, name: &str) -> PathBuf {
         fs::canonicalize(self.top.path()).unwrap().join(name)
     }
@@ -45,7 +45,7 @@ impl Tree {
         Root::new(self.path("www"), policy).unwrap()
     }
 
-    /// The root by the kernel's own check and by the check of real paths.
+    /// The root with the kernel's check, and with the check of real paths.
     fn both(&self, policy: SymlinkPolicy) -> [Root; 2] {
         let root = self.root(policy);
         assert!(root.openat2_works, "these tests need Linux 5.6 and no filter on openat2");
@@ -53,7 +53,7 @@ impl Tree {
     }
 }
 
-/// What a visitor would get: the content, "directory", or the name of the refusal.
+/// What a client would get: the content, "directory", or the name of the refusal.
 fn visit(root: &Root, path: &str) -> String {
     let opened = root.open(path.as_bytes());
     let facts = root.facts(path.as_bytes());
@@ -237,8 +237,8 @@ fn fifos_sockets_and_devices_are_refused_without_being_opened() {
     let devices = Root::new("/dev", INSIDE).unwrap();
     assert_eq!(visit(&devices, "/null"), "not a file");
 
-    // A writer that does not wait is told ENXIO as long as nobody has the fifo open for reading. One thread
-    // visits all the time; a visit that really opened the fifo would let the writer in.
+    // A non-blocking writer gets ENXIO while no process has the fifo open for reading. One thread visits all
+    // the time. A visit that really opened the fifo would let the writer open it.
     let stop = AtomicBool::new(false);
     let root = tree.root(INSIDE);
     thread::scope(|scope| {
@@ -270,7 +270,7 @@ fn what_may_not_be_read_is_forbidden() {
         fs::set_permissions(tree.path(directory), fs::Permissions::from_mode(mode)).unwrap();
     }
     let roots = tree.both(INSIDE);
-    // Capabilities belong to a thread, so a test run by root can give them up in one of its own.
+    // Capabilities belong to a thread, so a test that root runs can drop them in a thread of its own.
     thread::scope(|scope| {
         let visitor = scope.spawn(|| {
             drop_capabilities();
@@ -382,8 +382,8 @@ fn roots_that_cannot_be_opened() {
     assert_eq!(kind("www/page.html"), io::ErrorKind::NotADirectory);
 }
 
-/// One thread swaps a directory for a link to the outside and back, another visits all the while: never a
-/// byte from outside.
+/// One thread replaces a directory by a link to the outside and back, while another thread visits it. The
+/// visitor must never get a byte from outside.
 #[test]
 fn a_directory_swapped_for_a_link_while_it_is_opened() {
     let tree = Tree::new();
@@ -408,7 +408,7 @@ fn a_directory_swapped_for_a_link_while_it_is_opened() {
     }
 }
 
-/// Visits until both states were met, and at least some thousand times.
+/// Visits until both states were seen, and at least some thousand times.
 fn swap_visits(root: &Root) -> Result<(), String> {
     let (mut served, mut forbidden) = (0, 0);
     for visits in 0.. {
@@ -490,8 +490,8 @@ fn versions_and_tags_differ_after_every_change() {
     let replaced = facts();
     assert_ne!(longer.etag(), replaced.etag(), "the inode is part of the tag");
 
-    // Another mode: the tag stays, since the bytes are the same, but a cache must ask again. ctime is as
-    // coarse as the kernel's tick, so the mode is changed until the clock has moved on.
+    // After a change of mode the tag stays, because the bytes are the same, but a cache must ask again. The
+    // resolution of ctime is the kernel's tick, so the mode is changed until the clock has advanced.
     let closed = loop {
         fs::set_permissions(&page, fs::Permissions::from_mode(0o600)).unwrap();
         let now = facts();
@@ -534,7 +534,7 @@ fn whole_files_are_read() {
         assert_eq!(opened.facts.size, content.len() as u64);
         let read = read_whole_blocking(&opened.descriptor, opened.facts.size).unwrap();
         assert_eq!(read, ReadWhole::Complete(content.clone()));
-        // Pages just written are in the page cache, unless the machine needed the memory for something else.
+        // Pages that were just written are in the page cache, unless the machine has needed that memory.
         let read = read_whole(&opened.descriptor, opened.facts.size).unwrap();
         assert!(read == ReadWhole::Complete(content) || read == ReadWhole::WouldBlock, "{size}");
     }
@@ -558,7 +558,7 @@ fn what_is_not_in_the_page_cache_is_not_waited_for() {
     let opened = tree.root(INSIDE).open(b"/cold").unwrap();
     rustix::fs::fsync(File::options().write(true).open(tree.path("www/cold")).unwrap()).unwrap();
     rustix::fs::fadvise(&opened.descriptor, 0, None, rustix::fs::Advice::DontNeed).unwrap();
-    // Memory file systems have no colder place; there the answer is complete at once.
+    // In a memory file system the pages stay in memory, so the answer is complete at once.
     match read_whole(&opened.descriptor, opened.facts.size).unwrap() {
         ReadWhole::WouldBlock => {}
         complete => assert_eq!(complete, ReadWhole::Complete(content.clone())),
