@@ -208,6 +208,10 @@ fn try_files(
         let Some(named) = named else {
             return account.problem(directive, route, "the location that it names is not there");
         };
+        // It may also name its own location again, without an end.
+        if let Some(again) = Scope::new(named.inside()).one("try_files") {
+            return account.problem(again, route, "list these files in the try_files that leads here");
+        }
         account.translated(directive, route);
         account.translated(named, route);
         if let Some(script) = front_controller(named) {

@@ -384,6 +384,17 @@ mod tests {
     }
 
     #[test]
+    fn a_named_location_that_names_itself_is_told() {
+        for inner in ["try_files $uri @app;", "try_files /a @other;"] {
+            let text = "server { root /srv; location / { try_files $uri @app; }\n\
+                        location @app { INNER } location @other { try_files $uri @app; } }";
+            let imported = imported(&text.replace("INNER", inner));
+            let told: Vec<&str> = imported.problems.iter().map(|problem| problem.advice.as_str()).collect();
+            assert_eq!(told, ["list these files in the try_files that leads here"], "{inner}");
+        }
+    }
+
+    #[test]
     fn what_is_forbidden_and_not_translated_is_told() {
         let imported = imported(
             "server { root /srv;\n location ~ \\.(?!css)x { deny all; }\n\

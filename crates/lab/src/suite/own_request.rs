@@ -4,6 +4,7 @@
 use super::read::SECONDS_MAX;
 use super::{Lengths, Order};
 use crate::definition::{DefinitionError, Located, Table};
+use touchstone_http::grammar::is_token;
 use touchstone_load::{MAXIMUM_BODY_BYTES, MAXIMUM_PATH_BYTES, PlannedRequest};
 
 /// The largest body of an answer: 1 GiB.
@@ -115,9 +116,9 @@ impl OwnRequest {
 pub(super) fn headers(table: &Table<'_>) -> Result<Vec<String>, DefinitionError> {
     let Some(headers) = table.strings("headers")? else { return Ok(Vec::new()) };
     let is_field = |field: &String| {
-        field
-            .split_once(':')
-            .is_some_and(|(name, value)| is_method(name) && !value.bytes().any(|b| b < b' ' && b != b'\t'))
+        field.split_once(':').is_some_and(|(name, value)| {
+            is_token(name.as_bytes()) && !value.bytes().any(|b| b < b' ' && b != b'\t')
+        })
     };
     match headers.value.iter().find(|field| !is_field(field)) {
         Some(field) => {
@@ -164,10 +165,9 @@ fn statuses(table: &Table<'_>) -> Result<Vec<u16>, DefinitionError> {
     }
 }
 
-/// A token of RFC 9110, section 5.6.2.
+/// A method is a token (RFC 9110, section 9.1).
 fn is_method(word: &str) -> bool {
-    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    (1..=100).contains(&word.len()) && word.bytes().all(is_token)
+    word.len() <= 100 && is_token(word.as_bytes())
 }
 
 /// What is wrong with a path, if anything (the origin form of RFC 9112, section 3.2.1).
