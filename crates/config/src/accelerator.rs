@@ -46,17 +46,17 @@ pub static ACCELERATOR: Section<AcceleratorConfig> = Section {
             default: Some("\"256MiB\""),
             example: "\"2GiB\"",
             documentation: "The most memory that stored responses may take, all together, in bytes. \
-            Those that are used least make room for new ones. The number of locks that cores share follows \
-            from the size at the start.",
+            The least used ones make room for new ones. The size at the start determines the number of locks \
+            that cores share.",
             kind: Kind::Size { least: MIB, most: 16 * TIB, set: |config, value| config.memory_bytes = value },
         },
         Key {
             name: "disk",
             default: Some("\"\""),
             example: "\"/var/cache/touchstone\"",
-            documentation: "A directory for copies of what is stored, which are there after a restart. \
-                It is made if it is not there; the server must be able to write to it, and no other user \
-                should. It counts when the server starts, not on a reload. Empty: there are no copies.",
+            documentation: "A directory for copies of stored responses, which survive a restart. \
+                It is made if missing; the server must be able to write to it, and no other user should. It \
+                takes effect when the server starts, not on a reload. Empty: there are no copies.",
             kind: Kind::File(|config, value| config.disk = value),
         },
         Key {
@@ -64,8 +64,8 @@ pub static ACCELERATOR: Section<AcceleratorConfig> = Section {
             default: Some("\"10GiB\""),
             example: "\"100GiB\"",
             documentation: "The most that the copies may take on disk, all together, in bytes. \
-                Where there is less room the oldest go earlier. It counts when the server starts, not on a \
-                reload.",
+                If there is less room, the oldest are removed earlier. It takes effect when the server \
+                starts, not on a reload.",
             kind: Kind::Size {
                 least: 8 * MIB,
                 most: 1024 * TIB,
@@ -95,18 +95,18 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
     name: "site.route.cache",
     repeated: false,
     documentation: "The route's answers are cached as RFC 9111 says, see [the accelerator](accelerator.md). \
-        An empty table will do: what the answers say themselves counts. Each key changes what counts where \
-        they say nothing, or bounds what they say.",
+        An empty table is enough: the answers' own fields decide. Each key sets what holds for answers \
+        without such fields, or limits those fields.",
     blank: Policy::default,
     keys: &[
         seconds(
             "default_freshness",
             "\"0s\"",
             "\"5s\"",
-            "How long an answer is fresh that says nothing of it and has no `Last-Modified`. \
+            "How long an answer is fresh if it does not say so itself and has no `Last-Modified`. \
              With more than 0, answers of programs that never asked for it are cached, as Novell's FastCache \
-             did; but not those that set a cookie, or come of a request with one, unless `ignore_cookies` \
-             says so.",
+             did; but not those that set a cookie, or answer a request with one, unless `ignore_cookies` is \
+             set.",
             |policy, value| policy.default_freshness = whole_seconds(value),
         ),
         seconds(
@@ -114,21 +114,21 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
             "\"0s\"",
             "\"10s\"",
             "An answer that may be stored is fresh for at least so long. \
-             It does not stand above `no-cache`, `must-revalidate`, `private`, `no-store` or an explicit 0.",
+             It does not override `no-cache`, `must-revalidate`, `private`, `no-store` or an explicit 0.",
             |policy, value| policy.minimum_freshness = whole_seconds(value),
         ),
         seconds(
             "maximum_freshness",
             "\"8760h\"",
             "\"24h\"",
-            "No answer is fresh for longer, whatever it says. It is validated then.",
+            "No answer is fresh for longer, whatever its fields say. After that it is validated.",
             |policy, value| policy.maximum_freshness = whole_seconds(value),
         ),
         seconds(
             "negative_freshness",
             "\"0s\"",
             "\"2s\"",
-            "How long answers such as 404 are fresh that say nothing of it. \
+            "How long answers such as 404 are fresh if they do not say so themselves. \
              It holds for 404, 405, 410, 414 and 501.",
             |policy, value| policy.negative_freshness = whole_seconds(value),
         ),
@@ -201,7 +201,8 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
             default: Some("false"),
             example: "true",
             documentation: "Whether cookies do not matter to the answers. `Vary: Cookie` then selects \
-                nothing, and `Set-Cookie` is not stored. Only for answers that are the same for everybody.",
+                nothing, and `Set-Cookie` is not stored. Only for answers that are the same for all \
+                clients.",
             kind: Kind::Boolean(|policy, value| policy.ignore_cookies = value),
         },
         Key {
@@ -217,7 +218,8 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
                 },
                 Choice {
                     word: "remove",
-                    meaning: "stored without the field, which only the client gets that asked",
+                    meaning: "it is stored without the field; only the client that made the request gets the \
+                        field",
                     set: |policy| policy.set_cookie = SetCookie::Remove,
                 },
                 Choice {

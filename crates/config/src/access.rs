@@ -100,7 +100,7 @@ pub static PROXIES: Section<ProxiesConfig> = Section {
     name: "proxies",
     repeated: false,
     documentation: "The proxies and load balancers in front of this server. \
-        What they say about the client is believed; what anybody else says is not.",
+        What they state about the client is believed; the statements of other clients are not.",
     blank: || ProxiesConfig {
         trusted: Vec::new(),
         client_field: ClientField::XForwardedFor,
@@ -113,7 +113,7 @@ pub static PROXIES: Section<ProxiesConfig> = Section {
             example: "[\"10.0.0.0/8\", \"2001:db8::7\"]",
             documentation: "The addresses of the proxies. \
                 The client of their requests is the right-most address in `client_field` that is not one of \
-                them. Name no network in which clients are too: they could choose their address.",
+                them. Name no network that also contains clients: they could choose their address.",
             kind: Kind::Networks(|proxies, value| proxies.trusted = value),
         },
         Key {
@@ -121,7 +121,7 @@ pub static PROXIES: Section<ProxiesConfig> = Section {
             default: Some("\"x-forwarded-for\""),
             example: "\"forwarded\"",
             documentation: "The header field in which the proxies name the client. \
-                Only this one is looked at, because a proxy passes on the others as the client wrote them.",
+                Only this field is read, because a proxy passes the others on as the client wrote them.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "x-forwarded-for",
@@ -145,8 +145,8 @@ pub static PROXIES: Section<ProxiesConfig> = Section {
             default: Some("[]"),
             example: "[\"127.0.0.1:8080\"]",
             documentation: "The addresses from the sites' `listen` on which a trusted proxy begins each \
-                connection with a header of the PROXY protocol, version 1 or 2. It must: without one the \
-                connection is closed. From anybody else such a header is a bad request.",
+                connection with a header of the PROXY protocol, version 1 or 2. A connection of a trusted \
+                proxy without the header is closed. From any other client such a header is a bad request.",
             kind: Kind::SocketAddresses(|proxies, value| proxies.proxy_protocol = value),
         },
     ],
@@ -157,8 +157,8 @@ pub static BASIC_AUTHENTICATION: Section<BasicAuthenticationConfig> = Section {
     name: "site.basic_authentication",
     repeated: false,
     documentation: "Users and passwords with Basic authentication (RFC 7617). \
-        The same keys stand in `[site.route.basic_authentication]`. Use it with HTTPS: without, passwords \
-        can be read on the way.",
+        `[site.route.basic_authentication]` has the same keys. Use it with HTTPS: without HTTPS, passwords \
+        can be read on the network.",
     blank: || BasicAuthenticationConfig {
         file: PasswordSource::Off,
         realm: String::new(),
@@ -172,8 +172,8 @@ pub static BASIC_AUTHENTICATION: Section<BasicAuthenticationConfig> = Section {
             example: "\"users.htpasswd\"",
             documentation: "The file of users and passwords, as `htpasswd -B` makes it, or `\"off\"`. \
                 Passwords may be hashed with bcrypt, SHA-crypt (`$5$`, `$6$`) or Argon2id; other forms are \
-                refused. A change is seen within a second or two. `\"off\"` in a route lets everybody in \
-                where the site does not.",
+                refused. A change is seen within a second or two. `\"off\"` in a route admits every client \
+                even if the site does not.",
             kind: Kind::Checked {
                 what: "path of a file, or `\"off\"`",
                 parse: |text, base| match text {
@@ -200,9 +200,9 @@ pub static BASIC_AUTHENTICATION: Section<BasicAuthenticationConfig> = Section {
             name: "remember",
             default: Some("\"1m\""),
             example: "\"5m\"",
-            documentation: "How long a password that was right is taken as right without being checked \
-                again. A check takes some hundredths of a second of processor time. A password that is \
-                changed in the file is checked at once.",
+            documentation: "How long a correct password is accepted without another check. A check takes \
+                some hundredths of a second of processor time. A password that is changed in the file is \
+                checked at once.",
             kind: Kind::Duration {
                 least: Duration::ZERO,
                 most: Duration::from_secs(3600),
@@ -229,8 +229,8 @@ pub static RATE_LIMIT: Section<RateLimitConfig> = Section {
     name: "site.rate_limit",
     repeated: false,
     documentation: "How many requests each client may make: an IPv4 address, or the first 64 bits of an IPv6 \
-        address. The same keys stand in `[site.route.rate_limit]`. What is too much is answered with 429 Too \
-        Many Requests and the time to wait.",
+        address. `[site.route.rate_limit]` has the same keys. Requests above the limit are answered with 429 \
+        Too Many Requests and the time to wait.",
     blank: || RateLimitConfig { requests: 0, per: Duration::ZERO, burst: 0 },
     keys: &[
         Key {
@@ -269,10 +269,10 @@ pub(super) const fn allow<C>(set: fn(&mut C, Vec<Network>)) -> Key<C> {
         name: "allow",
         default: Some("[]"),
         example: "[\"192.0.2.0/24\", \"2001:db8::/32\"]",
-        documentation: "The networks whose clients are let in; everybody else is answered with 403 \
-            Forbidden. Where `deny` has networks too, the longest network that holds the address decides. \
-            Empty, with an empty `deny`: every client is let in, or in a route, every client that the site \
-            lets in.",
+        documentation: "The networks whose clients are admitted; other clients are answered with 403 \
+            Forbidden. If `deny` has networks too, the longest network that contains the address decides. \
+            Empty, with an empty `deny`: every client is admitted, or in a route, every client that the site \
+            admits.",
         kind: Kind::Networks(set),
     }
 }
@@ -284,7 +284,7 @@ pub(super) const fn deny<C>(set: fn(&mut C, Vec<Network>)) -> Key<C> {
         default: Some("[]"),
         example: "[\"192.0.2.66\"]",
         documentation: "The networks whose clients are answered with 403 Forbidden. \
-            Without `allow`, everybody else is let in.",
+            Without `allow`, all other clients are admitted.",
         kind: Kind::Networks(set),
     }
 }
@@ -298,7 +298,7 @@ pub(super) const fn basic_authentication<C>(
         default: Some(ABSENT),
         example: "{ file = \"users.htpasswd\", realm = \"Members\" }",
         documentation: "Asks for user and password, see `[site.basic_authentication]`. \
-            A route that does not say it does as its site does.",
+            A route without this key does as its site does.",
         kind: Kind::Table { read },
     }
 }
@@ -312,7 +312,7 @@ pub(super) const fn rate_limit<C>(
         default: Some(ABSENT),
         example: "{ requests = 100, burst = 200 }",
         documentation: "How many requests each client may make, see `[site.rate_limit]`. \
-            A route that does not say it counts with its site.",
+            A route without this key counts with its site.",
         kind: Kind::Table { read },
     }
 }

@@ -94,8 +94,8 @@ impl Default for AcmeConfig {
 pub static ACME: Section<AcmeConfig> = Section {
     name: "acme",
     repeated: false,
-    documentation: "The authority that certificates come from, for the sites with `certificate = \"acme\"` \
-        (RFC 8555). They are asked for when the server starts, kept, and renewed in time.",
+    documentation: "The authority that issues the certificates of the sites with `certificate = \"acme\"` \
+        (RFC 8555). The server requests them when it starts, stores them, and renews them in time.",
     blank: || AcmeConfig {
         directory: String::new(),
         agree_to_terms: false,
@@ -130,7 +130,7 @@ pub static ACME: Section<AcmeConfig> = Section {
             default: Some("false"),
             example: "true",
             documentation: "Whether you have read the authority's terms of service and agree to them. \
-                Without `true` nothing is asked for.",
+                Without `true`, no certificate is requested.",
             kind: Kind::Boolean(|acme, value| acme.agree_to_terms = value),
         },
         Key {
@@ -148,9 +148,9 @@ pub static ACME: Section<AcmeConfig> = Section {
             name: "storage",
             default: Some("\"/var/lib/touchstone/acme\""),
             example: "\"/var/lib/touchstone/acme\"",
-            documentation: "The directory where account key, certificates and their keys are kept. \
-                It is made if missing, for its owner alone. Keep it: a lost one is made again at the next \
-                start, but authorities limit how often.",
+            documentation: "The directory for the account key, the certificates and their keys. \
+                It is made if missing, for its owner alone. Keep it: lost certificates are requested again \
+                at the next start, but authorities limit how often.",
             kind: Kind::Directory(|acme, value| acme.storage = value),
         },
         Key {
@@ -165,17 +165,17 @@ pub static ACME: Section<AcmeConfig> = Section {
             name: "external_account",
             default: Some(ABSENT),
             example: "{ key_id = \"kid-1\", hmac_key = \"tls/acme-account.hmac\" }",
-            documentation: "Binds the ACME account to one that you have with the authority already, see \
-                `[acme.external_account]`.",
+            documentation: "Binds the ACME account to an account that you already have with the authority, \
+                see `[acme.external_account]`.",
             kind: Kind::Table { read: read_external_account },
         },
         Key {
             name: "challenges",
             default: Some("[\"tls-alpn-01\", \"http-01\"]"),
             example: "[\"http-01\"]",
-            documentation: "How it is proven that a host name leads here, the preferred way first. \
-                `\"tls-alpn-01\"` takes a connection to port 443, `\"http-01\"` one to port 80, where a site \
-                must listen in plain HTTP; without such a site it is left out. When the first fails, the \
+            documentation: "How the server proves that a host name leads to it, the preferred way first. \
+                `\"tls-alpn-01\"` needs a connection to port 443, `\"http-01\"` one to port 80, where a site \
+                must listen in plain HTTP; without such a site it is left out. If the first way fails, the \
                 next is tried.",
             kind: Kind::CheckedArray {
                 what: "array of `\"tls-alpn-01\"` and `\"http-01\"`",
@@ -199,25 +199,25 @@ pub static ACME: Section<AcmeConfig> = Section {
             default: Some("60"),
             example: "60",
             documentation: "How much of a certificate's life has passed when it is renewed, in percent. \
-                The moment is chosen at random from the 5 % that follow. Where the authority names a time \
-                itself (`renewal_information`), that counts.",
+                The time is chosen at random from the 5 % that follow. If the authority suggests a time \
+                (`renewal_information`), that one is used.",
             kind: Kind::Number { least: 1, most: 90, set: |acme, value| acme.renew_at_percent = value },
         },
         Key {
             name: "renewal_information",
             default: Some("true"),
             example: "true",
-            documentation: "Whether the authority is asked when to renew (ARI, RFC 9773), if it can say so. \
-                It tells early when certificates are going to be revoked.",
+            documentation: "Whether the server asks the authority when to renew (ARI, RFC 9773), if the \
+                authority supports it. The authority announces early that certificates will be revoked.",
             kind: Kind::Boolean(|acme, value| acme.renewal_information = value),
         },
         Key {
             name: "retry_after",
             default: Some("\"5m\""),
             example: "\"10m\"",
-            documentation: "How long to wait after a failure before a certificate is asked for again. \
-                The wait doubles with each further failure, up to `retry_at_most`. No certificate is asked \
-                for twice within this time or a minute, whichever is shorter, not even over restarts.",
+            documentation: "How long to wait after a failure before a certificate is requested again. \
+                The wait doubles with each further failure, up to `retry_at_most`. No certificate is \
+                requested twice within this time or a minute, whichever is shorter, even after a restart.",
             kind: Kind::Duration {
                 least: Duration::from_secs(1),
                 most: Duration::from_secs(24 * 3600),
@@ -242,7 +242,7 @@ pub static ACME: Section<AcmeConfig> = Section {
 pub static EXTERNAL_ACCOUNT: Section<ExternalAccountConfig> = Section {
     name: "acme.external_account",
     repeated: false,
-    documentation: "An account that you have with the authority already (external account binding, RFC 8555 \
+    documentation: "An account that you already have with the authority (external account binding, RFC 8555 \
         section 7.3.4). The authority gives you both values.",
     blank: || ExternalAccountConfig { key_id: String::new(), hmac_key: None },
     keys: &[

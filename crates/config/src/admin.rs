@@ -90,7 +90,8 @@ pub static ADMIN: Section<AdminConfig> = Section {
     name: "admin",
     repeated: false,
     documentation: "Metrics for monitoring systems and a live status page for people, on a listener of their \
-        own. They tell who asks for what, so only this machine can ask unless more is said here.",
+        own. They show which client requests what, so only this machine may ask unless this section allows \
+        more.",
     blank: || AdminConfig {
         listen: AdminListen::Off,
         allow: Vec::new(),
@@ -106,7 +107,7 @@ pub static ADMIN: Section<AdminConfig> = Section {
             documentation: "Where `/metrics`, `/status`, `/sessions` and `/health` are served: an address \
                 with its port, `\"unix:/run/touchstone/admin.sock\"` for a socket that only the server's own \
                 user and root may open, or `\"off\"`. An address that other machines can reach is refused \
-                unless `allow` or `token_file` says who may ask.",
+                unless `allow` or `token_file` is set.",
             kind: Kind::Checked {
                 what: "`\"off\"`, `\"ADDRESS:PORT\"` or `\"unix:PATH\"`",
                 parse: |text, base| AdminListen::parse(text, base).map(|listen| listen.to_string()),
@@ -119,8 +120,8 @@ pub static ADMIN: Section<AdminConfig> = Section {
             name: "allow",
             default: Some("[]"),
             example: "[\"127.0.0.1\", \"10.1.0.0/16\"]",
-            documentation: "The networks whose clients may ask; everybody else is answered with 403 \
-                Forbidden. Empty: every client that can reach the address, and shows the token where there \
+            documentation: "The networks whose clients may ask; other clients are answered with 403 \
+                Forbidden. Empty: every client that can reach the address, and that sends the token if there \
                 is one.",
             kind: Kind::Networks(|admin, value| admin.allow = value),
         },
@@ -128,18 +129,19 @@ pub static ADMIN: Section<AdminConfig> = Section {
             name: "token_file",
             default: Some("\"\""),
             example: "\"admin.token\"",
-            documentation: "A file with a token of at least 16 characters that who asks must show: \
-                `Authorization: Bearer TOKEN`, or as the password of the question that a browser asks, with \
-                any user name. It is read again with every reload. Empty: none is asked for.",
+            documentation: "A file with a token of at least 16 characters that clients must send: as \
+                `Authorization: Bearer TOKEN`, or as the password when a browser asks for one, with any user \
+                name. It is read again with every reload. Empty: no token is needed.",
             kind: Kind::File(|admin, value| admin.token_file = value),
         },
         Key {
             name: "hosts",
             default: Some("[]"),
             example: "[\"metrics.example.org\"]",
-            documentation: "The host names by which the listener may be asked, beside numeric addresses and \
-                `localhost`. Others are answered with 421 Misdirected Request, so that no web page can make \
-                a browser on this machine read what is here. Where a token is asked for, every name will do.",
+            documentation: "The host names under which the listener may be requested, besides numeric \
+                addresses and `localhost`. Others are answered with 421 Misdirected Request, so that no web \
+                page can make a browser on this machine read these pages. If there is a token, any name is \
+                accepted.",
             kind: Kind::Hosts(|admin, value| admin.hosts = value),
         },
         Key {
@@ -147,8 +149,8 @@ pub static ADMIN: Section<AdminConfig> = Section {
             default: Some("64"),
             example: "1",
             documentation: "One in so many of the requests that are answered straight from the file cache is \
-                timed. 1 times each, which costs each some tens of nanoseconds; 0 times none. All other \
-                requests are timed.",
+                timed. 1 times every request, which costs each some tens of nanoseconds; 0 times none. All \
+                other requests are timed.",
             kind: Kind::Number {
                 least: 0,
                 most: 1_000_000,
@@ -162,7 +164,7 @@ pub static ADMIN: Section<AdminConfig> = Section {
 pub static REQUEST_ID: Section<RequestIdConfig> = Section {
     name: "request_id",
     repeated: false,
-    documentation: "A name for each request, by which its lines in the logs of several servers are found. \
+    documentation: "An id for each request, by which its lines in the logs of several servers are found. \
         It is made only for requests whose log line, answer or program shows it.",
     blank: || RequestIdConfig {
         field: String::new(),
@@ -189,7 +191,7 @@ pub static REQUEST_ID: Section<RequestIdConfig> = Section {
             name: "accept",
             default: Some("\"proxies\""),
             example: "\"always\"",
-            documentation: "Whether an id that a request comes with is taken. \
+            documentation: "Whether the id that a request brings is accepted. \
                 It must have 1 to 128 characters: letters, digits and `-._~+/=:@`. Otherwise a new one is \
                 made, a UUID of version 7.",
             kind: Kind::Choice(&[
@@ -205,7 +207,7 @@ pub static REQUEST_ID: Section<RequestIdConfig> = Section {
                 },
                 Choice {
                     word: "always",
-                    meaning: "from everybody; clients can then choose what stands in the logs",
+                    meaning: "from every client; clients can then choose a part of the log lines",
                     set: |config| config.accept = AcceptRequestId::Always,
                 },
             ]),
@@ -215,16 +217,16 @@ pub static REQUEST_ID: Section<RequestIdConfig> = Section {
             default: Some("false"),
             example: "true",
             documentation: "Whether the field is added to every answer. \
-                Answers that are ready in the file cache cannot have one each, so every request then takes \
-                the longer way.",
+                Prepared answers of the file cache cannot have an id each, so every request then takes the \
+                longer way.",
             kind: Kind::Boolean(|config, value| config.answer = value),
         },
         Key {
             name: "forward",
             default: Some("false"),
             example: "true",
-            documentation: "Whether programs and origins get the field with the id, in place of one that the \
-                request came with.",
+            documentation: "Whether programs and origins get the field with the id, instead of the one that \
+                the request brought.",
             kind: Kind::Boolean(|config, value| config.forward = value),
         },
     ],

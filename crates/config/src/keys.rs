@@ -32,7 +32,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 pub static LIMITS: Section<LimitsConfig> = Section {
     name: "limits",
     repeated: false,
-    documentation: "What one client may ask for, and for how long. They hold for every site.",
+    documentation: "The limits of what one client may request, and for how long. They hold for every site.",
     blank: || LimitsConfig {
         request_line_bytes: 0,
         header_bytes: 0,
@@ -92,8 +92,8 @@ pub static LIMITS: Section<LimitsConfig> = Section {
             default: Some("\"1MiB\""),
             example: "\"10MiB\"",
             documentation: "The largest request body, in bytes. \
-                A larger one is answered with 413 Content Too Large, and the connection is closed. What a \
-                call of gRPC sends through a `proxy` is not limited by it.",
+                A larger one is answered with 413 Content Too Large, and the connection is closed. It does \
+                not limit what a gRPC call sends through a `proxy`.",
             kind: Kind::Size { least: 0, most: TIB, set: |limits, value| limits.body_bytes = value },
         },
         Key {
@@ -114,8 +114,8 @@ pub static LIMITS: Section<LimitsConfig> = Section {
             default: Some("\"10s\""),
             example: "\"5s\"",
             documentation: "How long a request may take from its first byte to the end of its header \
-                section. Then it is answered with 408 Request Timeout and the connection is closed. A new \
-                connection that sends nothing is closed after the same time, without an answer.",
+                section. After that it is answered with 408 Request Timeout and the connection is closed. A \
+                new connection that sends nothing is closed after the same time, without an answer.",
             kind: Kind::Duration {
                 least: INSTANT,
                 most: HOUR,
@@ -201,9 +201,9 @@ pub static LIMITS: Section<LimitsConfig> = Section {
             default: Some("64"),
             example: "0",
             documentation: "The most HTTP/3 handshakes under way on one core with clients that have not yet \
-                shown that their address is theirs. Beyond it a client is asked for a proof first (Retry), \
-                which costs it one round trip and us nothing; so packets with forged addresses cannot keep \
-                the server busy. 0: every client is asked.",
+                proven their address. Above this number a client must first prove its address (Retry), which \
+                costs the client one round trip and the server nothing; so packets with forged addresses \
+                cannot keep the server busy. 0: every client must.",
             kind: Kind::Number {
                 least: 0,
                 most: 1_000_000,
@@ -322,7 +322,7 @@ pub static ACCESS_LOG: Section<AccessLogConfig> = Section {
 pub static ERROR_LOG: Section<ErrorLogConfig> = Section {
     name: "error_log",
     repeated: false,
-    documentation: "What the operator should know: starts, stops, reloads and whatever goes wrong.",
+    documentation: "Messages for the operator: starts, stops, reloads and errors.",
     blank: || ErrorLogConfig { destination: LogDestination::Off, level: LogLevel::Error },
     keys: &[
         Key {
@@ -337,7 +337,7 @@ pub static ERROR_LOG: Section<ErrorLogConfig> = Section {
             name: "level",
             default: Some("\"info\""),
             example: "\"warning\"",
-            documentation: "The least that is written.",
+            documentation: "The lowest level that is written.",
             kind: Kind::Choice(&[
                 Choice {
                     word: "debug",
@@ -351,12 +351,12 @@ pub static ERROR_LOG: Section<ErrorLogConfig> = Section {
                 },
                 Choice {
                     word: "warning",
-                    meaning: "something was refused or lost, and the server goes on",
+                    meaning: "something was refused or lost, and the server continues",
                     set: |log| log.level = LogLevel::Warning,
                 },
                 Choice {
                     word: "error",
-                    meaning: "something that the operator must mend",
+                    meaning: "something that the operator must repair",
                     set: |log| log.level = LogLevel::Error,
                 },
             ]),

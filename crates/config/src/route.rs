@@ -152,9 +152,9 @@ pub static ROUTE: Section<RouteConfig> = Section {
     name: "site.route",
     repeated: true,
     documentation: "What the site does differently for some requests. \
-        The routes of a site are looked through in their order, and the first that matches counts; so routes \
-        that shut somebody out belong first. All that a route asks for must be so. A site may have any \
-        number, written behind its own keys.",
+        The routes of a site are tried in order, and the first that matches counts; so routes that refuse \
+        clients belong first. A route matches if all its conditions hold. A site may have any number of \
+        routes, written after its own keys.",
     blank: || RouteConfig {
         path: String::new(),
         pattern: String::new(),

@@ -63,8 +63,8 @@ pub static SERVER: Section<ServerConfig> = Section {
     name: "server",
     repeated: false,
     documentation: "The process as a whole. \
-        Of these keys only `drain_timeout` and `upgrade_timeout` follow a reload; the others take effect \
-        when the server is started or upgraded.",
+        A reload applies only `drain_timeout` and `upgrade_timeout`; the other keys take effect when the \
+        server is started or upgraded.",
     blank: || ServerConfig {
         cores: 0,
         pin_cores: false,
@@ -92,7 +92,7 @@ pub static SERVER: Section<ServerConfig> = Section {
             default: Some("false"),
             example: "true",
             documentation: "Whether each event loop is pinned to one processor. \
-                It steadies measurements; leave it off where other programs share the machine.",
+                It makes measurements steadier; leave it off if other programs share the machine.",
             kind: Kind::Boolean(|server, value| server.pin_cores = value),
         },
         Key {
@@ -113,7 +113,7 @@ pub static SERVER: Section<ServerConfig> = Section {
             default: Some("\"60s\""),
             example: "\"2m\"",
             documentation: "How long an upgrade (SIGUSR2 or `touchstone upgrade`) waits until the new \
-                process is ready. After that the new process is ended and the old one goes on.",
+                process is ready. After that the new process is ended and the old one continues.",
             kind: Kind::Duration {
                 least: Duration::from_secs(1),
                 most: DAY,
@@ -124,8 +124,8 @@ pub static SERVER: Section<ServerConfig> = Section {
             name: "pid_file",
             default: Some("\"\""),
             example: "\"/run/touchstone/touchstone.pid\"",
-            documentation: "A file that holds the number of the process while it serves. \
-                An upgrade writes the new process's number. Empty: no such file.",
+            documentation: "A file that holds the process id while the server runs. \
+                An upgrade writes the id of the new process. Empty: no such file.",
             kind: Kind::File(|server, value| server.pid_file = value),
         },
         Key {
@@ -134,8 +134,8 @@ pub static SERVER: Section<ServerConfig> = Section {
             example: "\"/run/touchstone/control.sock\"",
             documentation: "Where the server takes `touchstone reload`, `upgrade`, `status` and `stop`: the \
                 path of a unix socket, `\"auto\"` or `\"off\"`. `\"auto\"` needs no file: it is a name in \
-                Linux's abstract namespace, made from the path of the configuration file. Either way only \
-                root and the user who started the server are listened to.",
+                Linux's abstract namespace, made from the path of the configuration file. In both cases the \
+                server answers only root and the user who started it.",
             kind: Kind::Checked {
                 what: "`\"auto\"`, `\"off\"` or a path",
                 parse: check_control_socket,
@@ -146,10 +146,10 @@ pub static SERVER: Section<ServerConfig> = Section {
             name: "user",
             default: Some("\"\""),
             example: "\"www-data\"",
-            documentation: "The user as whom the server runs once it listens, by name or number; it must be \
-                started by root for that. Everything else, certificates, logs and roots, is opened as this \
-                user, so that what cannot be read fails at the start and not at the first reload. Empty: the \
-                user who starts it.",
+            documentation: "The user under which the server runs once it listens, by name or number; root \
+                must start it for that. Certificates, logs and roots are opened as this user, so that a file \
+                that cannot be read fails at the start and not at the first reload. Empty: the user who \
+                starts it.",
             kind: Kind::Checked {
                 what: "name or number of a user",
                 parse: |text, _| account_name::check_name(text).map(|()| text.to_string()),
@@ -171,7 +171,7 @@ pub static SERVER: Section<ServerConfig> = Section {
             name: "supplementary_groups",
             default: Some(super::section::ABSENT),
             example: "[\"ssl-cert\"]",
-            documentation: "The groups that the user is in besides, by name or number. \
+            documentation: "The supplementary groups of the user, by name or number. \
                 Not given: those of the group database; `[]`: none.",
             kind: Kind::CheckedArray {
                 what: "names or numbers of groups",
@@ -186,8 +186,8 @@ pub static SERVER: Section<ServerConfig> = Section {
             name: "umask",
             default: Some("\"\""),
             example: "\"027\"",
-            documentation: "The rights that files made by the server, such as logs, never have, in octal. \
-                Empty: as it was started.",
+            documentation: "The permissions, in octal, that files made by the server, such as logs, never \
+                have. Empty: unchanged from the start.",
             kind: Kind::Checked {
                 what: "three octal digits",
                 parse: |text, _| match text {
@@ -202,7 +202,7 @@ pub static SERVER: Section<ServerConfig> = Section {
             default: Some("true"),
             example: "false",
             documentation: "Whether neither the server nor a program that it starts can gain rights by \
-                set-user-id or set-group-id files or by file capabilities. Switch it off where programs send \
+                set-user-id or set-group-id files or by file capabilities. Switch it off if programs send \
                 mail or run sudo.",
             kind: Kind::Boolean(|server, value| server.no_new_privileges = value),
         },
