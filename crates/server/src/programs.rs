@@ -96,7 +96,7 @@ pub fn problems(route: &RouteConfig) -> Vec<(String, String)> {
         _ => {}
     }
     if config.backends.iter().all(|text| text.contains(" backup")) && !is_managed {
-        problem("backends", "one must be no backup".to_string());
+        problem("backends", "at least one must not be a backup".to_string());
     }
     let is_root = rustix::process::geteuid().is_root();
     if !config.user.is_empty() {

@@ -703,7 +703,7 @@ fn configurations_that_cannot_work_are_refused() {
     let tree = Tree::empty();
     for (keys, what) in [
         ("backends = []", "there is none"),
-        ("backends = [\"127.0.0.1:8009 backup\"]", "one must be no backup"),
+        ("backends = [\"127.0.0.1:8009 backup\"]", "at least one must not be a backup"),
         ("backends = [\"127.0.0.1:8009 route=a b\"]", "route=NAME"),
         ("backends = [\"127.0.0.1:8009\"]\npacket_bytes = \"128KiB\"", "packet_bytes"),
         ("backends = [\"127.0.0.1:8009\"]\nattributes = { AJP_REMOTE_PORT = \"1\" }", "AJP_REMOTE_PORT"),

@@ -831,7 +831,7 @@ fn what_is_wrong_with_a_configuration_is_said_with_its_place() {
         ("fastcgi = {}", "there are neither 'backends' nor a 'command'"),
         ("fastcgi = { backends = [\"unix:app.sock\"] }", "must begin with a slash"),
         ("fastcgi = { backends = [\"127.0.0.1:9 weight=0\"] }", "must be a number from 1 to 1000"),
-        ("fastcgi = { backends = [\"127.0.0.1:9 backup\"] }", "one must be no backup"),
+        ("fastcgi = { backends = [\"127.0.0.1:9 backup\"] }", "at least one must not be a backup"),
         ("fastcgi = { command = [\"/nowhere/app\"] }", "there is no program \"/nowhere/app\""),
         ("fastcgi = { backends = [\"127.0.0.1:9\"], command = [\"a\"] }", "cannot both be set"),
         ("scgi = {}", "there are neither 'backends' nor a 'command'"),

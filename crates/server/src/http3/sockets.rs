@@ -127,7 +127,7 @@ impl Sockets {
         Ok(Opened { shares, addresses, sockets: opened })
     }
 
-    /// Notes that the configuration was applied.
+    /// Keeps what was opened for a configuration that is applied now; returns the sockets of each core.
     pub fn take_up(&mut self, opened: Opened) -> Vec<CoreSockets> {
         self.open.retain(|(address, _)| opened.addresses.contains(address));
         self.open.extend(opened.sockets);
