@@ -1,15 +1,15 @@
 //! Content codings and their negotiation (RFC 9110 sections 8.4 and 12.5.3).
 //!
-//! [`AcceptEncoding`] is what a request says, read once while its head is parsed. With the order in which a
-//! server likes its codings it becomes a [`CodingPreference`]: which representations may answer, the most
-//! wanted first. That is one small number, so a cache can look answers up by it. Which of them exist is for
-//! the caller to know.
+//! [`AcceptEncoding`] holds the fields of a request, read once while its head is parsed. Together with the
+//! server's order of codings it gives a [`CodingPreference`]: the acceptable representations, the most wanted
+//! first. The preference is one small number, so a cache can use it as a key. The caller knows which of the
+//! representations exist.
 
 use crate::grammar::list_members;
 use crate::weight::{MOST_WANTED, split_weight};
 
-/// A content coding that can be sent. `deflate` is not among them: what browsers take under that name
-/// differs.
+/// A content coding that can be sent. `deflate` is missing, because browsers differ in the format that they
+/// accept under that name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ContentCoding {
     /// `br` (RFC 7932)
@@ -21,7 +21,7 @@ pub enum ContentCoding {
 }
 
 impl ContentCoding {
-    /// All of them, in the order of preference where nobody says another.
+    /// All codings, in the default order of preference.
     pub const ALL: [ContentCoding; 3] = [ContentCoding::Brotli, ContentCoding::Zstd, ContentCoding::Gzip];
 
     /// The name in Accept-Encoding and Content-Encoding.
@@ -33,7 +33,7 @@ impl ContentCoding {
         }
     }
 
-    /// What the name of a file that is compressed so ends with.
+    /// The suffix of the names of files that are compressed with this coding.
     pub fn file_suffix(self) -> &'static str {
         match self {
             ContentCoding::Brotli => ".br",
@@ -53,14 +53,14 @@ pub struct AcceptEncoding {
     /// Weights in thousandths by [`ContentCoding`].
     codings: [u16; 3],
     identity: u16,
-    /// `*`: whatever is not listed.
+    /// `*`: the weight of codings that are not listed.
     any: u16,
     is_present: bool,
 }
 
 impl AcceptEncoding {
-    /// No field: nothing is said, and what is sent is not coded. (RFC 9110 would allow any coding; a client
-    /// that names none probably knows none.)
+    /// A request without the field, which gets an answer without a coding. (RFC 9110 would allow any coding.
+    /// A client that names none probably knows none.)
     pub const ABSENT: AcceptEncoding =
         AcceptEncoding { codings: [UNLISTED; 3], identity: UNLISTED, any: UNLISTED, is_present: false };
 
@@ -70,13 +70,13 @@ impl AcceptEncoding {
         !self.is_present
     }
 
-    /// Takes in the value of one field line.
+    /// Adds the value of one field line.
     ///
-    /// A member that is not `coding` or `coding;q=weight` says nothing and is skipped. Where a coding is
-    /// listed more than once, the least of its weights counts.
+    /// A member that is not `coding` or `coding;q=weight` is skipped. If a coding is listed more than once,
+    /// the least of its weights counts.
     #[inline]
     pub fn add(&mut self, value: &[u8]) {
-        // What nearly every browser sends needs no reading.
+        // The values that nearly all browsers send need not be parsed.
         let [brotli, zstd, gzip] = match value {
             b"gzip, deflate, br, zstd" => [MOST_WANTED; 3],
             b"gzip, deflate, br" => [MOST_WANTED, UNLISTED, MOST_WANTED],
@@ -110,8 +110,8 @@ impl AcceptEncoding {
         }
     }
 
-    /// Which representations may answer, for a server that likes its codings in this order. Weights decide
-    /// first; between equal ones a coding goes before identity.
+    /// The acceptable representations, for a server that prefers codings in this order. Weights decide first;
+    /// among equal weights a coding goes before identity.
     #[inline]
     pub fn preference(&self, order: &[ContentCoding; 3]) -> CodingPreference {
         if !self.is_present {
@@ -123,8 +123,8 @@ impl AcceptEncoding {
     fn sorted(&self, order: &[ContentCoding; 3]) -> CodingPreference {
         let wildcard = if self.any == UNLISTED { 0 } else { self.any };
         let given = |weight: u16, otherwise: u16| if weight == UNLISTED { otherwise } else { weight };
-        // Identity that nothing speaks of is acceptable, and wanted less than whatever is asked for: half of
-        // the least weight, hence weights are doubled here.
+        // Identity that is not listed is acceptable, and less wanted than every listed coding. It gets half
+        // of the least weight, so weights are doubled here.
         let identity = match (self.identity, self.any) {
             (UNLISTED, UNLISTED) => 1,
             (UNLISTED, any) => 2 * any,
@@ -137,7 +137,7 @@ impl AcceptEncoding {
             (weight_of(order[2]), order[2] as u16 + 1),
             (identity, 0),
         ];
-        // Stable: equal weights stay in the server's order, identity last.
+        // The sort is stable: equal weights stay in the server's order, identity last.
         candidates.sort_by_key(|&(weight, _)| std::cmp::Reverse(weight));
         let (mut packed, mut shift, mut before) = (0, 0, 0);
         for (weight, which) in candidates.into_iter().filter(|&(weight, _)| weight > 0) {
@@ -156,15 +156,15 @@ impl Default for AcceptEncoding {
     }
 }
 
-/// The representations that may answer a request, the most wanted first, in groups that are wanted alike.
+/// The acceptable representations, the most wanted first, in groups of equal weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CodingPreference(u16);
 
-/// Representations that are wanted alike.
+/// Representations of equal weight.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CodingGroup {
     codings: [Option<ContentCoding>; 3],
-    /// Whether the representation that is not coded is one of them, as the last.
+    /// Whether the group also holds the representation without a coding, as the last one.
     pub identity: bool,
 }
 
@@ -176,15 +176,16 @@ impl CodingGroup {
 }
 
 impl CodingPreference {
-    /// Four bits for each, the most wanted lowest: there is one, it begins a group, and which (0: identity).
+    /// Four bits for each representation, the most wanted in the lowest: one bit says that it is there, one
+    /// that it begins a group, and two name it (0: identity).
     const THERE: u16 = 0b1000;
     const BEGINS_GROUP: u16 = 0b0100;
 
-    /// Only what is not coded.
+    /// Only the representation without a coding.
     pub const IDENTITY: CodingPreference =
         CodingPreference(CodingPreference::THERE | CodingPreference::BEGINS_GROUP);
 
-    /// Whether what is not coded is acceptable.
+    /// Whether the representation without a coding is acceptable.
     pub fn accepts_identity(self) -> bool {
         self.groups().any(|group| group.identity)
     }
@@ -322,7 +323,7 @@ mod tests {
         }
     }
 
-    /// The same, in the words of the RFC and without packing.
+    /// The same result, computed as the RFC describes it and without packing.
     fn plainly(members: &[(String, Option<u16>)], order: &[ContentCoding; 3]) -> Vec<(u32, String)> {
         let listed = |name: &str| {
             let same = members.iter().filter(|(each, _)| each.eq_ignore_ascii_case(name));
@@ -346,7 +347,8 @@ mod tests {
             members in proptest::collection::vec(
                 (
                     prop_oneof![
-                        Just("br"), Just("BR"), Just("zstd"), Just("gzip"), Just("identity"), Just("*"), Just("deflate")
+                        Just("br"), Just("BR"), Just("zstd"), Just("gzip"), Just("identity"), Just("*"),
+                        Just("deflate")
                     ].prop_map(str::to_string),
                     proptest::option::of(prop_oneof![Just(0u16), Just(500), 0u16..=1000]),
                 ), 0..6),
@@ -370,7 +372,7 @@ mod tests {
                 before = Some(weight);
             }
             prop_assert_eq!(shown(preference), expected);
-            // Several lines mean what one line with all their members means.
+            // Several lines mean the same as one line with all their members.
             let lines: Vec<&str> = texts.iter().map(String::as_str).collect();
             if !lines.is_empty() {
                 prop_assert_eq!(read(&lines).preference(&order), preference);
@@ -381,7 +383,8 @@ mod tests {
         fn any_bytes_give_each_representation_at_most_once(
             value in proptest::collection::vec(
                 prop_oneof![
-                    Just(b','), Just(b';'), Just(b'q'), Just(b'='), Just(b'0'), Just(b'*'), Just(b' '), any::<u8>()
+                    Just(b','), Just(b';'), Just(b'q'), Just(b'='), Just(b'0'), Just(b'*'), Just(b' '),
+                    any::<u8>()
                 ], 0..40)
         ) {
             let mut accept = AcceptEncoding::ABSENT;

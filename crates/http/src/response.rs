@@ -1,21 +1,19 @@
-//! The response head as a client sees it (RFC 9112 section 4 and 5), and how the body behind it is framed
-//! (section 6).
+//! Reads the head of a response as a client does (RFC 9112 sections 4 and 5), and finds out how its body is
+//! framed (section 6).
 //!
-//! [`parse_response_head`] fills a [`ResponseHead`] that is used again for the next response, so that nothing
-//! is allocated once it has grown to the size of the heads it meets. It is strict where a lenient reader
-//! could be led to see another message than the next one does: bare LF, folded lines, white space before a
-//! colon, more than one length.
+//! [`parse_response_head`] fills a [`ResponseHead`], which is used again for the next response, so that
+//! nothing is allocated once it has grown to the size of the heads. It is strict where two readers could
+//! disagree about a message: bare LF, folded lines, white space before a colon, more than one length.
 //!
-//! A client that asks for the same thing again mostly gets the same head again, byte for byte, until the
-//! second of its `Date` ends. Then there is nothing to parse: the bytes are compared with those of the head
-//! before.
+//! A client that repeats a request usually gets the same head, byte for byte, until the second of its `Date`
+//! ends. Such a head is not parsed: its bytes are compared with those of the previous head.
 
 use std::fmt;
 
 use crate::decimal;
 use crate::grammar::{field_value_length, list_members, token_length, trim_optional_white_space};
 
-/// How large a response head may be, and how strictly it is read.
+/// The limits for a response head, and how strictly it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponseLimits {
     /// Bytes of the status line and the header section together, with the empty line at the end.
@@ -37,11 +35,11 @@ impl Default for ResponseLimits {
 pub enum Parsed {
     /// The head is this many bytes long; what follows is the body, or the next response.
     Complete(usize),
-    /// What is there is good, but there must be more.
+    /// The bytes are valid so far, but the head is not complete.
     Partial,
 }
 
-/// Why bytes are not a response head. The connection cannot be used further.
+/// Why the bytes are not a response head. The connection cannot be used any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponseError {
     /// The status line is not `HTTP/1.x`, a space, three digits and a reason.
@@ -50,8 +48,8 @@ pub enum ResponseError {
     Version,
     /// A line ends in something other than CRLF.
     LineEnd,
-    /// A field name is empty, holds a byte that no name may hold, or is not followed by a colon at once. A
-    /// folded line is such a one too.
+    /// A field name is empty, holds a forbidden byte, or is not directly followed by a colon. A folded line
+    /// gives this error too.
     FieldName,
     /// A field value holds a control byte.
     FieldValue,
@@ -89,13 +87,13 @@ impl std::error::Error for ResponseError {}
 /// How the body behind a head ends (RFC 9112 section 6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyFraming {
-    /// There is no body, whatever the head says.
+    /// There is no body, even if the head has a length.
     None,
     /// The body has this many bytes.
     Length(u64),
     /// The body is chunked; see [`crate::chunked`].
     Chunked,
-    /// The body ends where the connection does.
+    /// The end of the connection ends the body.
     UntilClose,
 }
 
@@ -130,7 +128,7 @@ struct Span {
 
 impl Span {
     fn new(start: usize, end: usize) -> Span {
-        // A head is no longer than a limit that is a u32.
+        // The limit for the length of a head is a u32.
         Span { start: start as u32, end: end as u32 }
     }
 
@@ -172,8 +170,8 @@ impl ResponseHead {
         self.fields().find(|(field_name, _)| field_name.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// Whether the server means to keep the connection (RFC 9112 section 9.3). Where the body is framed by
-    /// [`BodyFraming::UntilClose`] it cannot.
+    /// Whether the server will keep the connection (RFC 9112 section 9.3). It cannot do so if the body is
+    /// framed by [`BodyFraming::UntilClose`].
     pub fn is_persistent(&self) -> bool {
         !self.connection_close && (self.version_minor >= 1 || self.connection_keep_alive)
     }
@@ -192,19 +190,19 @@ impl ResponseHead {
     }
 }
 
-/// Reads the head at the beginning of `buffer` into `head`, which holds nothing of use unless the result is
+/// Reads the head at the beginning of `buffer` into `head`, which is valid only if the result is
 /// [`Parsed::Complete`].
 ///
-/// After [`Parsed::Partial`], call again with the same bytes and more behind them. A status of 1xx is an
-/// interim response: another head follows it (RFC 9110 section 15.2), but for 101.
+/// After [`Parsed::Partial`], call again with the same bytes followed by more. A status of 1xx is an interim
+/// response, which another head follows (RFC 9110 section 15.2), except 101.
 pub fn parse_response_head(buffer: &[u8], head: &mut ResponseHead) -> Result<Parsed, ResponseError> {
-    // The same bytes up to the end of a head are the same head.
+    // If the buffer begins with the bytes of the last head, it is the same head.
     if !head.bytes.is_empty() && buffer.starts_with(&head.bytes) {
         return Ok(Parsed::Complete(head.bytes.len()));
     }
     head.clear();
     let limit = head.limits.head_bytes as usize;
-    // What is beyond the limit is not looked at, so that the answer does not depend on how much was read at
+    // Bytes beyond the limit are not read, so that the result does not depend on how many were received at
     // once.
     let window = &buffer[..buffer.len().min(limit)];
     match head.parse(window) {
@@ -223,9 +221,9 @@ pub fn parse_response_head(buffer: &[u8], head: &mut ResponseHead) -> Result<Par
     }
 }
 
-/// How the body behind `head` is framed (RFC 9112 section 6.3).
+/// How the body after `head` is framed (RFC 9112 section 6.3).
 ///
-/// A successful answer to CONNECT has no body but a tunnel behind it; that is for the caller to know.
+/// A tunnel follows a successful answer to CONNECT instead of a body. The caller must handle that.
 pub fn body_framing(request_is_head: bool, head: &ResponseHead) -> BodyFraming {
     if request_is_head || matches!(head.status, 100..=199 | 204 | 304) {
         BodyFraming::None
@@ -239,7 +237,7 @@ pub fn body_framing(request_is_head: bool, head: &ResponseHead) -> BodyFraming {
 }
 
 impl ResponseHead {
-    /// The length of the head at the beginning of `bytes`, or `None` where there must be more bytes.
+    /// The length of the head at the beginning of `bytes`; `None` if more bytes are needed.
     fn parse(&mut self, bytes: &[u8]) -> Result<Option<usize>, ResponseError> {
         let Some(mut position) = self.parse_status_line(bytes)? else { return Ok(None) };
         loop {
@@ -262,10 +260,10 @@ impl ResponseHead {
         }
     }
 
-    /// `HTTP-version SP status-code [ SP [ reason-phrase ] ] CRLF`; gives where the next line begins.
+    /// `HTTP-version SP status-code [ SP [ reason-phrase ] ] CRLF`; returns the position of the next line.
     ///
-    /// The space behind the code is due even where no reason follows (RFC 9112 section 4), but widely left
-    /// out.
+    /// The space after the code is required even without a reason (RFC 9112 section 4), but many servers
+    /// leave it out.
     fn parse_status_line(&mut self, bytes: &[u8]) -> Result<Option<usize>, ResponseError> {
         let Some(start) = bytes.first_chunk::<12>() else {
             return check_status_line_start(bytes).map(|()| None);
@@ -291,7 +289,7 @@ impl ResponseHead {
         self.line_end(bytes, reason_end, ResponseError::StatusLine)
     }
 
-    /// `field-name ":" OWS field-value OWS CRLF` (RFC 9112 section 5); gives where the next line begins.
+    /// `field-name ":" OWS field-value OWS CRLF` (RFC 9112 section 5); returns the position of the next line.
     fn parse_field_line(&mut self, bytes: &[u8], start: usize) -> Result<Option<usize>, ResponseError> {
         let colon = start + token_length(&bytes[start..]);
         match bytes.get(colon) {
@@ -308,7 +306,7 @@ impl ResponseHead {
         }
         let with_space = &bytes[colon + 1..end];
         let value = trim_optional_white_space(with_space);
-        // Where the value begins: the white space before it is what trimming the end alone would have left.
+        // The value begins after the leading white space.
         let value_start = colon + 1 + leading_white_space(with_space);
         self.fields.push(Field {
             name: Span::new(start, colon),
@@ -318,8 +316,8 @@ impl ResponseHead {
         Ok(Some(next))
     }
 
-    /// Where the next line begins, given where the text of a line ends; `None` where there must be more
-    /// bytes. `error` is for what is no line end at all.
+    /// The position of the next line, if the text of this line ends at the given position; `None` if more
+    /// bytes are needed. `error` is returned if there is no line end.
     #[inline]
     fn line_end(
         &self,
@@ -336,9 +334,9 @@ impl ResponseHead {
         }
     }
 
-    /// Takes what frames the message from a field.
+    /// Takes the framing of the message from a field.
     fn note_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), ResponseError> {
-        // The lengths are looked at first: they tell most names apart.
+        // The length is compared first, because it distinguishes most names.
         match name.len() {
             10 if name.eq_ignore_ascii_case(b"connection") => {
                 for option in list_members(value) {
@@ -363,18 +361,18 @@ impl ResponseHead {
         Ok(())
     }
 
-    /// Refuses what only the whole head shows (RFC 9112 section 6.1 and 6.3).
+    /// Checks the framing of the whole head (RFC 9112 sections 6.1 and 6.3).
     fn check_framing(&self) -> Result<(), ResponseError> {
         match (self.chunked, self.content_length) {
             (true, Some(_)) => Err(ResponseError::TwoFramings),
-            // HTTP/1.0 has no transfer codings: whoever forwarded this did not understand it.
+            // HTTP/1.0 has no transfer codings: an intermediary has forwarded this without understanding it.
             (true, None) if self.version_minor == 0 => Err(ResponseError::TransferEncoding),
             _ => Ok(()),
         }
     }
 }
 
-/// Checks as much of `HTTP/1.1 200` as there is.
+/// Checks the part of `HTTP/1.1 200` that has arrived.
 #[inline]
 fn check_status_line_start(bytes: &[u8]) -> Result<(), ResponseError> {
     for (index, &byte) in bytes.iter().enumerate().take(12) {
@@ -633,7 +631,7 @@ mod tests {
         assert_eq!((head.status, head.fields().count(), head.reason()), (0, 0, b"".as_slice()));
     }
 
-    /// What a parse gave, for comparing.
+    /// The result of a parse, for comparison.
     fn outcome(bytes: &[u8], head: &mut ResponseHead) -> impl PartialEq + fmt::Debug + use<> {
         let parsed = parse_response_head(bytes, head);
         let fields: Vec<_> = head.fields().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
@@ -664,7 +662,12 @@ mod tests {
             status in 100u16..1000, minor in 0u8..10, reason in "[ -~\t]{0,20}",
             fields in proptest::collection::vec(
                 // Name, value, white space before and after it.
-                ("[!#$%&'*+.^_`|~0-9a-z-]{1,20}", "([!-~]([ -~\t]{0,20}[!-~])?)?", "[ \t]{0,3}", "[ \t]{0,3}"),
+                (
+                    "[!#$%&'*+.^_`|~0-9a-z-]{1,20}",
+                    "([!-~]([ -~\t]{0,20}[!-~])?)?",
+                    "[ \t]{0,3}",
+                    "[ \t]{0,3}",
+                ),
                 0..12,
             ),
             body in proptest::collection::vec(any::<u8>(), 0..20),
@@ -726,7 +729,8 @@ mod tests {
             after_a_status_line in any::<bool>(), head_bytes in 0u32..80, fields in 0u32..4,
         ) {
             let start: &[u8] = if after_a_status_line { b"HTTP/1.1 200 OK\r\n" } else { b"" };
-            let mut head = ResponseHead::with_limits(ResponseLimits { head_bytes, fields, ..Default::default() });
+            let limits = ResponseLimits { head_bytes, fields, ..Default::default() };
+            let mut head = ResponseHead::with_limits(limits);
             let _ = outcome(&[start, &bytes].concat(), &mut head);
         }
     }

@@ -5,10 +5,10 @@
 //! version  trace id (16 bytes)         parent id (8)   flags
 //! ```
 //!
-//! A field that is not valid is as good as none, and `tracestate` means nothing without it (sections 2.2 and
-//! 3.3).
+//! A field that is not valid counts as missing, and without the field `tracestate` has no meaning (sections
+//! 2.2 and 3.3).
 
-/// The length of a value of version 00, and of what later versions begin with.
+/// The length of a value of version 00. Values of later versions begin with as many bytes of the same form.
 const LENGTH: usize = 55;
 
 /// A valid `traceparent`.
@@ -19,7 +19,7 @@ pub struct TraceParent<'a> {
 }
 
 impl<'a> TraceParent<'a> {
-    /// Reads the value of the field; `None` where it is not valid.
+    /// Reads the value of the field; `None` if it is not valid.
     pub fn parse(value: &'a [u8]) -> Option<TraceParent<'a>> {
         let (text, rest) = value.split_first_chunk::<LENGTH>()?;
         let hyphens = [2, 35, 52];
@@ -29,7 +29,7 @@ impl<'a> TraceParent<'a> {
             false => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
         });
         let version = &text[..2];
-        // Version 00 has nothing more; later ones may, after another hyphen. There is no version ff.
+        // Version 00 ends here. Later versions may continue after another hyphen. There is no version ff.
         let ends_well = match version {
             b"00" => rest.is_empty(),
             b"ff" => false,
@@ -42,7 +42,7 @@ impl<'a> TraceParent<'a> {
         Some(TraceParent { text, flags: hexadecimal(text[53]) << 4 | hexadecimal(text[54]) })
     }
 
-    /// The value, as version 00 would write it.
+    /// The value in the form of version 00.
     pub fn text(&self) -> &'a [u8] {
         self.text
     }
@@ -52,12 +52,12 @@ impl<'a> TraceParent<'a> {
         &self.text[3..35]
     }
 
-    /// The id of the caller's part of it: 16 hexadecimal digits.
+    /// The id of the caller's part of the trace: 16 hexadecimal digits.
     pub fn parent_id(&self) -> &'a [u8] {
         &self.text[36..52]
     }
 
-    /// Whether the caller may have recorded it.
+    /// Whether the caller may have recorded the trace.
     pub fn is_sampled(&self) -> bool {
         self.flags & 1 != 0
     }
@@ -68,8 +68,7 @@ impl<'a> TraceParent<'a> {
     }
 }
 
-/// The trace context among the fields of a request; `None` where there is none, where it is not valid, or
-/// where there are several.
+/// The trace context of a request's fields; `None` if there is none, it is not valid, or there are several.
 pub fn from_fields<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Option<TraceParent<'a>> {
     let mut values =
         fields.filter(|(name, _)| name.eq_ignore_ascii_case(b"traceparent")).map(|(_, value)| value);
@@ -80,8 +79,8 @@ pub fn from_fields<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Op
     TraceParent::parse(first)
 }
 
-/// Whether a field of a request is handed on to a program or an origin. All are but those of a trace context
-/// that is not valid: whoever gets it would take it for one, or begin another trace than the next does.
+/// Whether a field of a request is passed on to a program or an origin. Only the fields of an invalid trace
+/// context are not: a recipient could take them for a valid one, or begin a trace of its own.
 pub fn is_handed_on(name: &[u8], trace: Option<&TraceParent<'_>>) -> bool {
     trace.is_some()
         || !(name.eq_ignore_ascii_case(b"traceparent") || name.eq_ignore_ascii_case(b"tracestate"))
@@ -176,7 +175,9 @@ mod tests {
         }
 
         #[test]
-        fn every_value_of_the_right_form_is_read(value in "[0-9a-e][0-9a-f]-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}") {
+        fn every_value_of_the_right_form_is_read(
+            value in "[0-9a-e][0-9a-f]-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}",
+        ) {
             let zero = value[3..35].bytes().all(|b| b == b'0') || value[36..52].bytes().all(|b| b == b'0');
             prop_assert_eq!(is_valid(&value), !zero);
         }

@@ -1,4 +1,4 @@
-//! Flow control: how much either side may still send (RFC 9113 sections 5.2 and 6.9).
+//! Flow control: how much each side may still send (RFC 9113 sections 5.2 and 6.9).
 
 use super::settings::MAX_WINDOW_BYTES;
 
@@ -26,19 +26,19 @@ impl SendWindow {
         self.available.max(0) as usize
     }
 
-    /// Takes account of `bytes` that were sent, no more than are available.
+    /// Subtracts `bytes` that were sent, at most those available.
     #[inline]
     pub(crate) fn sent(&mut self, bytes: usize) {
         debug_assert!(bytes <= self.available());
         self.available -= bytes as i32;
     }
 
-    /// Takes up a `WINDOW_UPDATE`.
+    /// Applies a `WINDOW_UPDATE`.
     pub(crate) fn open(&mut self, bytes: u32) -> Result<(), WindowOverflow> {
         self.adjust(i64::from(bytes))
     }
 
-    /// Takes up a change of the initial window, which may make it smaller.
+    /// Applies a change of the initial window, which may make the window smaller.
     pub(crate) fn adjust(&mut self, difference: i64) -> Result<(), WindowOverflow> {
         let available = i64::from(self.available) + difference;
         if available > i64::from(MAX_WINDOW_BYTES) {
@@ -50,15 +50,15 @@ impl SendWindow {
     }
 }
 
-/// How much the peer may send, on a stream or on the connection, and how much of what it sent it has not been
-/// given back.
+/// How much the peer may send, on a stream or on the connection, and how much of the sent bytes was not given
+/// back to it yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ReceiveWindow {
-    /// What the peer may still send.
+    /// Bytes that the peer may still send.
     available: u32,
-    /// What was consumed, but not yet given back.
+    /// Bytes that were consumed, but not given back yet.
     consumed: u32,
-    /// What was received, but not yet consumed.
+    /// Bytes that were received, but not consumed yet.
     unconsumed: u32,
 }
 
@@ -68,7 +68,7 @@ impl ReceiveWindow {
         ReceiveWindow { available: bytes, consumed: 0, unconsumed: 0 }
     }
 
-    /// Takes account of `bytes` that were received; false when that is more than the peer was allowed.
+    /// Counts `bytes` that were received. Returns false if the peer was not allowed to send that many.
     #[inline]
     #[must_use]
     pub(crate) fn receive(&mut self, bytes: u32) -> bool {
@@ -86,9 +86,8 @@ impl ReceiveWindow {
         self.unconsumed
     }
 
-    /// Takes account of `bytes` that are not needed any more, and no more than were received. Gives what the
-    /// peer is to be told by a `WINDOW_UPDATE`, once that is at least half of `target`, the window as it was
-    /// meant to be.
+    /// Counts `bytes` as consumed, at most those that were received. Returns the increment for a
+    /// `WINDOW_UPDATE` once it is at least half of `target`, the intended window.
     #[inline]
     pub(crate) fn consume(&mut self, bytes: u32, target: u32) -> Option<u32> {
         let bytes = bytes.min(self.unconsumed);
@@ -138,10 +137,10 @@ mod tests {
         assert_eq!(window.consume(1, 100), Some(50));
         assert!(!window.receive(51));
         assert!(window.receive(50));
-        // No more than was received, however much is said to be consumed.
+        // A call cannot consume more bytes than were received.
         assert_eq!(window.consume(u32::MAX, 100), Some(100));
         assert_eq!(window.consume(1, 100), None);
-        // A window of one byte, and one of none.
+        // A window of one byte, and one of no bytes.
         let mut window = ReceiveWindow::new(1);
         assert!(window.receive(1));
         assert_eq!(window.consume(1, 1), Some(1));
@@ -151,7 +150,10 @@ mod tests {
     proptest! {
         /// Every byte is in one of three places, and nothing is given back that was not received.
         #[test]
-        fn no_byte_is_lost_or_made(target in 0u32..1000, steps in proptest::collection::vec((any::<bool>(), 0u32..400), 0..60)) {
+        fn no_byte_is_lost_or_made(
+            target in 0u32..1000,
+            steps in proptest::collection::vec((any::<bool>(), 0u32..400), 0..60),
+        ) {
             let mut window = ReceiveWindow::new(target);
             let mut given_back = 0u64;
             let mut received = 0u64;
@@ -168,7 +170,7 @@ mod tests {
                 let rest = window.unconsumed;
                 window.consume(rest, target);
             }
-            // Whoever has consumed everything never leaves the peer with less than half.
+            // When everything was consumed, the peer always has at least half of the window.
             prop_assert!(window.available >= target.div_ceil(2));
         }
     }

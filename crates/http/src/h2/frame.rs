@@ -1,9 +1,8 @@
-//! Frames: reading and writing all that RFC 9113 section 6 and RFC 9218 section 7 define.
+//! Reads and writes all frames of RFC 9113 section 6 and RFC 9218 section 7.
 //!
-//! [`FrameHeader::parse`] reads the nine bytes that begin every frame; [`Frame::parse`] reads a whole frame
-//! and checks what can be said about it alone: its size, its padding, and whether it belongs to a stream.
-//! What a frame means in the state that a connection is in, is for the connection to say. The `append_`
-//! functions write frames.
+//! [`FrameHeader::parse`] reads the nine bytes that begin every frame. [`Frame::parse`] reads a whole frame
+//! and makes the checks that need only the frame: its size, its padding, and whether it belongs to a stream.
+//! The connection makes the checks that depend on its state. The `append_` functions write frames.
 //!
 //! ```text
 //! +-----------------------------------------------+
@@ -23,7 +22,7 @@ use super::settings::SettingId;
 /// The length of a frame's header.
 pub const HEADER_BYTES: usize = 9;
 
-/// What a client sends before its first frame (RFC 9113 section 3.4).
+/// The bytes that a client sends before its first frame (RFC 9113 section 3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The largest stream identifier.
@@ -38,19 +37,19 @@ impl FrameType {
     pub const DATA: FrameType = FrameType(0x0);
     /// The beginning of a field section.
     pub const HEADERS: FrameType = FrameType(0x1);
-    /// Priorities of RFC 7540, which nobody uses any more.
+    /// Priorities of RFC 7540, which are obsolete.
     pub const PRIORITY: FrameType = FrameType(0x2);
-    /// The end of a stream before its time.
+    /// The reset of a stream.
     pub const RST_STREAM: FrameType = FrameType(0x3);
     /// Parameters of the connection.
     pub const SETTINGS: FrameType = FrameType(0x4);
     /// A stream that the server begins.
     pub const PUSH_PROMISE: FrameType = FrameType(0x5);
-    /// A question whether the peer is there.
+    /// A check whether the peer answers.
     pub const PING: FrameType = FrameType(0x6);
     /// The coming end of the connection.
     pub const GOAWAY: FrameType = FrameType(0x7);
-    /// Leave to send more.
+    /// Permission to send more.
     pub const WINDOW_UPDATE: FrameType = FrameType(0x8);
     /// More of a field section.
     pub const CONTINUATION: FrameType = FrameType(0x9);
@@ -58,7 +57,7 @@ impl FrameType {
     pub const PRIORITY_UPDATE: FrameType = FrameType(0x10);
 }
 
-/// Flags of frames; what a bit means depends on the frame's type.
+/// Flags of frames. The meaning of a bit depends on the frame's type.
 pub mod flags {
     /// The last frame of a stream in its direction (`DATA`, `HEADERS`).
     pub const END_STREAM: u8 = 0x01;
@@ -113,21 +112,21 @@ impl FrameHeader {
     }
 }
 
-/// The priority fields of RFC 7540, of which only a contradiction matters any more.
+/// The priority fields of RFC 7540. The server only checks that a stream does not depend on itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeprecatedPriority {
     /// The stream that this one depends on.
     pub dependency: u32,
-    /// Whether it depends on it alone.
+    /// Whether it is the only one that depends on that stream.
     pub exclusive: bool,
-    /// Its weight less one.
+    /// Its weight minus one.
     pub weight: u8,
 }
 
-/// A frame, checked for what can be said about it alone.
+/// A frame that has passed the checks which need only the frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// `DATA`; all of its payload, padding and all, counts for flow control.
+    /// `DATA`; the whole payload, with padding, counts for flow control.
     Data {
         /// The stream.
         stream: u32,
@@ -149,11 +148,11 @@ pub enum Frame<'a> {
         /// Whether the block is complete.
         end_headers: bool,
     },
-    /// `PRIORITY`. One of a wrong size is no more than an error of its stream, and has no fields.
+    /// `PRIORITY`. A wrong size is only an error of the stream.
     Priority {
         /// The stream.
         stream: u32,
-        /// The fields, where the size is right.
+        /// The fields; `None` if the size is wrong.
         priority: Option<DeprecatedPriority>,
     },
     /// `RST_STREAM`
@@ -180,7 +179,7 @@ pub enum Frame<'a> {
     },
     /// `PING`
     Ping {
-        /// What to send back.
+        /// The bytes to send back.
         payload: [u8; 8],
         /// Whether it is an answer.
         acknowledgement: bool,
@@ -198,7 +197,7 @@ pub enum Frame<'a> {
     WindowUpdate {
         /// The stream, or 0 for the connection.
         stream: u32,
-        /// How much more, which may be 0 against the rules.
+        /// The number of bytes. It may be 0, which the connection treats as an error.
         increment: u32,
     },
     /// `CONTINUATION`
@@ -217,12 +216,12 @@ pub enum Frame<'a> {
         /// The priority field value.
         value: &'a [u8],
     },
-    /// A type that is not known, to be ignored.
+    /// An unknown type, which must be ignored.
     Unknown(FrameType),
 }
 
 impl<'a> Frame<'a> {
-    /// Reads a frame, `payload` being as long as its header says.
+    /// Reads a frame. `payload` must be as long as its header says.
     #[inline]
     pub fn parse(header: FrameHeader, payload: &'a [u8]) -> Result<Frame<'a>, ConnectionError> {
         let stream = header.stream;
@@ -272,7 +271,7 @@ fn parse_headers(header: FrameHeader, payload: &[u8]) -> Result<Frame<'_>, Conne
     })
 }
 
-/// The frames that a request does not need.
+/// Reads the frames that are not part of a request.
 fn parse_others(header: FrameHeader, payload: &[u8]) -> Result<Frame<'_>, ConnectionError> {
     let stream = header.stream;
     match header.frame_type {
@@ -375,7 +374,7 @@ fn exactly<'a, const LENGTH: usize>(
     payload.try_into().map_err(|_| ConnectionError::frame_size(otherwise))
 }
 
-/// The payload without padding and the byte that says how much there is.
+/// The payload without the padding and the byte with its length.
 #[inline]
 fn without_padding(header: FrameHeader, payload: &[u8]) -> Result<&[u8], ConnectionError> {
     if !header.has(flags::PADDED) {
@@ -408,8 +407,8 @@ pub fn append_data_header(stream: u32, length: usize, end_stream: bool, out: &mu
     append_header(length, FrameType::DATA, if end_stream { flags::END_STREAM } else { 0 }, stream, out);
 }
 
-/// Appends a block as a `HEADERS` frame, followed by as many `CONTINUATION` frames as `max_frame_bytes` makes
-/// necessary.
+/// Appends a block as a `HEADERS` frame, followed by `CONTINUATION` frames if it is longer than
+/// `max_frame_bytes`.
 #[inline]
 pub fn append_headers(
     stream: u32,
@@ -498,7 +497,7 @@ mod tests {
         Frame::parse(header, payload).map_err(|error| error.code)
     }
 
-    /// Takes the frames apart that were written.
+    /// Reads the frames that were written.
     fn frames(bytes: &[u8]) -> Vec<Frame<'_>> {
         let mut rest = bytes;
         let mut frames = Vec::new();
@@ -583,7 +582,7 @@ mod tests {
             parse(FrameType::GOAWAY, 0, 0, b"\x80\0\0\x07\0\0\0\x0bwhy"),
             Ok(Frame::GoAway { last_stream: 7, code: ErrorCode::ENHANCE_YOUR_CALM, debug_data: b"why" })
         );
-        // The reserved bit of the increment, flags that a type does not have, and types that are not known.
+        // The reserved bit of the increment, flags that a type does not have, and unknown types.
         assert_eq!(
             parse(FrameType::WINDOW_UPDATE, 0xff, 0, b"\x80\0\0\x01"),
             Ok(Frame::WindowUpdate { stream: 0, increment: 1 })
@@ -628,7 +627,9 @@ mod tests {
     proptest! {
         #[test]
         fn a_block_is_cut_into_frames_and_whole_again(
-            block in proptest::collection::vec(any::<u8>(), 0..100), max_frame_bytes in 1usize..40, end in any::<bool>(),
+            block in proptest::collection::vec(any::<u8>(), 0..100),
+            max_frame_bytes in 1usize..40,
+            end in any::<bool>(),
         ) {
             let mut out = Vec::new();
             append_headers(1, &block, end, max_frame_bytes, &mut out);
@@ -654,7 +655,10 @@ mod tests {
 
         #[test]
         fn headers_are_read_as_they_are_written(
-            length in 0usize..1 << 24, frame_type in any::<u8>(), flags in any::<u8>(), stream in 0u32..1 << 31,
+            length in 0usize..1 << 24,
+            frame_type in any::<u8>(),
+            flags in any::<u8>(),
+            stream in 0u32..1 << 31,
         ) {
             let header = FrameHeader { length, frame_type: FrameType(frame_type), flags, stream };
             prop_assert_eq!(FrameHeader::parse(&header.bytes()), header);
@@ -662,7 +666,10 @@ mod tests {
 
         #[test]
         fn never_panics(
-            frame_type in 0u8..18, flags in any::<u8>(), stream in 0u32..3, payload in proptest::collection::vec(any::<u8>(), 0..20),
+            frame_type in 0u8..18,
+            flags in any::<u8>(),
+            stream in 0u32..3,
+            payload in proptest::collection::vec(any::<u8>(), 0..20),
         ) {
             let _ = parse(FrameType(frame_type), flags, stream, &payload);
         }

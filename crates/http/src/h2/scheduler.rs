@@ -1,12 +1,12 @@
-//! Which stream may send next (RFC 9218 section 10).
+//! Decides which stream may send next (RFC 9218 section 10).
 //!
-//! The streams that have something to send, and a window to send it in, stand in queues: two for each
-//! urgency. In one, responses that are of use only when complete go one after the other, in the order of
-//! their requests. In the other, responses that are of use in pieces take turns, a frame each; so do those
-//! that nothing is known about, because a client that does not speak of priorities expects its streams to be
-//! served alike. The two queues of an urgency take turns as well.
+//! The streams that have bytes to send, and a window for them, wait in queues: two for each urgency. The
+//! responses in the first queue are useful only when complete, so they are sent one after the other, in the
+//! order of their requests. The responses in the second queue are useful in pieces, so they take turns of one
+//! frame. Streams without a known priority are in the second queue too, because a client that does not use
+//! priorities expects its streams to be served equally. The two queues of an urgency also take turns.
 //!
-//! The queues are linked through the streams themselves: nothing is allocated.
+//! The queues are linked through the streams themselves, so nothing is allocated.
 
 use super::priority::Priority;
 use super::streams::{NONE, QueueLinks, Streams};
@@ -23,11 +23,11 @@ pub(crate) struct Scheduler {
 
 #[derive(Debug, Clone, Copy)]
 struct Level {
-    /// One after the other, in the order of identifiers.
+    /// Streams that send one after the other, in the order of identifiers.
     in_order: Queue,
-    /// In turns.
+    /// Streams that take turns.
     in_turns: Queue,
-    /// The queue whose turn it is, if both have somebody in them.
+    /// The queue whose turn it is, if both hold streams.
     turn_is_in_turns: bool,
 }
 
@@ -45,16 +45,16 @@ impl Scheduler {
         Scheduler { levels: [level; URGENCIES], waiting: 0 }
     }
 
-    /// Whether nobody waits.
+    /// Whether no stream waits.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting == 0
     }
 
-    /// Whether a stream that comes now may send a frame without anybody having a better claim.
+    /// Whether a stream that arrives now may send a frame at once, because no waiting stream goes before it.
     #[inline]
     pub(crate) fn is_free_for(&self, priority: Priority, takes_turns: bool) -> bool {
-        // Bits of more urgent streams, and of equally urgent ones for a stream that must keep the order.
+        // The bits of more urgent streams. For a stream that must keep the order, also that of equal urgency.
         let before = (1u16 << (u16::from(priority.urgency) + u16::from(!takes_turns))) - 1;
         u16::from(self.waiting) & before == 0
     }
@@ -110,8 +110,8 @@ impl Scheduler {
         Some(if takes_turns { level.in_turns.first } else { level.in_order.first })
     }
 
-    /// The stream that was first has sent a frame: the turn passes on. It stays in its queue, whether it has
-    /// more or not.
+    /// Called when the first stream has sent a frame: the next one gets its turn. The stream stays in its
+    /// queue, even if it has no more bytes.
     pub(crate) fn pass_turn(&mut self, streams: &mut Streams, slot: u32) {
         let (urgency, takes_turns) = self.place_of(streams, slot);
         self.levels[urgency].turn_is_in_turns = !takes_turns;
@@ -121,7 +121,7 @@ impl Scheduler {
         }
     }
 
-    /// Changes the priority of a stream, and with it its place if it waits.
+    /// Changes the priority of a stream, and its place in the queues if it waits.
     pub(crate) fn set_priority(&mut self, streams: &mut Streams, slot: u32, priority: Priority) {
         let is_queued = streams.slot(slot).queue.is_queued;
         self.remove(streams, slot);
@@ -143,7 +143,7 @@ impl Scheduler {
         if takes_turns { &mut level.in_turns } else { &mut level.in_order }
     }
 
-    /// Links a stream in behind `before`, or first.
+    /// Links a stream after `before`, or as the first.
     fn link(&mut self, streams: &mut Streams, slot: u32, before: u32) {
         let (urgency, takes_turns) = self.place_of(streams, slot);
         let queue = self.queue(urgency, takes_turns);
@@ -166,7 +166,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Streams with identifiers 1, 3, 5 and so on, one for each priority; `None` is a stream without one.
+    /// Streams with identifiers 1, 3, 5 and so on, one for each priority; `None`: a stream without a
+    /// priority.
     fn streams_of(priorities: &[Option<(u8, bool)>]) -> (Streams, Scheduler, Vec<u32>) {
         let (mut streams, mut scheduler) = (Streams::new(), Scheduler::new());
         let mut slots = Vec::new();
@@ -250,7 +251,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nobody is lost, nobody sends out of turn.
+        /// No stream is lost, and no stream sends out of turn.
         #[test]
         fn the_most_urgent_goes_first(
             priorities in proptest::collection::vec(proptest::option::of((0u8..8, any::<bool>())), 1..20),

@@ -1,5 +1,5 @@
-//! Taking up what the client sends: each frame, in the state that the connection and its streams are in (RFC
-//! 9113 sections 5 and 6).
+//! Receives the frames of the client and changes the state of the connection and its streams (RFC 9113
+//! sections 5 and 6).
 
 use super::super::error::{ConnectionError, ErrorCode, StreamError};
 use super::super::events::{Events, Record};
@@ -17,15 +17,15 @@ use super::{Phase, ServerConnection, UnfinishedBlock};
 /// Whether a connection without TLS begins as HTTP/2 (RFC 9113 section 3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preface {
-    /// It does.
+    /// It begins as HTTP/2.
     Http2,
-    /// So far it could; more bytes are needed.
+    /// It could be HTTP/2; more bytes are needed.
     Partial,
-    /// It does not.
+    /// It does not begin as HTTP/2.
     Other,
 }
 
-/// Looks at the first bytes of a connection.
+/// Checks the first bytes of a connection.
 pub fn detect_preface(bytes: &[u8]) -> Preface {
     let length = bytes.len().min(PREFACE.len());
     match &bytes[..length] {
@@ -36,16 +36,16 @@ pub fn detect_preface(bytes: &[u8]) -> Preface {
 }
 
 impl ServerConnection {
-    /// Takes up what was received and gives how many bytes of it are done with. The others are the beginning
-    /// of a frame; they must stand at the beginning of the next call's input, followed by more. A whole frame
-    /// is at most [`Limits::frame_bytes`](super::super::Limits::frame_bytes) and nine bytes long, so that is
-    /// the room that the caller's buffer needs.
+    /// Processes received bytes and returns how many of them were consumed. The rest is the beginning of a
+    /// frame; the input of the next call must begin with it, followed by more bytes. The caller's buffer
+    /// needs room for one whole frame: [`Limits::frame_bytes`](super::super::Limits::frame_bytes) and nine
+    /// bytes.
     ///
-    /// `events` is filled anew. What is to be answered without the caller's doing is in the output
+    /// `events` is cleared and filled. Frames that the connection itself sends in reply are in the output
     /// afterwards.
     ///
-    /// After an error, `GOAWAY` is in the output; it is to be sent, and the connection closed. The events up
-    /// to the error are there, but serve no purpose except for the log.
+    /// After an error, `GOAWAY` is in the output. The caller must send it and close the connection. The
+    /// events up to the error are useful only for the log.
     pub fn receive(&mut self, input: &[u8], events: &mut Events) -> Result<usize, ConnectionError> {
         events.clear();
         let received = self.receive_frames(input, events);
@@ -97,11 +97,11 @@ impl ServerConnection {
         if header.frame_type != FrameType::SETTINGS || header.has(frame::flags::ACK) {
             return Err(ConnectionError::protocol("the first frame is not SETTINGS"));
         }
-        // The phase changes when the settings were taken up.
+        // The phase changes when the settings were processed.
         Ok(())
     }
 
-    /// Takes up one frame, whose payload begins at `start` of the input.
+    /// Processes one frame, whose payload begins at `start` of the input.
     #[inline]
     fn receive_frame(
         &mut self,
@@ -124,7 +124,7 @@ impl ServerConnection {
                 }
             }
             Frame::Data { stream, data, end_stream } => {
-                // The data ends before the padding and begins behind its length.
+                // The data begins after the length of the padding and ends before the padding.
                 let data_start = start + usize::from(header.has(frame::flags::PADDED));
                 let range = (data_start, data_start + data.len());
                 self.receive_data(stream, range, header.length, end_stream, events)
@@ -138,9 +138,9 @@ impl ServerConnection {
         }
     }
 
-    /// The frames that a request does not need.
+    /// Processes the frames that are not part of a request.
     fn receive_other(&mut self, frame: Frame<'_>, events: &mut Events) -> Result<(), ConnectionError> {
-        // Settings and their acknowledgements must come; whatever else is here could come without end.
+        // A client may send the other frames without end, so they are counted.
         match frame {
             Frame::GoAway { .. } | Frame::SettingsAcknowledgement => {}
             _ => self.flood.control_frame(&self.limits)?,
@@ -192,7 +192,7 @@ impl ServerConnection {
         self.add_fragment(fragment)
     }
 
-    /// Between the frames of a block there is nothing else (section 4.3).
+    /// Only frames of the same block may come until the block is complete (section 4.3).
     fn receive_continuation(
         &mut self,
         block: UnfinishedBlock,
@@ -219,7 +219,7 @@ impl ServerConnection {
         self.unfinished_block = None;
         let bytes = std::mem::take(&mut self.block);
         let received = self.receive_header_block(stream, &bytes, block.end_stream, events);
-        // Blocks in several frames are rare, so their memory is not kept.
+        // Blocks in several frames are rare, so their memory is freed.
         received
     }
 
@@ -234,8 +234,8 @@ impl ServerConnection {
         Ok(())
     }
 
-    /// Takes up a whole block: a request, or the trailers of one. It is decoded in any case, so that the
-    /// tables of both sides stay the same.
+    /// Processes a whole block: a request, or its trailers. It is always decoded, so that the dynamic tables
+    /// of both sides stay the same.
     #[inline]
     fn receive_header_block(
         &mut self,
@@ -263,7 +263,7 @@ impl ServerConnection {
         taken_up.map(|_| ())
     }
 
-    /// Takes up a request; false when nobody needs its fields.
+    /// Processes a request. Returns false if its fields are not needed.
     #[inline]
     fn receive_request(
         &mut self,
@@ -274,7 +274,7 @@ impl ServerConnection {
         events: &mut Events,
     ) -> Result<bool, ConnectionError> {
         if matches!(self.shutdown, Shutdown::Final(_)) {
-            // The client will learn from the last GOAWAY that it was ignored (section 6.8).
+            // The last GOAWAY tells the client that the request was ignored (section 6.8).
             return Ok(false);
         }
         if self.streams.open() >= self.limits.concurrent_streams as usize {
@@ -314,7 +314,7 @@ impl ServerConnection {
         Ok(true)
     }
 
-    /// The window of a new stream. Until the client has acknowledged the settings it may go by the default.
+    /// The window of a new stream. A client may use the default until it has acknowledged the settings.
     #[inline]
     fn initial_receive_window(&self) -> u32 {
         match self.unacknowledged_settings {
@@ -323,7 +323,7 @@ impl ServerConnection {
         }
     }
 
-    /// Resets a stream that never became one.
+    /// Resets a stream that was not opened.
     #[cold]
     fn refuse(&mut self, id: u32, error: StreamError, events: &mut Events) -> Result<bool, ConnectionError> {
         frame::append_reset_stream(id, error.code, &mut self.control);
@@ -333,7 +333,7 @@ impl ServerConnection {
         Ok(false)
     }
 
-    /// Takes up trailers; false when nobody needs them.
+    /// Processes trailers. Returns false if they are not needed.
     fn receive_trailers(
         &mut self,
         id: u32,
@@ -368,8 +368,9 @@ impl ServerConnection {
         Ok(true)
     }
 
-    /// Section 5.1: on a stream that this side reset anything may still come; on others it must not.
-    /// Identifiers must grow (section 5.1.1).
+    /// Checks a `HEADERS` frame for a stream that is not open. After a reset by this side, frames may still
+    /// arrive; on other closed streams they are an error (section 5.1). Identifiers must grow (section
+    /// 5.1.1).
     #[cold]
     fn check_headers_of_closed_stream(&mut self, id: u32) -> Result<(), ConnectionError> {
         match self.closed.recall(id) {
@@ -390,12 +391,12 @@ impl ServerConnection {
         matches!(self.shutdown, Shutdown::Final(last_stream) if id > last_stream)
     }
 
-    /// Whether nothing was ever sent on a stream.
+    /// Whether no frame was ever sent on a stream.
     fn is_idle(&self, id: u32) -> bool {
         id > self.highest_stream || id & 1 == 0
     }
 
-    /// The client has sent everything that belongs to a request.
+    /// Called when the client has sent the whole request.
     #[inline]
     fn end_request(&mut self, slot: u32) {
         let stream = self.streams.slot(slot);
@@ -407,7 +408,7 @@ impl ServerConnection {
 
     // ---- bodies
 
-    /// Takes up `DATA`: bytes `range.0` to `range.1` of the input, `length` with padding.
+    /// Processes `DATA`: bytes `range.0` to `range.1` of the input; `length` includes the padding.
     fn receive_data(
         &mut self,
         id: u32,
@@ -436,14 +437,14 @@ impl ServerConnection {
             } else {
                 StreamError::new(ErrorCode::FLOW_CONTROL_ERROR, "more data than the stream's window allows")
             };
-            // The stream's window took no account of it, so it will not be given back with the stream's.
+            // The stream's window does not count these bytes, so only the connection's window gets them back.
             self.release_of_connection(flow_length);
             return self.reset_for_error(slot, error, events);
         }
         if let Some(error) = count_content(&mut stream.content_left, data_length as u64, end_of_stream) {
             return self.reset_for_error(slot, error, events);
         }
-        // Padding is consumed by being there.
+        // Padding counts as consumed when it was received.
         let padding = (length - data_length) as u32;
         if padding > 0 {
             let increment = stream.receive_window.consume(padding, target);
@@ -486,8 +487,8 @@ impl ServerConnection {
             return Err(ConnectionError::protocol("a RST_STREAM frame for a stream that was not begun"));
         }
         let Some(slot) = self.streams.find(id) else {
-            // It crossed the end of the stream, or a reset of ours; the client will send nothing more on the
-            // stream.
+            // It crossed the end of the stream, or a reset by this side. The client will send nothing more on
+            // the stream.
             if self.closed.recall(id).is_some() {
                 self.closed.remember(id, Closed::Known);
             }
@@ -553,7 +554,7 @@ impl ServerConnection {
         Ok(())
     }
 
-    /// The windows of streams that are open change with the initial window (section 6.9.2).
+    /// Changes the windows of open streams when the initial window changes (section 6.9.2).
     fn adjust_send_windows(&mut self, window_before: u32) -> Result<(), ConnectionError> {
         let difference = i64::from(self.peer.initial_window_bytes) - i64::from(window_before);
         if difference == 0 {
@@ -584,8 +585,7 @@ impl ServerConnection {
 
     // ---- priorities
 
-    /// A stream cannot depend on itself, though nothing else is made of dependencies (RFC 7540 section
-    /// 5.3.1).
+    /// Refuses a stream that depends on itself (RFC 7540 section 5.3.1). Dependencies are otherwise ignored.
     #[inline]
     fn check_dependency(
         &self,
@@ -610,7 +610,7 @@ impl ServerConnection {
         if priority.is_some() {
             return Ok(());
         }
-        // Section 6.3: an error of the stream only. One that is not open cannot be reset.
+        // This is only an error of the stream (section 6.3). A stream that is not open cannot be reset.
         let error =
             StreamError::new(ErrorCode::FRAME_SIZE_ERROR, "a PRIORITY frame that is not 5 bytes long");
         match self.streams.find(id) {
@@ -619,7 +619,7 @@ impl ServerConnection {
         }
     }
 
-    /// Takes up `PRIORITY_UPDATE` (RFC 9218 section 7.1), also for a stream that is still to come.
+    /// Processes `PRIORITY_UPDATE` (RFC 9218 section 7.1), which may also be for a future stream.
     fn receive_priority_update(&mut self, id: u32, value: &[u8]) -> Result<(), ConnectionError> {
         if id == 0 {
             return Err(ConnectionError::protocol("a PRIORITY_UPDATE frame for no stream"));
@@ -634,8 +634,7 @@ impl ServerConnection {
             self.scheduler.set_priority(&mut self.streams, slot, priority);
         } else if self.is_idle(id) {
             self.early_priorities.retain(|(other, _)| *other != id);
-            // What does not fit is forgotten: it is a hint, and the client will most likely repeat it in the
-            // request.
+            // An update that does not fit is dropped. It is a hint, which most clients repeat in the request.
             if self.early_priorities.len() < self.limits.concurrent_streams as usize {
                 self.early_priorities.push((id, priority));
             }
@@ -643,7 +642,7 @@ impl ServerConnection {
         Ok(())
     }
 
-    /// The priority that was announced for a stream; those of streams that were left out are forgotten.
+    /// The priority that was announced for a stream. Those of skipped streams are dropped.
     #[cold]
     fn take_early_priority(&mut self, id: u32) -> Option<Priority> {
         let found =
@@ -659,7 +658,7 @@ impl ServerConnection {
     }
 }
 
-/// Holds a body to its `Content-Length` (section 8.1.1).
+/// Checks the length of a body against its `Content-Length` (section 8.1.1).
 fn count_content(content_left: &mut Option<u64>, length: u64, end_of_stream: bool) -> Option<StreamError> {
     let left = content_left.as_mut()?;
     match left.checked_sub(length) {

@@ -1,12 +1,12 @@
-//! Writing blocks (RFC 7541 sections 6 and 7).
+//! Writes blocks (RFC 7541 sections 6 and 7).
 //!
-//! There are two ways. [`encode_response_block`] uses the static table and literals only: its result means
-//! the same on every connection and at every time, so an answer that is kept in a cache is encoded once, as a
-//! [`ResponseBlock`]. [`Encoder`] keeps a dynamic table beside it: blocks become shorter with each answer,
-//! but they belong to one connection and must be sent in the order in which they were encoded.
+//! There are two ways. [`encode_response_block`] uses only the static table and literals. Its result is valid
+//! on every connection and at any time, so a cached answer is encoded once, as a [`ResponseBlock`].
+//! [`Encoder`] also keeps a dynamic table. Its blocks become shorter with each answer, but they belong to one
+//! connection and must be sent in the order in which they were encoded.
 //!
-//! Names are written in lower case however they are given, and fields that are about a single HTTP/1
-//! connection are left out, since they would make the message malformed (RFC 9113 section 8.2.2).
+//! Names are always written in lower case. Fields that are about a single HTTP/1 connection are left out,
+//! because they would make the message malformed (RFC 9113 section 8.2.2).
 
 use super::dynamic_table::{DynamicTable, Entry};
 use super::known_name::KnownName;
@@ -19,11 +19,10 @@ const SIZE_UPDATE: u8 = 0x20;
 const LITERAL_NEVER_INDEXED: u8 = 0x10;
 const LITERAL_WITHOUT_INDEXING: u8 = 0x00;
 
-/// Appends the block of a response's header section: the status, then the fields in order. It refers to no
+/// Appends the block of a response's header section: the status, then the fields in order. It does not use a
 /// dynamic table.
 ///
-/// Neither a name nor a value may come from outside unchecked. A status is written as it is; one that has not
-/// three digits is a mistake of the caller.
+/// Names and values from outside must be checked before. The caller must pass a status of three digits.
 pub fn encode_response_block<'a>(
     status: u16,
     fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
@@ -33,7 +32,7 @@ pub fn encode_response_block<'a>(
     encode_fields_block(fields, out);
 }
 
-/// Appends the block of fields alone, as trailers are. It refers to no dynamic table.
+/// Appends a block with only fields, such as trailers. It does not use a dynamic table.
 pub fn encode_fields_block<'a>(fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>, out: &mut Vec<u8>) {
     for (name, value) in fields {
         with_lower_case(name, |name, known| {
@@ -44,11 +43,11 @@ pub fn encode_fields_block<'a>(fields: impl IntoIterator<Item = (&'a [u8], &'a [
     }
 }
 
-/// The block of a response that is sent many times, with its date kept where it can be written over.
+/// The block of a response that is sent many times. Its date can be replaced.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResponseBlock {
     bytes: Vec<u8>,
-    /// Where the 29 bytes of the date begin.
+    /// The position of the 29 bytes of the date.
     date_start: Option<usize>,
 }
 
@@ -82,12 +81,12 @@ impl ResponseBlock {
         &self.bytes
     }
 
-    /// Where the date stands in [`ResponseBlock::bytes`], if the response has one.
+    /// The position of the date in [`ResponseBlock::bytes`], if the response has one.
     pub fn date_range(&self) -> Option<std::ops::Range<usize>> {
         self.date_start.map(|start| start..start + ResponseBlock::DATE_BYTES)
     }
 
-    /// Writes another date over the one that is there.
+    /// Replaces the date.
     pub fn set_date(&mut self, date: &[u8; ResponseBlock::DATE_BYTES]) {
         if let Some(place) = self.date_range().and_then(|range| self.bytes.get_mut(range)) {
             place.copy_from_slice(date);
@@ -99,23 +98,23 @@ impl ResponseBlock {
 #[derive(Debug, Clone)]
 pub struct Encoder {
     table: DynamicTable,
-    /// The largest table that this side wants, whatever the peer allows.
+    /// The largest table that this side wants, even if the peer allows more.
     table_wanted: usize,
-    /// The largest table that the peer reckons with, because it was told so last.
+    /// The size of the table that the peer was last told.
     table_declared: usize,
-    /// The smallest table that the peer allowed since it was told a size last.
+    /// The smallest table that the peer has allowed since it was last told a size.
     smallest_limit: usize,
     size_update_due: bool,
 }
 
-/// Whether, and how, a field goes into the dynamic table.
+/// Whether a field is added to the dynamic table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Indexing {
-    /// It is likely to come again.
+    /// Its value is likely to be sent again.
     Yes,
-    /// It is likely to be another the next time, or large.
+    /// Its value is large, or likely to be different the next time.
     No,
-    /// It is secret: nobody on the way may put it into a table either (RFC 7541 section 7.1.3).
+    /// It is secret: intermediaries must not add it to a table either (RFC 7541 section 7.1.3).
     Never,
 }
 
@@ -125,8 +124,8 @@ impl Encoder {
         let table_declared = DEFAULT_TABLE_BYTES as usize;
         let table_wanted = table_bytes as usize;
         Encoder {
-            // A table that is smaller than the peer reckons with needs no words: what is evicted here only is
-            // never referred to.
+            // The peer need not be told of a smaller table: entries that are evicted only here are never
+            // used.
             table: DynamicTable::new(table_wanted.min(table_declared)),
             table_wanted,
             table_declared,
@@ -135,8 +134,8 @@ impl Encoder {
         }
     }
 
-    /// Takes up the peer's `SETTINGS_HEADER_TABLE_SIZE`. Where that changes the table, the next block must
-    /// begin with a size update.
+    /// Applies the peer's `SETTINGS_HEADER_TABLE_SIZE`. If that changes the table, the next block must begin
+    /// with a size update.
     pub fn set_peer_limit(&mut self, bytes: u32) {
         let limit = bytes as usize;
         self.table.set_max_size(self.table_wanted.min(limit));
@@ -145,14 +144,14 @@ impl Encoder {
             self.smallest_limit < self.table_declared || self.table.max_size() > self.table_declared;
     }
 
-    /// Whether the next block, of whatever kind, must be preceded by [`Encoder::encode_size_update`].
+    /// Whether [`Encoder::encode_size_update`] must be called before the next block of any kind.
     #[inline]
     pub fn is_size_update_due(&self) -> bool {
         self.size_update_due
     }
 
-    /// Appends the size update that is due, if any: the smallest size that there was in between, and the one
-    /// that counts now (RFC 7541 section 4.2).
+    /// Appends the size update that is due, if any: the smallest size since the last one, and the current
+    /// size (RFC 7541 section 4.2).
     pub fn encode_size_update(&mut self, out: &mut Vec<u8>) {
         if !self.size_update_due {
             return;
@@ -168,10 +167,10 @@ impl Encoder {
         self.size_update_due = false;
     }
 
-    /// Appends the block of a response's header section, using the dynamic table. The blocks of one
-    /// connection must be sent in the order in which they were encoded, and all of them.
+    /// Appends the block of a response's header section, using the dynamic table. All blocks of a connection
+    /// must be sent, in the order in which they were encoded.
     ///
-    /// Neither a name nor a value may come from outside unchecked.
+    /// Names and values from outside must be checked before.
     pub fn encode_response<'a>(
         &mut self,
         status: u16,
@@ -183,7 +182,7 @@ impl Encoder {
         self.encode_each(fields, out);
     }
 
-    /// Appends the block of fields alone: trailers, or a request that begins with its pseudo-header fields.
+    /// Appends a block with only fields: trailers, or a request that begins with its pseudo-header fields.
     pub fn encode_fields<'a>(
         &mut self,
         fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
@@ -242,7 +241,7 @@ impl Encoder {
             KnownName::Authorization | KnownName::ProxyAuthorization | KnownName::SetCookie => {
                 Indexing::Never
             }
-            // A short cookie could be guessed byte by byte by who can add fields of his own.
+            // An attacker who can add fields could guess a short cookie byte by byte.
             KnownName::Cookie if value.len() < 20 => Indexing::Never,
             KnownName::Age
             | KnownName::ContentLength
@@ -267,7 +266,7 @@ pub(crate) fn status_text(status: u16) -> [u8; 3] {
     [digit(status / 100), digit(status / 10), digit(status)]
 }
 
-/// Calls `encode` with the name in lower case and what is known of it.
+/// Calls `encode` with the name in lower case and its [`KnownName`].
 #[inline]
 pub(crate) fn with_lower_case<R>(name: &[u8], encode: impl FnOnce(&[u8], KnownName) -> R) -> R {
     if !name.iter().any(u8::is_ascii_uppercase) {
@@ -277,8 +276,7 @@ pub(crate) fn with_lower_case<R>(name: &[u8], encode: impl FnOnce(&[u8], KnownNa
     encode(&lower, KnownName::of(&lower))
 }
 
-/// A field, with the help of the static table only. What is secret stays marked as such (RFC 7541 section
-/// 7.1.3).
+/// Appends a field, using only the static table. Secret fields are marked (RFC 7541 section 7.1.3).
 fn encode_without_table(known: KnownName, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     if let Some(index) = static_table::index_of(known, value) {
         return integer::encode(index, 7, INDEXED, out);
@@ -293,7 +291,7 @@ fn encode_without_table(known: KnownName, name: &[u8], value: &[u8], out: &mut V
     encode_string(value, out);
 }
 
-/// The beginning of a literal that is not added to the dynamic table.
+/// Appends the beginning of a literal that is not added to the dynamic table.
 fn encode_name(known: KnownName, name: &[u8], pattern: u8, out: &mut Vec<u8>) {
     match known.static_index() {
         Some(index) => integer::encode(index, 4, pattern, out),
@@ -304,7 +302,7 @@ fn encode_name(known: KnownName, name: &[u8], pattern: u8, out: &mut Vec<u8>) {
     }
 }
 
-/// A string literal, as Huffman code where that is shorter (RFC 7541 section 5.2).
+/// Appends a string literal, in Huffman code if that is shorter (RFC 7541 section 5.2).
 fn encode_string(text: &[u8], out: &mut Vec<u8>) {
     let encoded_bytes = huffman::encoded_bytes(text);
     if encoded_bytes < text.len() {

@@ -1,8 +1,8 @@
 //! Field names that are recognised while a block is decoded.
 //!
-//! Nearly every field that a client sends has a name from the static table, or is a repetition of an earlier
-//! field. Which name it is, is then known from its index, without looking at its bytes. [`KnownName`] carries
-//! this on, so that whoever looks for a field compares one byte.
+//! Nearly every field that a client sends has a name from the static table or repeats an earlier field, so
+//! its index gives the name without reading its bytes. [`KnownName`] keeps this result, so that a search for
+//! a field compares one byte.
 
 use crate::request::KnownField;
 
@@ -20,16 +20,16 @@ macro_rules! known_names {
         }
 
         impl KnownName {
-            /// How many there are, with `Other`.
+            /// The number of variants, with `Other`.
             pub(crate) const COUNT: usize = [$($static_index,)*].len() + 1;
 
             /// The texts, in the order of the enumeration, empty for `Other`.
             pub(crate) const TEXTS: [&'static str; KnownName::COUNT] = ["", $($text,)*];
 
-            /// The index of the first entry of the static table that has the name, 0 where none has.
+            /// The index of the first entry of the static table that has the name; 0 if there is none.
             const STATIC_INDEXES: [u8; KnownName::COUNT] = [0, $($static_index,)*];
 
-            /// Recognises a name, which is in lower case when it is valid (RFC 9113 section 8.2.1).
+            /// Recognises a name. Valid names are in lower case (RFC 9113 section 8.2.1).
             #[allow(non_upper_case_globals, reason = "the names are those of the variants")]
             pub fn of(name: &[u8]) -> KnownName {
                 $(const $name: &[u8] = $text.as_bytes();)*
@@ -39,7 +39,7 @@ macro_rules! known_names {
                 }
             }
 
-            /// The name that stands at `index` of the static table.
+            /// The name at `index` of the static table.
             pub(crate) const fn of_static_index(index: usize) -> KnownName {
                 // An index belongs to the last name that begins at or before it. Names without one have the
                 // index 0.
@@ -134,7 +134,7 @@ impl KnownName {
     }
 
     /// Whether it is one of the fields that are about a single HTTP/1 connection and make a message of HTTP/2
-    /// malformed (RFC 9113 section 8.2.2). `te` is not among them, since it is allowed with the value
+    /// malformed (RFC 9113 section 8.2.2). `te` is not one of them, because it is allowed with the value
     /// `trailers`.
     #[inline]
     pub fn is_connection_specific(self) -> bool {
@@ -148,7 +148,7 @@ impl KnownName {
         )
     }
 
-    /// The name as the parser of HTTP/1 calls it, for code that handles requests of both.
+    /// The same name for the parser of HTTP/1, for code that handles requests of both versions.
     pub fn known_field(self) -> KnownField {
         match self {
             KnownName::Connection => KnownField::Connection,

@@ -1,13 +1,13 @@
-//! Writing field sections (RFC 9204 section 4.5).
+//! Writes field sections (RFC 9204 section 4.5).
 //!
-//! Names are written in lower case however they are given, and fields that are about a single HTTP/1
-//! connection are left out, since they would make the message malformed (RFC 9114 section 4.2).
+//! Names are always written in lower case. Fields that are about a single HTTP/1 connection are left out,
+//! because they would make the message malformed (RFC 9114 section 4.2).
 
 use super::static_table;
 use crate::h2::hpack::encoder::{status_text, with_lower_case};
 use crate::h2::hpack::{KnownName, huffman, integer};
 
-/// A section that needs nothing but the static table: no insertions, and the base 0 (section 4.5.1).
+/// The prefix of a section that uses only the static table: no insertions, and the base 0 (section 4.5.1).
 const PREFIX: [u8; 2] = [0, 0];
 
 /// The first bits of the representations.
@@ -17,7 +17,7 @@ const LITERAL: u8 = 0x20;
 
 /// Appends the section of a response: the status, then the fields in order.
 ///
-/// Neither a name nor a value may come from outside unchecked.
+/// Names and values from outside must be checked before.
 pub fn encode_response<'a>(
     status: u16,
     fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
@@ -28,7 +28,7 @@ pub fn encode_response<'a>(
     encode_each(fields, out);
 }
 
-/// Appends a section of fields alone: trailers, or a request that begins with its pseudo-header fields.
+/// Appends a section with only fields: trailers, or a request that begins with its pseudo-header fields.
 pub fn encode_fields<'a>(fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>, out: &mut Vec<u8>) {
     out.extend_from_slice(&PREFIX);
     encode_each(fields, out);
@@ -45,7 +45,7 @@ fn encode_each<'a>(fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>, out: 
 }
 
 fn encode_field(known: KnownName, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
-    // What is secret stays marked as such for whoever sends it on (section 7.1.3).
+    // Secret fields are marked for intermediaries (section 7.1.3).
     let is_secret =
         matches!(known, KnownName::Authorization | KnownName::ProxyAuthorization | KnownName::SetCookie);
     match static_table::find(name, value) {
@@ -62,8 +62,8 @@ fn encode_field(known: KnownName, name: &[u8], value: &[u8], out: &mut Vec<u8>) 
     encode_string(value, 7, 0, out);
 }
 
-/// A string, as Huffman code where that is shorter. Its length begins in the lowest `prefix_bits`; the bit
-/// above says which it is.
+/// Appends a string, in Huffman code if that is shorter. Its length begins in the lowest `prefix_bits`; the
+/// bit above them says whether it is in Huffman code.
 fn encode_string(text: &[u8], prefix_bits: u32, pattern: u8, out: &mut Vec<u8>) {
     let huffman_bytes = huffman::encoded_bytes(text);
     if huffman_bytes < text.len() {

@@ -91,7 +91,7 @@ fn refused_requests_take_no_room() {
     assert_eq!(sizes[0].0, 0);
 }
 
-/// A request that nobody wants still changes the table that the next one refers to.
+/// A refused request still changes the table that the next one refers to.
 #[test]
 fn refused_requests_are_decoded() {
     let mut harness = Harness::with_limits(Limits { concurrent_streams: 1, ..Limits::default() });
