@@ -1,11 +1,10 @@
-//! Calls on the thread that has the connection: what it received is written down where Java sees it, Java is
-//! called, and what Java has written is sent, all by one thread and without waking another.
+//! Calls Java on the thread that has the connection. One thread writes the request to memory that Java sees,
+//! calls Java, and sends what Java has written, without waking another thread.
 //!
-//! That suits answers that are short and there at once, as [`Pace`](crate::pace::Pace) knows them. Anything
-//! else is one more reason for the connection to go back to its core, in the middle of the call if need be:
-//! as soon as Java has something to tell before the end, or the [`Monitor`](crate::monitor::Monitor) finds
-//! that the call takes long. From then on the exchange is like any other, and this thread is like one of the
-//! pool's until Java returns.
+//! This suits short answers that are made at once, which [`Pace`](crate::pace::Pace) knows. In all other
+//! cases the connection goes back to its core, if necessary during the call: as soon as Java sends something
+//! before the end, or the [`Monitor`](crate::monitor::Monitor) finds that the call takes long. From then on
+//! the exchange is like any other, and this thread is like one of the pool's until Java returns.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -32,22 +31,22 @@ use crate::route::{Route, Standing};
 use crate::slab::{INPUT_BYTES, Slab};
 use crate::worker::{self, Served};
 
-/// A call takes long when it has taken this time, which is longer than most collections of garbage.
+/// A call of this duration takes long. Most garbage collections are shorter.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// What the monitor sees of the calls of a thread.
+/// The state of a thread's calls that the monitor sees.
 #[derive(Default)]
 pub struct Watched {
     /// The number of the request that Java has; 0: none.
     number: AtomicI32,
-    /// That number when the monitor looked last, and since when it is the same.
+    /// That number at the last check of the monitor, and the time since when it is the same.
     seen: Mutex<Option<(i32, Instant)>>,
     slab: Mutex<Option<Arc<Slab>>>,
 }
 
 impl Watched {
-    /// Called every few milliseconds: has the neighbours of a call that takes long move. The answer says
-    /// whether to look again.
+    /// Called every few milliseconds. Moves the other connections of the thread if a call takes long. Returns
+    /// whether to check again.
     pub fn look(&self) -> bool {
         let number = self.number.load(Ordering::Acquire);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -58,8 +57,8 @@ impl Watched {
                     if let Some((slab, exchange)) =
                         slab.and_then(|slab| Some((slab.clone(), slab.exchange()?)))
                     {
-                        // SAFETY: Java changes nothing of a whole answer as long as the call goes on, and
-                        // what is read is copied under the lock that the end of the call takes.
+                        // SAFETY: Java does not change a complete answer while the call goes on, and the
+                        // bytes are copied under the lock that the end of the call takes.
                         exchange.takes_long(number, |length| head::read(unsafe { slab.output.get(length) }));
                     }
                 }
@@ -94,17 +93,17 @@ pub struct OnThread {
     java: Rc<Attached<'static>>,
     slab: Option<Arc<Slab>>,
     watched: Arc<Watched>,
-    /// The request as Java gets it, and the path of it.
+    /// The request in the form for Java, and its path.
     written: Vec<u8>,
     path: PathKey,
-    /// Where the body of the last answer is in the slab's output.
+    /// The position of the last answer's body in the slab's output.
     body: Range<usize>,
-    /// The exchange of the last call, where nobody else has it any more.
+    /// The exchange of the last call, if it is not used elsewhere any more.
     spare: Option<Arc<Exchange>>,
 }
 
 thread_local! {
-    /// The virtual machine knows a thread once, whichever routes call on it.
+    /// A thread is attached to the virtual machine once, for all routes that call on it.
     static ATTACHED: RefCell<Weak<Attached<'static>>> = const { RefCell::new(Weak::new()) };
 }
 
@@ -122,7 +121,7 @@ fn attached(engine: &'static Engine) -> Result<Rc<Attached<'static>>, String> {
 }
 
 impl OnThread {
-    /// For the applications of a route, once they are ready.
+    /// A caller for the applications of a route, which must be ready.
     pub fn new(route: Arc<Route>, way_back: Arc<dyn WayBack>) -> Result<OnThread, String> {
         let pool = route.pool().cloned().ok_or("the applications are in another process")?;
         if route.standing() != Standing::Ready {
@@ -159,11 +158,11 @@ impl OnThread {
         Exchange::called(self.pool.clone(), self.path, way_back)
     }
 
-    /// Some of what Java has written in the last call, as far as the end of its body.
+    /// A range of the bytes that Java has written in the last call, up to the end of the body.
     fn written(&self, range: Range<usize>) -> &[u8] {
         let Some(slab) = &self.slab else { return &[] };
-        // SAFETY: the slab is this thread's, and Java writes to it only in the next call, which takes `&mut
-        // self`.
+        // SAFETY: the slab belongs to this thread, and Java writes to it only in the next call, which takes
+        // `&mut self`.
         let written = unsafe { slab.output.get(self.body.end) };
         &written[range]
     }
@@ -217,7 +216,7 @@ impl Caller for OnThread {
         let exchange = self.exchange();
         exchange.enter(slab.number, number);
         slab.set_exchange(Some(exchange.clone()));
-        // SAFETY: the slab is this thread's, and Java does not look at it before it is called.
+        // SAFETY: the slab belongs to this thread, and Java does not read it before it is called.
         let length = unsafe { slab.input.put(&self.written) };
         self.watched.begin(number);
         self.pool.monitor().kick();
@@ -244,7 +243,7 @@ impl Caller for OnThread {
         slab.set_exchange(None);
         let is_half = end == End::Broken && piece.as_ref().is_some_and(|piece| piece.head.is_some());
         if is_half {
-            // The core sends what there is, and breaks off.
+            // The core sends the bytes that were written, and breaks off.
             exchange.waits();
         }
         let called = if !exchange.has_stayed() {
@@ -257,11 +256,11 @@ impl Caller for OnThread {
                     Called::Answer(interface::whole(head, Bytes::new(), false))
                 }
                 (End::Whole, Some(Piece { head: Some(head), body })) => {
-                    // It is the end of what Java has written.
+                    // The body is at the end of the bytes that Java has written.
                     self.body = length - body.len()..length;
                     Called::Written(head.into_answer())
                 }
-                // Nothing of it has left.
+                // No byte of the answer was sent.
                 _ => Called::Answer(Answer::error(502)),
             }
         };
@@ -276,8 +275,8 @@ impl Caller for OnThread {
 
     fn with_head<'a>(&'a mut self, head: &'a [u8]) -> [&'a [u8]; 2] {
         let start = self.slab.as_ref().and_then(|slab| {
-            // SAFETY: as in `written`, of which nothing is lent; what is in front of the body was read when
-            // Java returned.
+            // SAFETY: as in `written`, and no slice of it is borrowed. The bytes before the body were read
+            // when Java returned.
             unsafe { slab.output.put_before(self.body.start, head) }
         });
         match start {

@@ -1,4 +1,4 @@
-//! Directories for what Java keeps.
+//! Directories for the files of Java.
 
 use std::fs::{File, Permissions};
 use std::io;
@@ -9,20 +9,20 @@ use rustix::fs::FlockOperation;
 
 use crate::settings::RouteSettings;
 
-/// How the names of such directories begin.
+/// The beginning of the names of such directories.
 const PREFIX: &str = "touchstone-java-";
 
-/// The file that is locked as long as the process lives that uses the directory.
+/// The file that is locked while the process that uses the directory lives.
 const ALIVE: &str = "alive";
 
-/// A directory for temporary files that only this user can look into.
+/// A directory for temporary files that only this user can read.
 pub struct PrivateDirectory {
     path: PathBuf,
     _alive: File,
 }
 
 impl PrivateDirectory {
-    /// A new one. Those that others have left behind, because they were killed, are removed.
+    /// Makes a new directory. Removes the directories that killed processes have left.
     pub fn new() -> io::Result<PrivateDirectory> {
         let temporary = temporary_directory();
         remove_dead(&temporary);
@@ -30,7 +30,7 @@ impl PrivateDirectory {
     }
 
     fn in_use(path: PathBuf) -> io::Result<PrivateDirectory> {
-        // Locked before it has its name, so that it is never seen without its lock.
+        // The file is locked before it gets its name, so that it is never seen without its lock.
         let beside = path.join("alive.new");
         let alive = File::options().create_new(true).write(true).open(&beside)?;
         rustix::fs::flock(&alive, FlockOperation::NonBlockingLockExclusive)?;
@@ -38,14 +38,14 @@ impl PrivateDirectory {
         Ok(PrivateDirectory { path, _alive: alive })
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Removes it with all that is in it, as far as that can be.
+    /// Removes it with its contents, as far as possible.
     pub fn remove(&self) {
-        // What stays is in a directory for temporary files, and the next server removes it.
+        // Files that stay are in a directory for temporary files, and the next server removes them.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }
@@ -55,7 +55,7 @@ fn remove_dead(temporary: &Path) {
     let this_user = rustix::process::geteuid().as_raw();
     for entry in std::fs::read_dir(temporary).into_iter().flatten().flatten() {
         let path = entry.path();
-        // Not through a link: what it leads to is somebody else's.
+        // Links are not followed: their targets may belong to another user.
         let is_ours = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes())
             && path.symlink_metadata().is_ok_and(|facts| facts.is_dir() && facts.uid() == this_user);
         if !is_ours {
@@ -75,7 +75,7 @@ fn new_directory(temporary: &Path) -> io::Result<PathBuf> {
         .map_or(0, |since| since.as_nanos() as u64);
     loop {
         let path = temporary.join(format!("{PREFIX}{}-{number:x}", std::process::id()));
-        // It must be new: one that somebody else has made is not used.
+        // The directory must be new: one that another user has made is not used.
         match std::fs::DirBuilder::new().mode(0o700).create(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number = number.wrapping_add(1),
             result => return result.map(|()| path),
@@ -83,24 +83,22 @@ fn new_directory(temporary: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Makes a directory where there is none, and those on the way to it, so that others cannot write there
-/// whatever the umask.
+/// Makes a directory and its missing parents. Other users cannot write there, whatever the umask is.
 pub fn make_directory(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o755).create(path)
 }
 
-/// A directory with this name in `parent`, for what will be run, and for what is nobody else's business: only
-/// this user and root can look into it, put anything there, or something else in its place. The error says
-/// what is against it.
+/// Makes a directory with this name in `parent`, for files that will be executed or are private: only this
+/// user and root can read it, write to it or replace it. The error says why that is not possible.
 pub fn private_directory_in(parent: &Path, name: &str) -> Result<PathBuf, String> {
     let failed = |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    // Without symbolic links, whose own places would have to be looked at, too.
+    // Symbolic links are resolved. Otherwise the directories of the links would have to be checked too.
     let parent = parent.canonicalize().map_err(|error| failed(parent, &error))?;
     let this_user = rustix::process::geteuid().as_raw();
     for place in parent.ancestors() {
         let facts = place.metadata().map_err(|error| failed(place, &error))?;
         let is_trusted = facts.uid() == this_user || facts.uid() == 0;
-        // Where the sticky bit is set, as in /tmp, others cannot rename or remove what is not theirs.
+        // If the sticky bit is set, as for /tmp, other users cannot rename or remove files of this user.
         let is_shared = facts.mode() & 0o022 != 0 && facts.mode() & 0o1000 == 0;
         if !is_trusted || is_shared {
             return Err(failed(place, &"other users may write there, and what is kept below it is run"));
@@ -112,8 +110,8 @@ pub fn private_directory_in(parent: &Path, name: &str) -> Result<PathBuf, String
         _ => {}
     }
     let facts = path.symlink_metadata().map_err(|error| failed(&path, &error))?;
-    // Where others could write, something of theirs may be there already; what they could only read is closed
-    // to them now.
+    // A directory to which others could write may already hold their files, so it is refused. One that they
+    // could only read is closed to them now.
     if !facts.is_dir() || facts.uid() != this_user || facts.mode() & 0o022 != 0 {
         return Err(failed(&path, &"it is not a directory that only this user may write to"));
     }
@@ -125,7 +123,7 @@ pub fn private_directory_in(parent: &Path, name: &str) -> Result<PathBuf, String
 }
 
 fn temporary_directory() -> PathBuf {
-    // Addresses of sockets are at most 107 bytes long.
+    // The path of a socket has at most 107 bytes.
     let usual = std::env::temp_dir();
     if usual.as_os_str().len() <= 40 { usual } else { Path::new("/tmp").to_path_buf() }
 }
@@ -139,7 +137,7 @@ pub fn stable_name(settings: &RouteSettings) -> String {
         .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' })
         .take(40)
         .collect();
-    // FNV-1a, to tell files of one name apart; nobody gains anything by two that are alike.
+    // FNV-1a distinguishes files with the same name. An attacker gains nothing from a collision.
     let text = format!("{source:?} {} {}", settings.context, settings.site);
     let hash = text
         .bytes()
@@ -165,7 +163,7 @@ mod tests {
         let dead = make();
         fs::write(dead.join(ALIVE), "").expect("a file");
         fs::write(dead.join("left"), "").expect("a file");
-        // One that is being made, and what is none of ours.
+        // A directory that is being made, and one with another name.
         let unlocked = make();
         fs::create_dir(around.path().join("other")).expect("a directory");
         fs::write(around.path().join("other").join(ALIVE), "").expect("a file");
@@ -186,7 +184,7 @@ mod tests {
         let made = private_directory_in(&parent, "mine").expect("it can be made");
         assert_eq!(made.metadata().expect("it is there").mode() & 0o777, 0o700);
         assert_eq!(private_directory_in(&parent, "mine"), Ok(made.clone()));
-        // Found by way of a link it is where it is.
+        // Through a link, the same directory is found.
         symlink(&parent, around.path().join("link")).expect("a link");
         assert_eq!(private_directory_in(&around.path().join("link"), "mine"), Ok(made.clone()));
 

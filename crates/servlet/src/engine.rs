@@ -1,7 +1,7 @@
 //! The one virtual machine of a process, and the routes that use it.
 //!
-//! Starting it takes most of a second, so it is done by a thread beside the server; requests for files are
-//! answered meanwhile. That thread then opens and closes routes.
+//! Starting it takes most of a second, so another thread does it while the server already answers requests
+//! for files. Then a thread opens and closes routes.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,33 +21,34 @@ use crate::route::{Route, Standing};
 use crate::settings::{Convert, JavaSettings, RouteSettings};
 use crate::slab::Slabs;
 
-/// The stack of the thread that starts the machine: Java's own launcher takes as much.
+/// The stack of the thread that starts the machine, the same size as in Java's own launcher.
 const START_STACK_BYTES: usize = 8 * 1024 * 1024;
 
-/// How long applications may take to stop before the server ends.
+/// How long the server waits for applications to stop before it ends.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Takes lines of the log: 0 error, 1 warning, 2 information, 3 debug.
 pub type Log = Arc<dyn Fn(i32, &str) + Send + Sync>;
 
-/// The machine with all that belongs to it.
+/// The machine and its state.
 pub struct Engine {
     settings: JavaSettings,
     machine: OnceLock<Machine>,
     slabs: Slabs,
     monitor: Arc<Monitor>,
     tasks: Sender<Task>,
-    /// Where it is told whether the machine has started; taken by whoever tells it.
+    /// Takes the result of starting the machine. The thread that reports the result takes the sender.
     start_outcome: Mutex<Option<SyncSender<Result<(), String>>>>,
-    /// For what does not outlast the process; it is removed at the end.
+    /// The directory for files that the process needs only while it lives. It is removed at the end.
     private: PathBuf,
-    /// What removes it where the process is killed: its parent does for one that ends with Java.
+    /// Keeps the lock of `private`, so that the next server removes it if this process is killed; `None` in a
+    /// process that ends with Java, whose parent removes it.
     _directory: Option<PrivateDirectory>,
     last_route: AtomicI32,
     is_stopping: AtomicBool,
-    /// Java stands still for good.
+    /// Java has stopped and cannot be used again.
     has_ended: AtomicBool,
-    /// The process is there for Java alone, and ends with it.
+    /// The process only runs Java, and ends with it.
     ends_with_java: bool,
 }
 
@@ -63,17 +64,17 @@ static STARTING: Mutex<()> = Mutex::new(());
 /// The directory of a process that ends with Java.
 static OWN_DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
 
-/// The engine of this process. Only what an engine has started calls this.
+/// The engine of this process. Only threads that an engine has started may call this.
 pub fn of_process() -> &'static Engine {
     ENGINE.get().expect("Java's threads come from an engine")
 }
 
-/// Where lines of the log go.
+/// Sets the function that takes lines of the log.
 pub fn log_to(log: Log) {
     *LOG.lock().unwrap_or_else(PoisonError::into_inner) = Some(log);
 }
 
-/// This process is there for Java alone, and ends with it. What it writes to, its parent removes. To be said
+/// Says that this process only runs Java and ends with it. Its parent removes its directory. Must be called
 /// before Java is started.
 pub fn end_with_java(directory: PathBuf) {
     let _ = OWN_DIRECTORY.set(directory);
@@ -87,7 +88,7 @@ pub fn log(level: i32, message: &str) {
     }
 }
 
-/// Starts the machine, or gives the one that was started. The machine itself starts while this returns.
+/// Starts the machine, or returns the one that was already started. Does not wait until it has started.
 pub fn start(settings: &JavaSettings) -> Result<&'static Engine, String> {
     let _guard = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(engine) = ENGINE.get() {
@@ -153,7 +154,7 @@ pub fn stop() {
     {
         engine.log(1, "applications in Java have not stopped in time: the server ends without them");
     }
-    // What stays is in a directory for temporary files.
+    // Files that stay are in a directory for temporary files.
     let _ = std::fs::remove_dir_all(&engine.private);
 }
 
@@ -163,7 +164,7 @@ fn jars(settings: &JavaSettings) -> Result<Vec<PathBuf>, String> {
         Some(library) => library.clone(),
         None => usual_library()?,
     };
-    // Shared classes are found again only under the paths that they were made with.
+    // Java finds shared classes only under the paths with which they were made.
     let library = library.canonicalize().unwrap_or(library);
     let mut jars: Vec<PathBuf> = std::fs::read_dir(&library)
         .map_err(|error| format!("{}: {error}", library.display()))?
@@ -178,13 +179,13 @@ fn jars(settings: &JavaSettings) -> Result<Vec<PathBuf>, String> {
     Ok(jars)
 }
 
-/// Classes as the virtual machine keeps them in memory, beside the jars.
+/// The archive of classes in the form of the virtual machine's memory, beside the jars.
 const ARCHIVE: &str = "classes.jsa";
 
 const OWN_JAR: &str = "touchstone-servlet.jar";
 
-/// Beside the program: `target/java` for one that was just built, `share/touchstone/java` for one that is
-/// installed.
+/// The library relative to the program: `target/java` for a program that was just built,
+/// `share/touchstone/java` for an installed one.
 fn usual_library() -> Result<PathBuf, String> {
     let program = std::env::current_exe().map_err(|error| format!("where the program lies: {error}"))?;
     let directory = program.parent().unwrap_or(Path::new("/"));
@@ -198,10 +199,10 @@ fn usual_library() -> Result<PathBuf, String> {
         }
     }
     Err(if is_forbidden {
-        // The program lies below /root, say, and root's rights were given up.
+        // For example, the program is below /root, and the server has given up root's rights.
         format!(
-            "the user that the server runs as may not look for the jars for servlets beside {}: copy them elsewhere, and \
-             name their directory with 'library' of [java]",
+            "the user that the server runs as may not look for the jars for servlets beside {}: copy them \
+             elsewhere, and name their directory with 'library' of [java]",
             directory.display()
         )
     } else {
@@ -216,12 +217,12 @@ impl Engine {
         self.machine.get()
     }
 
-    /// What looks at pools and cores.
+    /// The monitor of pools and cores.
     pub fn monitor(&self) -> &Monitor {
         &self.monitor
     }
 
-    /// Its slabs.
+    /// The slabs.
     pub fn slabs(&self) -> &Slabs {
         &self.slabs
     }
@@ -231,16 +232,16 @@ impl Engine {
         log(level, message);
     }
 
-    /// Starts the applications of a route; they start while this returns.
+    /// Starts the applications of a route. Does not wait until they have started.
     pub fn open(&'static self, settings: &RouteSettings) -> Arc<Route> {
         let id = self.last_route.fetch_add(1, Ordering::Relaxed) + 1;
         let route = Route::here(id, settings.clone(), self.monitor.clone());
-        // The thread ends only with the process.
+        // The receiving thread ends only with the process.
         let _ = self.tasks.send(Task::Open(route.clone()));
         route
     }
 
-    /// Stops the applications of a route, and ends what requests are left in them.
+    /// Stops the applications of a route, and ends their remaining requests.
     pub fn close(&self, id: i32) {
         let _ = self.tasks.send(Task::Close(id));
     }
@@ -274,7 +275,7 @@ impl Engine {
                         }
                     }
                 }
-                // Its thread closes it, which may take as long as its applications take to stop.
+                // The route's thread closes it. This may take as long as its applications take to stop.
                 Task::Close(id) => drop(routes.remove(&id)),
                 Task::Stop(done) => {
                     let threads: Vec<JoinHandle<()>> =
@@ -287,8 +288,8 @@ impl Engine {
         }
     }
 
-    /// Opens a route, waits until it is to be closed, and closes it. Each has a thread of its own, so that
-    /// applications which take long to start or to stop hold no others up.
+    /// Opens a route, waits until it is to be closed, and closes it. Each route has its own thread, so that
+    /// applications that take long to start or to stop do not delay others.
     fn route_thread(
         &'static self,
         route: Arc<Route>,
@@ -307,9 +308,9 @@ impl Engine {
             };
             let id = route.id;
             self.open_now(&java, &route, &work);
-            // The route ends by being let go of.
+            // The route ends when its last reference is dropped.
             drop(route);
-            // Its sender is dropped then.
+            // Its sender is dropped when the route is to be closed.
             let _ = is_closed.recv();
             self.note(java.close(id));
             self.slabs.end_all_of(id);
@@ -332,9 +333,8 @@ impl Engine {
         }
     }
 
-    /// Where Tomcat keeps what is of a route's applications, and where there is a place for what they are
-    /// converted to. Pages that are compiled and sessions that are written down are run and read again as
-    /// they are found.
+    /// The directory for the files that Tomcat keeps for a route's applications, and the one for converted
+    /// applications, if there is one. Compiled pages and stored sessions are used again as they are found.
     fn directories_of(
         &self,
         settings: &RouteSettings,
@@ -342,7 +342,7 @@ impl Engine {
     ) -> Result<(PathBuf, Option<PathBuf>), String> {
         let name = stable_name(settings);
         if self.settings.work.is_none() {
-            // Below a directory of this process alone, which ends with it.
+            // The directory is below one that only this process uses, which is removed at its end.
             let work = work.join(name);
             return make_directory(&work).map_err(|error| error.to_string()).map(|()| (work, None));
         }
@@ -361,7 +361,7 @@ impl Engine {
         }
     }
 
-    /// Without a machine, each route is told so.
+    /// Marks each route as failed, because there is no machine.
     fn refuse(&self, to_do: &Receiver<Task>, message: &str) {
         for task in to_do {
             match task {
@@ -380,7 +380,7 @@ impl Engine {
         }
     }
 
-    /// Starts the machine. It may end its thread's work for good instead of returning: see [`on_abort`].
+    /// Starts the machine. If that fails, this may never return: see [`on_abort`].
     fn start_machine(&self, library: &Path, jars: &[PathBuf]) -> Result<(), String> {
         let start = Start {
             libjvm: library,
@@ -395,7 +395,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Tells whether the machine has started. False where that was told before.
+    /// Reports whether the machine has started. Returns false if that was reported before.
     fn tell_start(&self, outcome: Result<(), String>) -> bool {
         let told = self.start_outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
         told.is_some_and(|told| told.send(outcome).is_ok())
@@ -405,24 +405,25 @@ impl Engine {
         let class_path: Vec<String> = jars.iter().map(|jar| jar.display().to_string()).collect();
         let mut options = vec![
             format!("-Djava.class.path={}", class_path.join(":")),
-            // The server's signals are the server's.
+            // The server handles its signals itself.
             "-Xrs".to_string(),
             "-Djava.awt.headless=true".to_string(),
             "--enable-native-access=ALL-UNNAMED".to_string(),
         ];
-        // What Tomcat looks into to end what an application has left behind, as in its own catalina.sh.
+        // Tomcat needs access to these packages to end threads that an application has left, as in its own
+        // catalina.sh.
         for package in ["java.lang", "java.lang.reflect", "java.io", "java.util", "java.util.concurrent"] {
             options.push(format!("--add-opens=java.base/{package}=ALL-UNNAMED"));
         }
         options.push("--add-opens=java.rmi/sun.rmi.transport=ALL-UNNAMED".to_string());
         let archive = jars.first().and_then(|jar| jar.parent()).map(|library| library.join(ARCHIVE));
         if let Some(archive) = archive.filter(|archive| archive.is_file()) {
-            // Where it was made by another Java, that does without, and need not say so.
+            // If another Java has made the archive, the machine does not use it, and need not report that.
             options.push(format!("-XX:SharedArchiveFile={}", archive.display()));
             options.extend(["-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"].map(str::to_string));
         }
         if self.ends_with_java {
-            // Whatever way it ends, its parent removes what it and its applications have left behind.
+            // However the process ends, its parent removes the files that it and its applications have left.
             options.push(format!("-Djava.io.tmpdir={}", self.private.join("tmp").display()));
             options.push("-XX:+PerfDisableSharedMem".to_string());
         }
@@ -434,11 +435,12 @@ impl Engine {
     }
 }
 
-/// The machine wants to end the process: an application has called Runtime.exit, or the machine gave up.
+/// Called when the machine wants to end the process: an application has called Runtime.exit, or the machine
+/// has given up.
 ///
-/// All of Java's threads stand still by then, and will for good. In a process of applications' own that is
-/// the end of it, and the next one takes over. The server has threads of its own, and goes on with everything
-/// else: so this thread, which is the machine's, never returns.
+/// All of Java's threads have stopped by then and do not run again. A process that only runs applications
+/// ends, and the next one takes over. The server has its own threads and goes on with everything else, so
+/// this thread, which belongs to the machine, never returns.
 extern "C" fn on_exit(code: std::ffi::c_int) {
     on_abort();
     if let Some(engine) = ENGINE.get()
@@ -451,9 +453,10 @@ extern "C" fn on_exit(code: std::ffi::c_int) {
     }
 }
 
-/// The machine has given up. Once it runs that is a fault in it, and the process ends as Java ends it, with
-/// all that helps to find the fault. While it starts, what it was given cannot be: then it has done nothing
-/// yet, and the server goes on without it. The thread it was starting on never returns.
+/// Called when the machine has given up. If it was running, this is a fault in it, and the process ends as
+/// Java ends it, with all information for finding the fault. If it was starting, it cannot run with its
+/// options. It has done nothing yet, so the server goes on without it. The thread that was starting it never
+/// returns.
 extern "C" fn on_abort() {
     let Some(engine) = ENGINE.get() else { return };
     let message = "Java does not start: it has said why in the standard error of the server";
@@ -475,7 +478,8 @@ impl Engine {
         self.log(
             0,
             &format!(
-                "{message}: servlets get 503 from now on; start the server anew, and think of isolation = \"isolated\""
+                "{message}: servlets get 503 from now on; start the server anew, and think of \
+                 isolation = \"isolated\""
             ),
         );
         crate::route::all_have_failed();

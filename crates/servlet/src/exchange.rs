@@ -1,6 +1,6 @@
-//! One request and its answer, between a core and a thread of Java's.
+//! One request and its answer, between a core and a Java thread.
 //!
-//! Java's side may wait: for room, for more of the request's body. The core's side never does; it is woken
+//! Java's side may wait for room or for more of the request's body. The core's side never waits. It is woken
 //! through its [`CoreQueue`], so that many answers wake it once.
 
 use std::collections::VecDeque;
@@ -22,28 +22,29 @@ const UNSENT_BYTES: usize = 256 * 1024;
 /// Bytes of a request's body that wait for Java before the client must wait.
 const BODY_BYTES: usize = 64 * 1024;
 
-/// Interim responses that wait to be sent; more are left out, as a client may do with all of them.
+/// The most interim responses that wait to be sent. Further ones are dropped; a client may ignore any of
+/// them.
 const MOST_INTERIM: usize = 16;
 
-/// The client has left, or its body broke off.
+/// The client has disconnected, or its body broke off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gone;
 
-/// What happens to a request that goes on by itself. The numbers are those of `Host.event`.
+/// An event for an asynchronous request. The numbers are those of `Host.event`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// More of the body is there, or its end.
+    /// More of the body has arrived, or its end.
     Readable = 0,
     /// There is room again.
     Writable = 1,
-    /// The client has left.
+    /// The client has disconnected.
     ClientGone = 2,
 }
 
 /// How an answer has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It is whole.
+    /// It is complete.
     Whole,
     /// It broke off.
     Broken,
@@ -51,18 +52,18 @@ pub enum End {
     Unavailable,
 }
 
-/// What the core takes.
+/// The part of an answer that the core takes.
 #[derive(Debug, Default)]
 pub struct Output {
-    /// The head, the first time.
+    /// The head, in the first part.
     pub head: Option<Head>,
     /// Pieces of the body.
     pub pieces: VecDeque<Vec<u8>>,
     /// How it has ended.
     pub end: Option<End>,
-    /// Field lines of interim responses 103 (RFC 8297), to go ahead of the head.
+    /// Field lines of interim responses 103 (RFC 8297), which are sent before the head.
     pub early_hints: Vec<Vec<u8>>,
-    /// Field lines behind the body (RFC 9110 section 6.5), once it has ended.
+    /// The trailers (RFC 9110 section 6.5), once the body has ended.
     pub trailers: Vec<u8>,
 }
 
@@ -72,41 +73,41 @@ impl Output {
     }
 }
 
-/// A request under way.
+/// A request that is being answered.
 pub struct Exchange {
-    /// The threads that Java runs on; none where that is in another process.
+    /// The threads on which Java runs; `None` if Java runs in another process.
     pool: Option<Arc<Pool>>,
-    /// Its path, by which calls are known to be short.
+    /// The key of its path, for which the duration of calls is known.
     path: PathKey,
-    /// When it began.
+    /// The time at which it began.
     since: Instant,
     state: Mutex<State>,
-    /// Java's threads wait here.
+    /// Java's threads wait for this.
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// Whom to tell; none before a call that goes on has found its core.
+    /// The queue of its core; `None` while it is called on the thread of its connection.
     core: Option<Arc<CoreQueue>>,
-    /// It is called on the thread that has its connection, which is to go back to its core before that is
-    /// told anything.
+    /// Set while it is called on the thread of its connection. The connection must go back to its core before
+    /// the core gets any output.
     way_back: Option<Arc<dyn WayBack>>,
     output: Output,
     unsent_bytes: usize,
     body: VecDeque<Bytes>,
     body_bytes: usize,
     body_end: Option<Result<(), Gone>>,
-    /// Field lines behind the request's body.
+    /// The trailers of the request's body.
     body_trailers: Vec<u8>,
     /// Java wants the body.
     is_wanted: bool,
     client_is_gone: bool,
     has_ended: bool,
-    /// Where it is in Java: its slab, and its number there.
+    /// Its slab and its number in Java.
     place: Option<(i32, i32)>,
     goes_on: bool,
-    /// The answer is whole, with so many bytes of the slab's output, while the call goes on.
+    /// The answer is complete while the call goes on. It has this many bytes of the slab's output.
     complete_bytes: Option<usize>,
     wants_readable: bool,
     wants_writable: bool,
@@ -123,8 +124,8 @@ impl State {
 }
 
 impl Exchange {
-    /// A request for a pool. Where a client waits to be asked for its body, that is not read before Java
-    /// wants it.
+    /// A request for a pool. If the client waits until it is asked for its body, the body is not read before
+    /// Java wants it.
     pub fn new(
         core: Arc<CoreQueue>,
         pool: Option<Arc<Pool>>,
@@ -143,13 +144,13 @@ impl Exchange {
         })
     }
 
-    /// A request without a body that is called on the thread of its connection.
+    /// A request without a body, for a call on the thread of its connection.
     pub fn called(pool: Arc<Pool>, path: PathKey, way_back: Arc<dyn WayBack>) -> Arc<Exchange> {
         let state = Mutex::new(State::called(way_back));
         Arc::new(Exchange { pool: Some(pool), path, since: Instant::now(), state, changed: Condvar::new() })
     }
 
-    /// One that has ended becomes another such request of the same pool.
+    /// Turns an ended exchange into another such request of the same pool.
     pub fn become_called(&mut self, path: PathKey, way_back: Arc<dyn WayBack>) {
         self.path = path;
         self.since = Instant::now();
@@ -160,7 +161,7 @@ impl Exchange {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the core, now or with what comes next.
+    /// Tells the core that there is output, now or together with the next one.
     fn announce(self: &Arc<Self>, mut state: MutexGuard<'_, State>, now: bool) {
         self.send_back(&mut state);
         let Some(core) = state.core.clone() else { return };
@@ -174,7 +175,7 @@ impl Exchange {
         }
     }
 
-    /// Has the connection go back to its core, where that is not done; what is to be told it finds there.
+    /// Sends the connection back to its core, if that was not done yet. It finds the output there.
     fn send_back(self: &Arc<Self>, state: &mut State) {
         if let Some(way_back) = state.way_back.take() {
             if let Some(pool) = &self.pool {
@@ -192,19 +193,19 @@ impl Exchange {
 
     // --- The core's side.
 
-    /// The call goes on, and this core awaits its answer.
+    /// Sets the core that waits for the answer of a call that goes on.
     pub fn adopt(&self, core: &Arc<CoreQueue>) {
         self.lock().core = Some(core.clone());
     }
 
-    /// The core's own tasks, to be woken.
+    /// Takes the wakers of the core's tasks.
     pub fn take_wakers(&self) -> [Option<Waker>; 2] {
         let mut state = self.lock();
         state.is_announced = false;
         [state.answer_waker.take(), state.body_waker.take()]
     }
 
-    /// What Java has written since the last call; it counts as sent.
+    /// Takes what Java has written since the last call. It counts as sent.
     pub fn poll_output(self: &Arc<Self>, context: &mut Context<'_>) -> Poll<Output> {
         let mut state = self.lock();
         if state.output.is_empty() {
@@ -213,7 +214,7 @@ impl Exchange {
         }
         let mut output = std::mem::take(&mut state.output);
         if output.end.is_none() {
-            // They come with the end, however early they are said.
+            // Trailers stay here until the end, even if Java sets them early.
             state.output.trailers = std::mem::take(&mut output.trailers);
         }
         let was_full = state.unsent_bytes >= UNSENT_BYTES;
@@ -228,7 +229,8 @@ impl Exchange {
         Poll::Ready(output)
     }
 
-    /// Ready when there is room for more of the body and Java wants it; false where nobody does any more.
+    /// Ready with true when there is room for more of the body and Java wants it; ready with false when the
+    /// body is not needed any more.
     pub fn poll_body_wanted(&self, context: &mut Context<'_>) -> Poll<bool> {
         let mut state = self.lock();
         if state.client_is_gone || state.has_ended || state.body_end.is_some() {
@@ -251,12 +253,12 @@ impl Exchange {
         Poll::Pending
     }
 
-    /// Some of the body is on its way: more is wanted when that is said again.
+    /// Says that a part of the body will come. Java wants more only when it asks again.
     pub fn is_served(&self) {
         self.lock().is_wanted = false;
     }
 
-    /// More of the body.
+    /// Adds a piece of the body.
     pub fn push_body(self: &Arc<Self>, piece: Bytes) {
         let mut state = self.lock();
         state.body_bytes += piece.len();
@@ -264,7 +266,7 @@ impl Exchange {
         self.body_has_changed(state);
     }
 
-    /// The body's end, with the field lines behind it.
+    /// Ends the body, with its trailers.
     pub fn end_body(self: &Arc<Self>, end: Result<Vec<u8>, Gone>) {
         let mut state = self.lock();
         if state.body_end.is_none() {
@@ -281,7 +283,7 @@ impl Exchange {
         self.changed.notify_all();
     }
 
-    /// The client has left, or has all that it will get.
+    /// Called when the client has disconnected, or has got everything that it will get.
     pub fn client_has_left(self: &Arc<Self>) {
         let mut state = self.lock();
         if state.client_is_gone || state.has_ended {
@@ -302,7 +304,7 @@ impl Exchange {
         self.lock().core.clone()
     }
 
-    /// When it began.
+    /// The time at which it began.
     pub fn since(&self) -> Instant {
         self.since
     }
@@ -312,9 +314,9 @@ impl Exchange {
         self.path
     }
 
-    /// The call of this number takes long: its connection goes back to its core, with the answer where that
-    /// is whole. `written` gives so many bytes of what Java has written. False where it has done so, or the
-    /// call has ended.
+    /// Called when the call of this number takes long. Its connection goes back to its core, with the answer
+    /// if that is complete. `written` returns the given number of bytes that Java has written. Returns false
+    /// if the connection has already gone back, or the call has ended.
     pub fn takes_long<'a>(
         self: &Arc<Self>,
         number: i32,
@@ -331,9 +333,9 @@ impl Exchange {
         is_it
     }
 
-    /// The answer is whole, in the first bytes of the slab's output, while the call goes on: the client gets
-    /// it now. On the thread of a connection that takes the monitor, so that calls which return at once cost
-    /// nothing.
+    /// Called when the answer is complete, in the first bytes of the slab's output, while the call goes on.
+    /// The client gets it now. On the thread of a connection the monitor does this, so that calls that return
+    /// at once cost nothing.
     pub fn complete(self: &Arc<Self>, piece: Piece<'_>, bytes: usize) {
         let mut state = self.lock();
         if state.has_ended {
@@ -352,20 +354,20 @@ impl Exchange {
         state.output.end = Some(End::Whole);
         self.announce(state, false);
         if let Some(pool) = &self.pool {
-            // Most calls return next, and their thread wakes the core then.
+            // Most calls return soon, and their thread wakes the core then.
             pool.monitor().kick();
         }
     }
 
-    /// It waits for its application, and is in no call meanwhile.
+    /// Called when it must wait for its application. It is in no call meanwhile.
     pub fn waits(self: &Arc<Self>) {
         let mut state = self.lock();
         state.place = None;
         self.send_back(&mut state);
     }
 
-    /// The call has ended on the thread of its connection. False where the connection has gone back to its
-    /// core, which waits for the end to be told.
+    /// Called when the call has ended on the thread of its connection. Returns false if the connection has
+    /// gone back to its core, which must be told of the end.
     pub fn has_stayed(&self) -> bool {
         let mut state = self.lock();
         let has_stayed = state.way_back.take().is_some();
@@ -381,17 +383,17 @@ impl Exchange {
         self.pool.as_ref().map_or(0, |pool| pool.route)
     }
 
-    /// Whether nobody waits for an answer any more.
+    /// Whether no client waits for the answer any more.
     pub fn is_for_nobody(&self) -> bool {
         self.lock().client_is_gone
     }
 
-    /// It is in Java from now on.
+    /// Called when Java gets it.
     pub fn enter(&self, slab: i32, number: i32) {
         self.lock().place = Some((slab, number));
     }
 
-    /// Java has returned, and will end it later.
+    /// Called when Java has returned and will end it later.
     pub fn goes_on(self: &Arc<Self>) {
         let mut state = self.lock();
         self.send_back(&mut state);
@@ -401,18 +403,18 @@ impl Exchange {
         }
     }
 
-    /// The end, with what is left of the answer. `now`: the core is to be woken.
+    /// Ends the answer, with its last piece. `now`: wakes the core at once.
     pub fn finish(self: &Arc<Self>, piece: Option<Piece<'_>>, end: End, now: bool) {
         self.finish_into(piece, end, now, Vec::new());
     }
 
-    /// The same, with memory for what is left of the answer: that of the request, so that the core gives back
-    /// what it has taken itself.
+    /// The same, with a buffer for the last piece: the memory of the request, so that the core frees memory
+    /// that it has allocated itself.
     pub fn finish_into(self: &Arc<Self>, piece: Option<Piece<'_>>, end: End, now: bool, buffer: Vec<u8>) {
         let mut state = self.lock();
         state.place = None;
         if std::mem::replace(&mut state.has_ended, true) {
-            // It was cut, and what comes behind that is nobody's.
+            // It was cut off, and the rest of the answer is dropped.
             return;
         }
         match piece {
@@ -425,13 +427,13 @@ impl Exchange {
         self.announce(state, now);
     }
 
-    /// Its time is over: the client gets no more of the answer, and Java can neither write nor read any more.
+    /// Cuts it off: the client gets no more of the answer, and Java can neither write nor read any more.
     pub fn cut(self: &Arc<Self>) {
         self.client_has_left();
         self.finish(None, End::Broken, true);
     }
 
-    /// Some of the answer. Waits while too much of it is on its way, if it may.
+    /// Writes a piece of the answer. If it may wait, it waits while too many bytes were not sent yet.
     pub fn write(self: &Arc<Self>, piece: Piece<'_>, may_wait: bool) -> Result<(), Gone> {
         let mut state = self.lock();
         while may_wait && state.unsent_bytes >= UNSENT_BYTES && !state.client_is_gone {
@@ -445,7 +447,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Whether there is room; if not, an event comes when there is.
+    /// Whether there is room. If not, an event is sent when there is.
     pub fn has_room(&self) -> bool {
         let mut state = self.lock();
         let has_room = state.unsent_bytes < UNSENT_BYTES || state.client_is_gone;
@@ -453,8 +455,8 @@ impl Exchange {
         has_room
     }
 
-    /// Some of the body: how many bytes were taken by `take`, which gets a piece and says how much of it it
-    /// took. `None`: the end.
+    /// Reads a part of the body and returns its length. `take` gets a piece and returns how many bytes of it
+    /// it took. `None`: the end.
     pub fn read(
         self: &Arc<Self>,
         waits: bool,
@@ -488,7 +490,7 @@ impl Exchange {
                 return Ok(Some(0));
             }
             if !state.is_wanted {
-                // The lock is let go of meanwhile, so it is looked again before waiting.
+                // The lock was released meanwhile, so the state is checked again before waiting.
                 state = self.want(state);
                 continue;
             }
@@ -505,7 +507,7 @@ impl Exchange {
         self.lock()
     }
 
-    /// How many bytes of the body are there; `None`: the end.
+    /// How many bytes of the body have arrived; `None`: the end.
     pub fn readable(&self) -> Result<Option<usize>, Gone> {
         let state = self.lock();
         match (state.body_bytes, state.body_end) {
@@ -515,12 +517,12 @@ impl Exchange {
         }
     }
 
-    /// The field lines behind the request's body, once its end was read; given once.
+    /// Takes the trailers of the request's body, once its end was read.
     pub fn take_body_trailers(&self) -> Vec<u8> {
         std::mem::take(&mut self.lock().body_trailers)
     }
 
-    /// An interim response 103 with these field lines.
+    /// Adds an interim response 103 with these field lines.
     pub fn hint(self: &Arc<Self>, lines: &[u8]) {
         let mut state = self.lock();
         if state.output.early_hints.len() < MOST_INTERIM && !state.client_is_gone {
@@ -529,7 +531,7 @@ impl Exchange {
         }
     }
 
-    /// Field lines to go behind the answer's body, which ends next.
+    /// Sets the trailers of the answer's body, which ends next.
     pub fn set_trailers(&self, lines: &[u8]) {
         self.lock().output.trailers = lines.to_vec();
     }
@@ -544,7 +546,7 @@ impl Exchange {
         }
     }
 
-    /// The client may send its body.
+    /// Lets the client send its body.
     pub fn acknowledge(self: &Arc<Self>) {
         drop(self.want(self.lock()));
     }

@@ -1,6 +1,6 @@
-//! A thread that looks every millisecond or few while there is work, for what nobody was woken for: requests
-//! that wait because all threads are busy with something that takes long, calls whose neighbours wait, and
-//! answers that a thread wanted to tell with the next one.
+//! A thread that checks every few milliseconds, while there is work, for work that woke no thread: requests
+//! that wait because all threads are busy with long calls, long calls on threads where other connections
+//! wait, and answers that a thread wanted to report together with the next one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -11,13 +11,13 @@ use crate::caller::Watched as WatchedCalls;
 use crate::core_queue::CoreQueue;
 use crate::pool::Pool;
 
-/// How often it looks.
+/// The time between two checks.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// How often it looks where there are only calls on threads of connections, which mostly wait for nobody.
+/// The time between two checks if there are only calls on threads of connections, which rarely wait.
 const LOOK_AT_CALLS: Duration = Duration::from_millis(5);
 
-/// After so many looks that found nothing, it sleeps until it is called.
+/// After this many checks that found nothing, it sleeps until it is called.
 const IDLE_LOOKS: u32 = 20;
 
 /// The monitor.
@@ -46,7 +46,7 @@ impl Monitor {
         Ok(monitor)
     }
 
-    /// There may be something to look for.
+    /// Wakes it, because there may be work.
     pub fn kick(&self) {
         if !self.is_awake.load(Ordering::Acquire)
             && !self.is_awake.swap(true, Ordering::AcqRel)
@@ -56,7 +56,7 @@ impl Monitor {
         }
     }
 
-    /// Looks at a pool from now on.
+    /// Checks a pool from now on.
     pub fn watch_pool(&self, pool: &Arc<Pool>) {
         self.lock().pools.push(Arc::downgrade(pool));
     }
@@ -66,12 +66,12 @@ impl Monitor {
         self.lock().pools.iter().filter_map(Weak::upgrade).find(|pool| pool.route == route)
     }
 
-    /// Looks at a core from now on.
+    /// Checks a core from now on.
     pub fn watch_core(&self, core: &Arc<CoreQueue>) {
         self.lock().cores.push(Arc::downgrade(core));
     }
 
-    /// Looks at the calls of a thread from now on.
+    /// Checks the calls of a thread from now on.
     pub fn watch_calls(&self, calls: &Arc<WatchedCalls>) {
         self.lock().calls.push(Arc::downgrade(calls));
     }
@@ -90,7 +90,7 @@ impl Monitor {
             idle_looks = if found.is_some() { 0 } else { idle_looks + 1 };
             if idle_looks >= IDLE_LOOKS {
                 self.is_awake.store(false, Ordering::Release);
-                // Somebody may have come before the flag was down.
+                // Work may have arrived before the flag was cleared.
                 if self.look().is_none() {
                     while !self.is_awake.load(Ordering::Acquire) {
                         std::thread::park();
@@ -101,7 +101,7 @@ impl Monitor {
         }
     }
 
-    /// When to look again; `None`: there was nothing.
+    /// Checks everything. Returns the time until the next check; `None`: there was no work.
     fn look(&self) -> Option<Duration> {
         let mut watched = self.lock();
         let (mut found, mut found_calls) = (false, false);

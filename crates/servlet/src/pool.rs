@@ -1,10 +1,10 @@
-//! The threads of one route, which the virtual machine knows, and the requests that wait for one.
+//! The Java threads of one route, and the requests that wait for one of them.
 //!
-//! To wake a sleeping thread costs tens of microseconds, and a thread too many costs turns on the processor.
-//! So a thread that has just had work looks for more for a moment before it sleeps, where there is a
-//! processor to spare; as many threads as there are processors take requests at once; and more are added only
-//! when requests stay in the queue, because those at work wait for something else. Each route has threads of
-//! its own, so that one whose applications are stuck holds no other's.
+//! Waking a sleeping thread costs tens of microseconds, and a surplus thread costs context switches.
+//! Therefore a thread that has just had work looks for more for a short time before it sleeps, if a processor
+//! is free. As many threads as there are processors take requests at once. More threads are added only when
+//! requests stay in the queue because the running threads wait for something else. Each route has its own
+//! threads, so that stuck applications do not block other routes.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,17 +18,17 @@ use crate::pace::Pace;
 /// How long a thread looks for more work before it sleeps.
 const SPIN: Duration = Duration::from_micros(30);
 
-/// How long a thread that is not needed stays.
+/// How long a thread stays that is not needed.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// Limits of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Threads.
+    /// The most threads.
     pub threads: usize,
-    /// Requests that wait for one.
+    /// The most requests that wait for a thread.
     pub waiting: usize,
-    /// Stack of each thread.
+    /// The stack of each thread.
     pub stack_bytes: usize,
     /// How long a request waits for its application.
     pub start_timeout: Duration,
@@ -36,9 +36,9 @@ pub struct Limits {
 
 /// Work for a thread.
 pub enum Job {
-    /// A request, as `flat` writes it.
+    /// A request in the form of `flat`.
     Request(Arc<Exchange>, Vec<u8>),
-    /// Something happened for a request that goes on: its slab and its number.
+    /// An event for an asynchronous request: its slab, its number and the event.
     Event(i32, i32, Event),
 }
 
@@ -54,13 +54,13 @@ pub struct Pool {
     /// The number of the route.
     pub route: i32,
     limits: Limits,
-    /// Threads that may work without waiting for each other.
+    /// The number of threads that can run at the same time.
     processors: usize,
     queue: Mutex<Queue>,
-    /// Requests whose application is being started. They hold no thread, and no place of others in the queue.
+    /// Requests whose application is being started. They occupy no thread and no place in the queue.
     held: Mutex<Vec<Held>>,
     wake: Condvar,
-    /// How many jobs wait, for those who look without the lock.
+    /// The number of jobs that wait, for reading without the lock.
     waiting: AtomicUsize,
     monitor: Arc<Monitor>,
     pace: Pace,
@@ -75,9 +75,9 @@ struct Queue {
     sleeping: usize,
     /// Threads that run a job.
     running: usize,
-    /// Jobs that were taken, ever.
+    /// The number of jobs that were ever taken.
     taken: u64,
-    /// That number when the monitor looked last.
+    /// That number at the last check of the monitor.
     taken_before: u64,
     is_closed: bool,
 }
@@ -104,12 +104,12 @@ impl Pool {
         pool
     }
 
-    /// Takes a request. Threads hear of it with [`Pool::announce`], which a core calls once for all requests
-    /// of a turn: a thread that is woken for the first would often run before the core has read the second,
-    /// and sleep again.
+    /// Takes a request. [`Pool::announce`] then wakes threads. A core calls it once for all requests of a
+    /// turn: a thread that is woken for the first one would often run before the core has read the second
+    /// one, and sleep again.
     pub fn submit(&self, exchange: Arc<Exchange>, request: Vec<u8>) -> Result<(), TooBusy> {
         let mut queue = self.lock();
-        // Threads that are not at work, or that may still be started, take theirs out of the queue at once.
+        // Idle threads, and those that can still be started, take requests out of the queue at once.
         let free = self.limits.threads.saturating_sub(queue.running);
         if queue.is_closed || queue.jobs.len() >= self.limits.waiting.saturating_add(free) {
             return Err(TooBusy);
@@ -119,7 +119,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Keeps a request that waits for its application, until [`Pool::resume`] or its time is over.
+    /// Keeps a request that waits for its application, until [`Pool::resume`] or the end of its time.
     pub fn hold(&self, exchange: Arc<Exchange>, request: Vec<u8>) {
         let until = exchange.since() + self.limits.start_timeout;
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -131,8 +131,8 @@ impl Pool {
         held.push(Held { exchange, request, until });
     }
 
-    /// An application has started, or a second has gone by: requests that wait for one are asked for once
-    /// more, and those whose time is over are told so.
+    /// Called when an application has started, and once a second. Requests that wait for their application
+    /// are tried again, and those whose time is over are ended.
     pub fn resume(self: &Arc<Self>) {
         let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
         if held.is_empty() {
@@ -148,8 +148,8 @@ impl Pool {
         self.announce();
     }
 
-    /// Has Java told what happened. Such jobs are few, one a request, and are never refused: the request
-    /// would wait for good.
+    /// Passes an event to Java. Such jobs are few, one per request, and are never refused, because the
+    /// request would wait forever.
     pub fn post(self: &Arc<Self>, slab: i32, number: i32, event: Event) {
         let mut queue = self.lock();
         queue.jobs.push_back(Job::Event(slab, number, event));
@@ -158,7 +158,7 @@ impl Pool {
         self.announce();
     }
 
-    /// Sees to it that somebody takes what waits.
+    /// Wakes or adds threads for the jobs that wait.
     pub fn announce(self: &Arc<Self>) {
         let queue = self.lock();
         let at_work = queue.threads - queue.sleeping;
@@ -169,12 +169,12 @@ impl Pool {
         let wanted = unseen.min(self.processors.saturating_sub(at_work));
         self.add_threads(queue, wanted);
         if wanted < unseen {
-            // The others wait for a thread that has something to do, and that may come to wait itself.
+            // The other jobs wait for running threads. These may themselves wait, so the monitor checks.
             self.monitor.kick();
         }
     }
 
-    /// Has so many more threads take jobs: those that sleep, and new ones.
+    /// Adds this many threads: first sleeping ones, then new ones.
     fn add_threads(self: &Arc<Self>, mut queue: MutexGuard<'_, Queue>, wanted: usize) {
         let woken = wanted.min(queue.sleeping);
         for _ in woken..wanted {
@@ -195,8 +195,8 @@ impl Pool {
         }
     }
 
-    /// Called about once a millisecond while there is work: adds threads where requests wait and none was
-    /// taken since. The answer says whether to look again.
+    /// Called about once a millisecond while there is work. Adds threads if requests wait and none was taken
+    /// since the last call. Returns whether to check again.
     pub fn look(self: &Arc<Self>) -> bool {
         let mut queue = self.lock();
         if queue.jobs.is_empty() {
@@ -212,12 +212,12 @@ impl Pool {
         true
     }
 
-    /// Whether a job waits; asked without the lock.
+    /// Whether a job waits. Does not take the lock.
     pub fn has_waiting(&self) -> bool {
         self.waiting.load(Ordering::Acquire) > 0
     }
 
-    /// A job that waits, if there is one, for a thread that was running one, or was not.
+    /// Takes a job that waits, if there is one. `was_running`: the calling thread has just run a job.
     pub fn take_waiting(&self, was_running: bool) -> Option<Job> {
         let mut queue = self.lock();
         queue.running -= usize::from(was_running);
@@ -232,8 +232,8 @@ impl Pool {
         Some(job)
     }
 
-    /// The next job, after looking and sleeping; `None` where the thread is not needed any more. A thread
-    /// that gets none must end.
+    /// Waits for the next job; `None` if the thread is not needed any more. A thread that gets `None` must
+    /// end.
     pub fn next(&self) -> Option<Job> {
         let mut queue = self.lock();
         if self.processors > 1 && queue.jobs.is_empty() {
@@ -266,30 +266,30 @@ impl Pool {
         }
     }
 
-    /// Which paths are answered quickly.
+    /// The paths that are answered quickly.
     pub fn pace(&self) -> &Pace {
         &self.pace
     }
 
-    /// The monitor that sees to what was not told at once.
+    /// The monitor.
     pub fn monitor(&self) -> &Monitor {
         &self.monitor
     }
 
-    /// No more requests: threads end when they have done what waits.
+    /// Takes no more requests. Threads end after the jobs that wait.
     pub fn close(&self) {
         self.lock().is_closed = true;
         self.wake.notify_all();
         self.end_held();
     }
 
-    /// Requests whose application has not started will get no answer.
+    /// Ends the requests whose application has not started.
     fn end_held(&self) {
         let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
         held.iter().for_each(|held| held.exchange.finish(None, End::Unavailable, true));
     }
 
-    /// No request will be answered any more; those that wait are told so.
+    /// Closes the pool and ends the requests that wait, because none will be answered any more.
     pub fn give_up(&self) {
         let mut queue = self.lock();
         queue.is_closed = true;
@@ -303,7 +303,7 @@ impl Pool {
         self.end_held();
     }
 
-    /// A thread could not begin.
+    /// Called when a thread could not start.
     pub fn thread_has_failed(&self) {
         self.lock().threads -= 1;
     }

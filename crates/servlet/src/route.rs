@@ -1,9 +1,8 @@
-//! The applications of one route, as the server sees them: their threads, whether they can be used, and how
-//! they end.
+//! The applications of one route: their threads, their state, and their end.
 //!
-//! A configuration that is read anew finds the routes that it does not change, and goes on with them. One
-//! that it changes or leaves out gets no more requests; those that it has keep it, each by its handler, until
-//! the last has ended or its `drain_timeout` is over.
+//! A reloaded configuration keeps the routes that it does not change. A route that it changes or removes gets
+//! no more requests. The handlers of its requests keep it until the last one has ended or its `drain_timeout`
+//! is over.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -16,12 +15,12 @@ use crate::monitor::Monitor;
 use crate::pool::Pool;
 use crate::settings::{Isolation, JavaSettings, RouteSettings};
 
-/// How it stands.
+/// The state of a route's applications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// Java or the applications are being started.
     Starting,
-    /// Requests go to them.
+    /// They answer requests.
     Ready,
     /// They cannot be used.
     Failed,
@@ -37,7 +36,7 @@ pub struct Route {
     is_closed: AtomicBool,
 }
 
-/// Where they run.
+/// Where the applications run.
 enum Runs {
     Here(Arc<Pool>),
     InChild(Arc<Child>),
@@ -46,11 +45,11 @@ enum Runs {
 /// Routes that are in use.
 struct InUse {
     routes: Vec<Wanted>,
-    /// The number of the configuration that is being opened, or was last.
+    /// The number of the configuration that is being opened, or was opened last.
     configuration: u64,
 }
 
-/// A route with the last configuration that has wanted it.
+/// A route with the number of the last configuration that wants it.
 struct Wanted {
     route: Weak<Route>,
     by: u64,
@@ -62,12 +61,12 @@ fn in_use() -> MutexGuard<'static, InUse> {
     IN_USE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A configuration is being opened, which [gets](get) the routes that it wants.
+/// Called when a configuration is being opened. It then [gets](get) the routes that it wants.
 pub fn begin_configuration() {
     in_use().configuration += 1;
 }
 
-/// It is taken up: routes that it has not wanted end with the requests that they have.
+/// Called when the configuration is in use. Routes that it does not want end with their last requests.
 pub fn end_unwanted() {
     let mut in_use = in_use();
     let configuration = in_use.configuration;
@@ -76,7 +75,7 @@ pub fn end_unwanted() {
     unwanted.iter().filter_map(|wanted| wanted.route.upgrade()).for_each(|route| route.drain());
 }
 
-/// The route with these settings: the one that there is, or a new one.
+/// The route with these settings: the existing one, or a new one.
 pub fn get(java: &JavaSettings, settings: &RouteSettings) -> Result<Arc<Route>, String> {
     let mut in_use = in_use();
     let configuration = in_use.configuration;
@@ -98,9 +97,9 @@ pub fn get(java: &JavaSettings, settings: &RouteSettings) -> Result<Arc<Route>, 
     Ok(route)
 }
 
-/// Java has ended.
+/// Called when Java has ended.
 pub fn all_have_failed() {
-    // Whoever holds the lock may wait for Java.
+    // The holder of the lock may wait for Java, so this must not wait for the lock.
     if let Ok(in_use) = IN_USE.try_lock() {
         for route in in_use.routes.iter().filter_map(|wanted| wanted.route.upgrade()) {
             route.set(Standing::Failed);
@@ -117,7 +116,7 @@ impl Route {
         Arc::new(Route { id, settings, runs, standing, is_closed: AtomicBool::new(false) })
     }
 
-    /// One whose applications run in this process.
+    /// A route whose applications run in this process.
     pub(crate) fn here(id: i32, settings: RouteSettings, monitor: Arc<Monitor>) -> Arc<Route> {
         let pool = Pool::new(id, settings.limits(), monitor);
         Route::new(id, settings, Runs::Here(pool))
@@ -128,7 +127,7 @@ impl Route {
         &self.settings
     }
 
-    /// Its threads, where it runs here.
+    /// Its threads, if its applications run in this process.
     pub fn pool(&self) -> Option<&Arc<Pool>> {
         match &self.runs {
             Runs::Here(pool) => Some(pool),
@@ -136,7 +135,7 @@ impl Route {
         }
     }
 
-    /// Its process, where it has one.
+    /// Its child process, if it has one.
     pub fn child(&self) -> Option<&Arc<Child>> {
         match &self.runs {
             Runs::Here(_) => None,
@@ -148,12 +147,12 @@ impl Route {
         self.child().map_or(&self.standing, |child| child.standing())
     }
 
-    /// How it stands now.
+    /// Its current state.
     pub fn standing(&self) -> Standing {
         *self.stands().borrow()
     }
 
-    /// How it stands once it is no longer being started.
+    /// Waits until it is no longer being started, and returns its state.
     pub async fn started(&self) -> Standing {
         let mut standing = self.stands().subscribe();
         match standing.wait_for(|standing| *standing != Standing::Starting).await {
@@ -166,7 +165,7 @@ impl Route {
         self.standing.send_replace(standing);
     }
 
-    /// Ends it after its time, if requests still keep it then.
+    /// Ends it after its `drain_timeout`, if requests still keep it then.
     fn drain(self: &Arc<Self>) {
         let limit = self.settings.drain_timeout;
         let route = Arc::downgrade(self);
@@ -174,7 +173,8 @@ impl Route {
             std::thread::sleep(limit);
             if let Some(route) = route.upgrade() {
                 let message = format!(
-                    "requests to {} have gone on for {limit:?} after the configuration has changed: they are ended",
+                    "requests to {} have gone on for {limit:?} after the configuration has changed: they are \
+                     ended",
                     route.settings.name()
                 );
                 engine::log(1, &message);
@@ -199,7 +199,7 @@ impl Route {
             }
             Runs::InChild(child) => {
                 let child = child.clone();
-                // The last who lets go may be a core, which must not wait.
+                // The last reference may be dropped on a core, which must not wait.
                 std::thread::spawn(move || {
                     child.ask_to_stop();
                     child.wait_for_end();

@@ -5,19 +5,19 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use crate::exchange::Exchange;
 use crate::jvm::{Attached, Memory};
 
-/// Bytes of a request: its head, and pieces of its body. Longer heads get 431.
+/// The buffer for a request: its head, and pieces of its body. A request with a longer head gets 431.
 pub const INPUT_BYTES: usize = 64 * 1024;
 
-/// Bytes of an answer that leave Java at once.
+/// The buffer for the bytes of an answer that Java passes on at once.
 pub const OUTPUT_BYTES: usize = 64 * 1024;
 
-/// A pair of buffers. It is a thread's or, as long as its request goes on by itself, that request's.
+/// A pair of buffers. It belongs to a thread or, while a request is asynchronous, to that request.
 pub struct Slab {
     /// Its number.
     pub number: i32,
-    /// What the server writes.
+    /// The server writes to this buffer.
     pub input: &'static Memory,
-    /// What Java writes.
+    /// Java writes to this buffer.
     pub output: &'static Memory,
     exchange: Mutex<Option<Arc<Exchange>>>,
 }
@@ -28,7 +28,7 @@ impl Slab {
         self.exchange.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A request uses it from now on, or none.
+    /// Sets the request that uses it; `None`: no request.
     pub fn set_exchange(&self, exchange: Option<Arc<Exchange>>) {
         *self.exchange.lock().unwrap_or_else(PoisonError::into_inner) = exchange;
     }
@@ -38,7 +38,7 @@ impl Slab {
 #[derive(Default)]
 pub struct Slabs {
     all: RwLock<Vec<Arc<Slab>>>,
-    /// Those that no request uses, with the route that they are for.
+    /// The slabs that no request uses, each with its route.
     free: Mutex<Vec<(i32, Arc<Slab>)>>,
 }
 
@@ -67,19 +67,19 @@ impl Slabs {
         Ok(slab)
     }
 
-    /// No request uses it any more.
+    /// Gives back a slab that no request uses any more.
     pub fn give_back(&self, route: i32, slab: Arc<Slab>) {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push((route, slab));
     }
 
-    /// A route is closed: its slabs are not used again, because whoever is left in its applications may still
-    /// write to them, and no request that uses one will be answered.
+    /// Called when a route is closed. Its slabs are not used again, because threads that remain in its
+    /// applications may still write to them. Requests that use one of them get no answer.
     pub fn end_all_of(&self, route: i32) {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).retain(|(of, _)| *of != route);
         self.cut(|exchange| exchange.route() == route);
     }
 
-    /// Java stands still: no request that uses one will be answered.
+    /// Called when Java has stopped. Requests that use a slab get no answer.
     pub fn end_all(&self) {
         self.cut(|_| true);
     }

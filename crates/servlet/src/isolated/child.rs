@@ -1,4 +1,5 @@
-//! The server's side of a child with applications: it is started, watched, and started again when it ends.
+//! The server's side of a child process with applications: starts it, watches it, and starts it again when it
+//! ends.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -23,14 +24,14 @@ use crate::engine;
 use crate::route::Standing;
 use crate::settings::{Isolation, JavaSettings, RouteSettings};
 
-/// Waits before a child is started again, after one that has not run for long: the first, and the longest.
+/// The first and the longest wait before a child is started again, if the last one has not run for long.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// One that has run for so long is started again at once.
+/// A child that has run for this long is started again at once.
 const RAN_WELL: Duration = Duration::from_secs(5);
 
-/// How long a child may take to stop its applications.
+/// How long the server waits for a child to stop its applications.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A child that is kept running.
@@ -40,13 +41,13 @@ pub struct Child {
     standing: watch::Sender<Standing>,
     state: Mutex<State>,
     changed: Condvar,
-    /// Another one waits to take over.
+    /// Another child waits to take over.
     has_standby: bool,
 }
 
 #[derive(Default)]
 struct State {
-    /// The numbers of the children that run; the first is at work.
+    /// The process numbers of the running children; the first one answers requests.
     pids: Vec<u32>,
     is_stopping: bool,
     is_over: bool,
@@ -63,12 +64,12 @@ pub fn stop_all() {
 }
 
 impl Child {
-    /// Starts it; its applications start while this returns.
+    /// Starts it. Does not wait until its applications have started.
     pub fn start(java: &JavaSettings, settings: &RouteSettings) -> Result<Arc<Child>, String> {
         let failed = |error: io::Error| format!("the process for applications cannot be started: {error}");
         let directory = PrivateDirectory::new().map_err(failed)?;
         let mut java = java.clone();
-        // Each child has its own, so that they cannot be in each other's way.
+        // Each child has its own directory, so that they cannot disturb each other.
         java.work = java.work.map(|work| work.join("isolated").join(stable_name(settings)));
         let route = RouteSettings { isolation: Isolation::InProcess, ..settings.clone() };
         let text = serde_json::to_vec(&Settings { java, route }).unwrap_or_default();
@@ -81,7 +82,7 @@ impl Child {
             changed: Condvar::new(),
             has_standby: settings.standby,
         });
-        // It stays open, so that connections wait while one child takes over from another.
+        // The socket stays open, so that connections wait while one child takes over from another.
         let listener = UnixListener::bind(child.socket()).map_err(failed)?;
         CHILDREN.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&child));
         let watched = child.clone();
@@ -92,37 +93,37 @@ impl Child {
         Ok(child)
     }
 
-    /// How it stands.
+    /// Its state.
     pub fn standing(&self) -> &watch::Sender<Standing> {
         &self.standing
     }
 
-    /// Where it listens.
+    /// The path at which it listens.
     pub fn socket(&self) -> PathBuf {
         self.directory.path().join("socket")
     }
 
-    /// Has it end, without waiting.
+    /// Tells it to end, without waiting.
     pub fn ask_to_stop(&self) {
         let mut state = self.lock();
         if std::mem::replace(&mut state.is_stopping, true) {
             return;
         }
-        // One that waits would take over now.
+        // A child that waits would take over now, so it is killed.
         state.pids.iter().skip(1).for_each(|pid| kill(*pid));
         drop(state);
         self.changed.notify_all();
         if let Ok(mut stream) = UnixStream::connect(self.socket()) {
             let mut frame = Vec::new();
             wire::append(&mut frame, Kind::Quit, 0, &[]);
-            // Where that fails, it is killed.
+            // If this fails, it is killed later.
             let _ = stream.write_all(&frame);
         }
     }
 
-    /// Waits until it has ended, and kills it where it stays.
+    /// Waits until it has ended, and kills it if it does not end in time.
     pub fn wait_for_end(&self) {
-        // One that is not ready yet has nothing to write down.
+        // A child that is not ready has no sessions to store.
         let patience = if *self.standing.borrow() == Standing::Ready { STOP_TIMEOUT } else { Duration::ZERO };
         let running = |state: &mut State| !state.is_over;
         let waited = self.changed.wait_timeout_while(self.lock(), patience, running);
@@ -145,7 +146,7 @@ impl Child {
         let mut children: VecDeque<Running> = VecDeque::new();
         let mut last_number = 0;
         let mut wait = FIRST_WAIT;
-        // When the next may be started, if one is missing.
+        // The time at which the next child may be started, if one is missing.
         let mut start_at = Some(Instant::now());
         loop {
             if self.lock().is_stopping && children.is_empty() {
@@ -195,7 +196,7 @@ impl Child {
                     }
                     let ran_well = ended.ready_at.is_some_and(|since| since.elapsed() >= RAN_WELL);
                     wait = if ran_well { FIRST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
-                    // Where another one takes over, it is let to start before the next.
+                    // If another child takes over, its applications start before the next child does.
                     if children.is_empty() {
                         start_at = Some(Instant::now() + if ran_well { Duration::ZERO } else { wait });
                     } else if at > 0 {
@@ -209,9 +210,9 @@ impl Child {
         self.changed.notify_all();
     }
 
-    /// Starts one child; a thread tells what it says, and its end.
+    /// Starts one child. A thread reports its messages and its end.
     fn run_one(&self, listener: &UnixListener, number: u64, tell: &Sender<Told>) -> io::Result<u32> {
-        // The link leads to the file that is being executed, also when another has taken its place since.
+        // The link leads to the file that is being executed, even if another file has replaced it since.
         let mut command = Command::new("/proc/self/exe");
         command
             .arg0("touchstone")
@@ -227,17 +228,17 @@ impl Child {
         std::thread::Builder::new().name("servlet-watch".to_string()).spawn(move || {
             read_lines(&mut child, number, &tell);
             let ended = how(&child.wait());
-            // What cannot be removed goes with the directory around it.
+            // Files that cannot be removed are removed with the directory around them.
             let _ = std::fs::remove_dir_all(left_behind);
-            // Nobody listens after the end of the server.
+            // The receiver is dropped when the server ends.
             let _ = tell.send(Told::Ended(number, ended));
         })?;
         Ok(pid)
     }
 }
 
-/// Kills a child. It leaves the list when its end was told, so the number is its own, or that of a child just
-/// waited for.
+/// Kills a child. A child leaves the list when its end was reported, so the number is its own, or that of a
+/// child that has just ended.
 fn kill(pid: u32) {
     // SAFETY: this touches no memory.
     unsafe { libc::kill(pid as libc::pid_t, libc::SIGKILL) };
@@ -268,14 +269,14 @@ fn read_lines(child: &mut process::Child, number: u64, tell: &Sender<Told>) {
                 engine::log(level, &text);
                 None
             }
-            // What an application prints itself.
+            // The output of an application.
             _ => {
                 engine::log(2, &line);
                 None
             }
         };
         if let Some(told) = told {
-            // Nobody listens after the end of the server.
+            // The receiver is dropped when the server ends.
             let _ = tell.send(told);
         }
     }
@@ -286,7 +287,7 @@ fn how(ended: &io::Result<ExitStatus>) -> String {
         Ok(status) => match (status.signal(), status.code()) {
             (Some(signal), _) => format!("by signal {signal}"),
             (None, Some(code)) => format!("with exit code {code}"),
-            (None, None) => "nobody knows how".to_string(),
+            (None, None) => "without a known exit status".to_string(),
         },
         Err(error) => error.to_string(),
     }

@@ -1,6 +1,6 @@
-//! The child: the command `servlet-host`, which only the server starts.
+//! The child process: the command `servlet-host`, which only the server starts.
 //!
-//! Its standard input is the socket that it listens on; its standard output takes `ready`, `failed` and `log
+//! Its standard input is its listening socket. On its standard output it sends `ready`, `failed` and `log
 //! LEVEL TEXT` lines to the server.
 
 use std::cell::{Cell, RefCell};
@@ -31,13 +31,13 @@ use crate::route::{self, Route, Standing};
 use crate::settings::{JavaSettings, RouteSettings};
 use crate::turn::Turn;
 
-/// The file with the settings, in the directory that the child is given.
+/// The file with the settings, in the directory that is the child's argument.
 pub const SETTINGS_FILE: &str = "settings.json";
 
-/// Bytes of an answer on their way to the client.
+/// The most bytes of an answer that were sent to the server and not yet to the client.
 const WINDOW_BYTES: usize = 256 * 1024;
 
-/// What the child is told.
+/// The settings of the child.
 #[derive(Serialize, Deserialize)]
 pub struct Settings {
     /// `[java]`
@@ -46,12 +46,12 @@ pub struct Settings {
     pub route: RouteSettings,
 }
 
-/// What a child writes to, which its parent removes.
+/// The directory to which a child writes. Its parent removes it.
 pub fn own_directory(directory: &Path, pid: u32) -> PathBuf {
     directory.join(format!("of-{pid}"))
 }
 
-/// Runs the child; the answer is its exit code.
+/// Runs the child. Returns its exit code.
 pub fn run(directory: &Path) -> i32 {
     engine::end_with_java(own_directory(directory, std::process::id()));
     engine::log_to(Arc::new(|level, message| say(&log_line::write(level, message))));
@@ -70,7 +70,7 @@ fn serve(directory: &Path) -> Result<(), String> {
         std::fs::read(directory.join(SETTINGS_FILE)).map_err(|error| format!("no settings: {error}"))?;
     let settings: Settings =
         serde_json::from_slice(&text).map_err(|error| format!("wrong settings: {error}"))?;
-    // SAFETY: the server gives the socket as standard input, and nobody else uses that.
+    // SAFETY: the server passes the socket as standard input, and no other code uses it.
     let listener =
         std::os::unix::net::UnixListener::from(unsafe { OwnedFd::from_raw_fd(libc::STDIN_FILENO) });
     let failed = |error: io::Error| format!("the socket cannot be listened on: {error}");
@@ -78,7 +78,7 @@ fn serve(directory: &Path) -> Result<(), String> {
     let own = own_directory(directory, std::process::id());
     make_directory(&own.join("tmp")).map_err(|error| format!("{}: {error}", own.display()))?;
     engine::start(&settings.java)?;
-    // Another child may be at work: then this one is ready to take its place, with Java started but no
+    // While another child answers requests, this one waits to take its place. Java is started by then, but no
     // application.
     let _at_work = wait_for_turn(directory).map_err(|error| format!("the lock cannot be taken: {error}"))?;
     let route = route::get(&settings.java, &settings.route)?;
@@ -98,7 +98,7 @@ fn serve(directory: &Path) -> Result<(), String> {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
                 () = quits.notified() => {
-                    // What applications still say while they stop is sent.
+                    // Bytes that applications write while they stop are still sent.
                     let _ = tokio::task::spawn_blocking(engine::stop).await;
                     return Ok(());
                 }
@@ -109,8 +109,8 @@ fn serve(directory: &Path) -> Result<(), String> {
     })
 }
 
-/// Waits until no other child is at work. The kernel sees to it that it hears of the end of another, however
-/// that ended.
+/// Waits until no other child answers requests. The kernel releases the lock of a child that ended, however
+/// it ended.
 fn wait_for_turn(directory: &Path) -> io::Result<std::fs::File> {
     let file =
         std::fs::File::options().create(true).write(true).truncate(false).open(directory.join("lock"))?;
@@ -124,11 +124,11 @@ fn wait_for_turn(directory: &Path) -> io::Result<std::fs::File> {
 }
 
 fn say(text: &str) {
-    // If nobody reads, the server is gone, and so is this process soon.
+    // If writing fails, the server has ended, and this process will end soon.
     let _ = io::stdout().lock().write_all(format!("{text}\n").as_bytes());
 }
 
-/// A core of the server.
+/// A connection from a core of the server.
 struct Connection {
     route: Arc<Route>,
     queue: Arc<CoreQueue>,
@@ -137,19 +137,19 @@ struct Connection {
     outgoing: Outgoing,
 }
 
-/// A request of it.
+/// A request of a core.
 struct UnderWay {
     exchange: Arc<Exchange>,
-    /// Bytes of the answer that the client does not have yet.
+    /// Bytes of the answer that were not sent to the client yet.
     unsent_bytes: Cell<usize>,
     has_room: Notify,
-    /// The server was asked for some of the body, which has not come yet.
+    /// The server was asked for a part of the body, which has not arrived yet.
     is_asked: Cell<bool>,
     body_came: Notify,
 }
 
 impl UnderWay {
-    /// What was asked for has come, or will not.
+    /// Called when the requested part of the body has arrived, or will not arrive.
     fn ask_no_more(&self) {
         self.is_asked.set(false);
         self.body_came.notify_one();
@@ -174,7 +174,7 @@ impl Connection {
         });
         let (from_server, to_server) = stream.into_split();
         let writer = connection.clone();
-        // That the server takes no more is told by the end of what it sends.
+        // If the server reads no more, its own stream ends too, which `read` notices.
         tokio::task::spawn_local(async move { writer.outgoing.write(to_server).await });
         connection.read(from_server, &quits).await;
         connection.outgoing.close();

@@ -15,10 +15,10 @@ use super::wire::{self, Flags, Kind, Parsed};
 use crate::exchange::{End, Exchange, Gone};
 use crate::head::{Piece, are_lines};
 
-/// How much is read at a time.
+/// The number of bytes that are read at once.
 const READ_BYTES: usize = 64 * 1024;
 
-/// The connection. It is used as long as neither end has closed it.
+/// The connection. It is used until one end closes it.
 pub struct Link {
     under_way: RefCell<HashMap<u32, Arc<Exchange>>>,
     last_number: Cell<u32>,
@@ -26,7 +26,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// Connects; `None` where nobody listens.
+    /// Connects; `None` if no child listens.
     pub async fn connect(socket: &Path) -> Option<Rc<Link>> {
         let stream = UnixStream::connect(socket).await.ok()?;
         let (from_child, to_child) = stream.into_split();
@@ -45,12 +45,12 @@ impl Link {
         self.outgoing.is_open()
     }
 
-    /// No more requests will come.
+    /// Closes the connection. No more requests will be sent.
     pub fn close(&self) {
         self.outgoing.close();
     }
 
-    /// Has a request answered; the number names it.
+    /// Sends a request. Returns its number.
     pub fn submit(&self, exchange: &Arc<Exchange>, request: &[u8], flags: Flags) -> u32 {
         let number = self.last_number.get().wrapping_add(1);
         self.last_number.set(number);
@@ -64,7 +64,7 @@ impl Link {
         self.outgoing.send(|frames| wire::append(frames, kind, number, payload));
     }
 
-    /// So many bytes of an answer have gone to the client.
+    /// Reports that this many bytes of an answer were sent to the client.
     pub fn taken(&self, number: u32, bytes: usize) {
         if bytes > 0 {
             let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -72,7 +72,7 @@ impl Link {
         }
     }
 
-    /// Some of a request's body.
+    /// Sends a piece of a request's body.
     pub fn send_body(&self, number: u32, mut piece: &[u8]) {
         while !piece.is_empty() {
             let (now, rest) = piece.split_at(piece.len().min(wire::LONGEST_BYTES / 2));
@@ -81,7 +81,7 @@ impl Link {
         }
     }
 
-    /// The body's end, with the field lines behind it.
+    /// Sends the end of the body, with its trailers.
     pub fn end_body(&self, number: u32, end: Result<Vec<u8>, Gone>) {
         match end {
             Ok(trailers) => self.send(Kind::BodyEnd, number, &[&trailers]),
@@ -89,7 +89,7 @@ impl Link {
         }
     }
 
-    /// Nobody waits for the answer, or it is whole.
+    /// Called when no client waits for the answer any more, or it is complete.
     pub fn let_go(&self, number: u32) {
         if self.under_way.borrow_mut().remove(&number).is_some() {
             self.send(Kind::Gone, number, &[]);
@@ -127,9 +127,9 @@ impl Link {
         }
     }
 
-    /// Takes a frame; false where the child may not send it.
+    /// Processes a frame. Returns false if the child may not send it.
     fn take(&self, kind: Kind, number: u32, payload: &[u8]) -> bool {
-        // One that was let go of may still be on its way here.
+        // Frames of a request that was let go may still arrive.
         let Some(exchange) = self.under_way.borrow().get(&number).cloned() else { return true };
         match kind {
             Kind::Wanted => exchange.acknowledge(),
@@ -139,7 +139,7 @@ impl Link {
                 let Some(answered) = wire::parse_answer(payload) else { return false };
                 let piece = Piece { head: answered.head, body: answered.body };
                 match answered.end {
-                    // That the client has left is told by whoever waits for it.
+                    // The task that waits for the client reports that it has disconnected.
                     None => drop(exchange.write(piece, false)),
                     Some(end) => {
                         self.under_way.borrow_mut().remove(&number);
@@ -152,7 +152,7 @@ impl Link {
         true
     }
 
-    /// The child has ended, or sends what it should not: its requests have no answer.
+    /// Called when the child has ended or has sent an invalid frame. Its requests get no answer.
     fn has_broken(&self) {
         self.close();
         let under_way = std::mem::take(&mut *self.under_way.borrow_mut());

@@ -4,8 +4,8 @@
 //! length of the rest (4)  kind (1)  number of the request (4)  payload
 //! ```
 //!
-//! Both ends are the same program, so there are no versions; but an application may do anything to its
-//! process, so what comes from there is checked as anything from outside is.
+//! Both ends are the same program, so there are no versions. An application can do anything to its process,
+//! so frames from the child are checked like all bytes from outside.
 
 use crate::exchange::{End, Output};
 use crate::head::{Head, are_lines};
@@ -16,30 +16,30 @@ pub const LONGEST_BYTES: usize = 1 << 20;
 /// Bytes before the payload.
 const HEAD_BYTES: usize = 9;
 
-/// What a frame says.
+/// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// To the child: a request.
     Request,
-    /// To the child: some of its body.
+    /// To the child: a piece of its body.
     Body,
-    /// To the child: the end of its body, with the field lines behind it.
+    /// To the child: the end of its body, with its trailers.
     BodyEnd,
     /// To the child: its body broke off.
     BodyFailed,
-    /// To the child: nobody waits for the answer any more.
+    /// To the child: no client waits for the answer any more.
     Gone,
-    /// To the child: so many bytes of the answer have gone to the client.
+    /// To the child: the number of bytes of the answer that were sent to the client.
     Taken,
-    /// To the child: end.
+    /// To the child: the order to end.
     Quit,
-    /// To the server: some of the answer.
+    /// To the server: a part of the answer.
     Answer,
     /// To the server: more of the body is wanted.
     Wanted,
     /// To the server: field lines of an interim response 103.
     EarlyHints,
-    /// To the server: field lines behind the answer's body, ahead of its end.
+    /// To the server: the trailers of the answer, before its end.
     Trailers,
 }
 
@@ -67,14 +67,14 @@ pub fn append(to: &mut Vec<u8>, kind: Kind, number: u32, payload: &[&[u8]]) {
     payload.iter().for_each(|piece| to.extend_from_slice(piece));
 }
 
-/// What is at the beginning of some bytes.
+/// The result of [`parse`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Parsed<'a> {
-    /// A frame, and how many bytes it takes.
+    /// A frame: its kind, the number of its request, its payload, and its length.
     Frame(Kind, u32, &'a [u8], usize),
-    /// Not yet a whole one.
+    /// The frame is not complete yet.
     Partial,
-    /// No frame of ours.
+    /// The bytes are not a valid frame.
     Wrong,
 }
 
@@ -91,28 +91,28 @@ pub fn parse(bytes: &[u8]) -> Parsed<'_> {
     }
 }
 
-/// What a request's frame says beside the request.
+/// The flags of a request's frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flags {
-    /// There is a body, or what comes after a switch of protocols.
+    /// There is a body, or bytes after a switch of protocols.
     pub has_body: bool,
     /// The client sends its body without being asked.
     pub is_wanted: bool,
 }
 
 impl Flags {
-    /// As a byte.
+    /// The flags as a byte.
     pub fn byte(self) -> u8 {
         u8::from(self.has_body) | u8::from(self.is_wanted) << 1
     }
 
-    /// From a byte.
+    /// The flags of a byte.
     pub fn of(byte: u8) -> Flags {
         Flags { has_body: byte & 1 != 0, is_wanted: byte & 2 != 0 }
     }
 }
 
-/// Adds some of an answer. Long bodies take several frames.
+/// Adds a part of an answer. Long bodies take several frames.
 pub fn append_answer(to: &mut Vec<u8>, number: u32, output: &Output) {
     output.early_hints.iter().for_each(|lines| append(to, Kind::EarlyHints, number, &[lines]));
     if !output.trailers.is_empty() {
@@ -144,18 +144,18 @@ pub fn append_answer(to: &mut Vec<u8>, number: u32, output: &Output) {
     }
 }
 
-/// Some of an answer, as the server reads it.
+/// A part of an answer, as the server reads it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answered<'a> {
-    /// The head, the first time.
+    /// The head, in the first part.
     pub head: Option<Head>,
-    /// Some of the body.
+    /// A piece of the body.
     pub body: &'a [u8],
     /// How it has ended.
     pub end: Option<End>,
 }
 
-/// Reads some of an answer; `None` where it is none.
+/// Reads a part of an answer; `None` if it is not valid.
 pub fn parse_answer(payload: &[u8]) -> Option<Answered<'_>> {
     let (&flags, rest) = payload.split_first()?;
     let end = match flags & 0x0F {
@@ -213,7 +213,9 @@ mod tests {
             let fields = format!("A: {value}\r\n").into_bytes();
             let head = has_head.then_some(Head { status, fields, content_length: length.map(u64::from) });
             let mut bytes = Vec::new();
-            append_answer(&mut bytes, 7, &Output { head: head.clone(), pieces: pieces.clone().into(), end, ..Output::default() });
+            let output =
+                Output { head: head.clone(), pieces: pieces.clone().into(), end, ..Output::default() };
+            append_answer(&mut bytes, 7, &output);
             let (mut rest, mut body, mut heads, mut ends) = (&bytes[..], Vec::new(), Vec::new(), Vec::new());
             while !rest.is_empty() {
                 let Parsed::Frame(Kind::Answer, 7, payload, length) = parse(rest) else { panic!("no frame") };

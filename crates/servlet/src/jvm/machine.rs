@@ -1,6 +1,6 @@
 //! One virtual machine, and calls of the class `org.touchstone.servlet.Host` in it.
 //!
-//! Everything that is not safe about calling Java is in this file and in `natives`.
+//! Only this file and `natives` hold the unsafe code for calling Java.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::marker::PhantomData;
@@ -18,13 +18,14 @@ pub struct Start<'a> {
     pub libjvm: &'a Path,
     /// Options, such as `-Xmx512m`.
     pub options: Vec<String>,
-    /// What is called when the machine wants to end the process.
+    /// Called when the machine wants to end the process.
     pub on_exit: extern "C" fn(c_int),
-    /// What is called when the machine has given up, after which it ends the process with `abort` or `_exit`.
+    /// Called when the machine has given up. If it returns, the machine ends the process with `abort` or
+    /// `_exit`.
     pub on_abort: extern "C" fn(),
-    /// What Java may call: names, signatures and functions of the class `Native`.
+    /// The functions that Java may call: names, signatures and functions of the class `Native`.
     pub natives: &'a [(&'static CStr, &'static CStr, *mut c_void)],
-    /// Somebody else has handlers for faults, which are to stay.
+    /// Other code has installed handlers for faults, which must stay.
     pub keeps_fault_handlers: bool,
 }
 
@@ -48,26 +49,26 @@ unsafe impl Send for Machine {}
 // SAFETY: as above.
 unsafe impl Sync for Machine {}
 
-/// A thread that the machine knows. It is let go of when this is dropped.
+/// A thread that is attached to the machine. Dropping this detaches it.
 pub struct Attached<'m> {
     machine: &'m Machine,
     env: *mut JNIEnv,
-    /// It belongs to its thread.
+    /// The value must stay on its thread.
     _stays: PhantomData<*mut ()>,
 }
 
 type CreateJavaVm = unsafe extern "system" fn(*mut *mut JavaVM, *mut *mut c_void, *mut c_void) -> jint;
 
 impl Machine {
-    /// Starts the machine on this thread, which should be neither the first one nor have a small stack, and
-    /// is let go of again. Where the machine finds only late that it cannot be, with a heap too small for it
-    /// say, this does not return: `on_abort` is called.
+    /// Starts the machine on this thread and detaches the thread again. The thread should not be the first
+    /// one of the process, and should not have a small stack. If the machine finds only late that it cannot
+    /// start, for example because its heap is too small, this does not return, and `on_abort` is called.
     pub fn start(start: &Start<'_>) -> Result<Machine, String> {
         super::signals::leave_faults_to_the_machine(start.keeps_fault_handlers);
-        // SAFETY: opening the library runs its initialisers, which are Java's.
+        // SAFETY: opening the library runs only Java's own initialisers.
         let library = unsafe { libloading::Library::new(start.libjvm) }
             .map_err(|error| format!("{} cannot be opened: {error}", start.libjvm.display()))?;
-        // SAFETY: the name and the type are those of the invocation interface.
+        // SAFETY: the name and the type are those of Java's invocation interface.
         let create = unsafe { library.get::<CreateJavaVm>(b"JNI_CreateJavaVM\0") }
             .map_err(|error| format!("{} is no Java: {error}", start.libjvm.display()))?;
         let texts: Vec<CString> =
@@ -96,12 +97,13 @@ impl Machine {
         let result = unsafe { create(&mut vm, &mut env, (&raw mut arguments).cast()) };
         if result != JNI_OK {
             return Err(format!(
-                "Java does not start (error {result}): one of its options is wrong, or there is not enough memory"
+                "Java does not start (error {result}): one of its options is wrong, or there is not enough \
+                 memory"
             ));
         }
-        // The machine is there for good, and so is its library.
+        // The machine never ends, so its library must stay loaded.
         std::mem::forget(library);
-        // SAFETY: the machine has just given this environment to this thread.
+        // SAFETY: the machine has just made this environment for this thread.
         let machine = unsafe { Machine::known(vm, env.cast(), start) };
         // SAFETY: this thread is attached, and no Java frame is on its stack.
         unsafe { ((**vm).v1_4.DetachCurrentThread)(vm) };
@@ -112,8 +114,8 @@ impl Machine {
     ///
     /// `env` must be this thread's.
     unsafe fn known(vm: *mut JavaVM, env: *mut JNIEnv, start: &Start<'_>) -> Result<Machine, String> {
-        // SAFETY: per this function's contract; names and signatures are constants that the jar is built
-        // with.
+        // SAFETY: per this function's contract. The names and signatures are constants, and the jar is built
+        // with the same ones.
         unsafe {
             let find = |name: &CStr| {
                 let class = ((**env).v1_4.FindClass)(env, name.as_ptr());
@@ -171,7 +173,7 @@ impl Machine {
         }
     }
 
-    /// Makes this thread known to the machine, as one that does not keep it from ending.
+    /// Attaches this thread to the machine, as a daemon thread that does not prevent the machine from ending.
     pub fn attach(&self, name: &str) -> Result<Attached<'_>, String> {
         let name = CString::new(name).unwrap_or_default();
         let mut arguments = JavaVMAttachArgs {
@@ -180,7 +182,7 @@ impl Machine {
             group: ptr::null_mut(),
         };
         let mut env: *mut c_void = ptr::null_mut();
-        // SAFETY: the machine is there for good, and the pointers are valid during the call.
+        // SAFETY: the machine never ends, and the pointers are valid during the call.
         let result = unsafe {
             ((**self.vm).v1_4.AttachCurrentThreadAsDaemon)(self.vm, &mut env, (&raw mut arguments).cast())
         };
@@ -199,7 +201,7 @@ impl Drop for Attached<'_> {
 }
 
 impl Attached<'_> {
-    /// Starts Tomcat; the directory is for what it keeps.
+    /// Starts Tomcat, with a directory for its files.
     pub fn boot(&self, work: &Path) -> Result<(), String> {
         let work = self.text(&work.to_string_lossy())?;
         self.call(self.machine.boot, &[jvalue { l: work }])
@@ -211,7 +213,7 @@ impl Attached<'_> {
         self.call(self.machine.open, &[jvalue { i: id }, jvalue { l: settings }])
     }
 
-    /// Stops them.
+    /// Stops the applications of a route.
     pub fn close(&self, id: i32) -> Result<(), String> {
         self.call(self.machine.close, &[jvalue { i: id }])
     }
@@ -221,7 +223,7 @@ impl Attached<'_> {
         self.call(self.machine.stop, &[])
     }
 
-    /// Makes two buffers known, which must last for good.
+    /// Registers two buffers with Java. They must never be freed.
     pub fn slab(
         &self,
         id: i32,
@@ -229,7 +231,7 @@ impl Attached<'_> {
         input: &'static Memory,
         output: &'static Memory,
     ) -> Result<(), String> {
-        // SAFETY: this thread is attached, and the memory is never given back.
+        // SAFETY: this thread is attached, and the memory is never freed.
         unsafe {
             let wrap = |memory: &Memory| {
                 let length = jni_sys::jlong::try_from(memory.bytes).unwrap_or(0);
@@ -246,7 +248,8 @@ impl Attached<'_> {
         }
     }
 
-    /// Answers the request in a slab; `None` where Java has thrown, which it does only when it is at its end.
+    /// Answers the request in a slab; `None` if Java has thrown an exception, which happens only when Java
+    /// cannot go on.
     pub fn serve(&self, slab: i32, length: i32) -> Option<i32> {
         let arguments = [jvalue { i: slab }, jvalue { i: length }];
         // SAFETY: this thread is attached, and the arguments are those of the method.
@@ -265,21 +268,21 @@ impl Attached<'_> {
         }
     }
 
-    /// Something happened for a request that goes on.
+    /// Reports an event to an asynchronous request.
     pub fn event(&self, slab: i32, number: i32, kind: i32) -> Result<(), String> {
         self.call(self.machine.event, &[jvalue { i: slab }, jvalue { i: number }, jvalue { i: kind }])
     }
 
     fn text(&self, text: &str) -> Result<jobject, String> {
-        // The machine has UTF-8 of its own; beyond the first plane and NUL it differs, which paths need not
-        // hold.
+        // The machine uses modified UTF-8. It differs for NUL and for characters beyond the first plane,
+        // which paths need not hold.
         let text = CString::new(text).map_err(|_| "a text holds a NUL".to_string())?;
         // SAFETY: this thread is attached.
         Ok(unsafe { ((**self.env).v1_4.NewStringUTF)(self.env, text.as_ptr()) })
     }
 
     fn call(&self, method: jmethodID, arguments: &[jvalue]) -> Result<(), String> {
-        // SAFETY: this thread is attached; callers pass what the method's signature says.
+        // SAFETY: this thread is attached, and callers pass the arguments of the method's signature.
         unsafe {
             ((**self.env).v1_4.CallStaticVoidMethodA)(
                 self.env,
@@ -313,13 +316,13 @@ impl Attached<'_> {
     }
 }
 
-/// A Java string as Rust has it.
+/// The text of a Java string.
 ///
 /// # Safety
 ///
 /// `env` must be this thread's, and `text` a string of it.
 pub unsafe fn text_of(env: *mut JNIEnv, text: jobject) -> String {
-    // SAFETY: per this function's contract; the characters are given back.
+    // SAFETY: per this function's contract. The characters are released after use.
     unsafe {
         let letters: *const c_char = ((**env).v1_4.GetStringUTFChars)(env, text, ptr::null_mut());
         if letters.is_null() {
@@ -331,45 +334,44 @@ pub unsafe fn text_of(env: *mut JNIEnv, text: jobject) -> String {
     }
 }
 
-/// Memory that Java and the server share. It is never given back, because Java may look at it as long as it
-/// runs.
+/// Memory that Java and the server share. It is never freed, because Java may read it as long as it runs.
 pub struct Memory {
     start: *mut u8,
     bytes: usize,
 }
 
-// SAFETY: whoever uses it takes turns, which `slab` sees to.
+// SAFETY: Java and the server use it in turns, which `slab` ensures.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// So many bytes. Pages that nobody touches cost nothing.
+    /// Allocates this many bytes. Pages that are never used cost nothing.
     pub fn new(bytes: usize) -> &'static Memory {
         let leaked: &'static mut [u8] = Box::leak(vec![0; bytes].into_boxed_slice());
         Box::leak(Box::new(Memory { start: leaked.as_mut_ptr(), bytes }))
     }
 
-    /// Puts bytes at the beginning; what is beyond the end is left out.
+    /// Copies bytes to the beginning, and leaves out those beyond the end. Returns how many were copied.
     ///
     /// # Safety
     ///
-    /// Nobody else may use the memory meanwhile.
+    /// The memory must not be used elsewhere meanwhile.
     pub unsafe fn put(&self, bytes: &[u8]) -> usize {
         let length = bytes.len().min(self.bytes);
-        // SAFETY: both are that long, and do not overlap, since this memory is lent to nobody in Rust.
+        // SAFETY: both have this length, and they do not overlap, because no Rust code borrows this memory.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.start, length) };
         length
     }
 
-    /// Puts bytes where they end at `end`, and says where they begin; `None`: there is no room.
+    /// Copies bytes so that they end at `end`, and returns where they begin; `None`: there is no room.
     ///
     /// # Safety
     ///
     /// As for [`Memory::put`].
     pub unsafe fn put_before(&self, end: usize, bytes: &[u8]) -> Option<usize> {
         let start = end.checked_sub(bytes.len()).filter(|_| end <= self.bytes)?;
-        // SAFETY: as in `put`; what is copied ends at `end`, which is inside.
+        // SAFETY: as in `put`. The copied bytes end at `end`, which is inside the memory.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(start), bytes.len()) };
         Some(start)
     }
@@ -378,9 +380,10 @@ impl Memory {
     ///
     /// # Safety
     ///
-    /// Nobody may write to the memory as long as the slice is used.
+    /// The memory must not be written to while the slice is used.
     pub unsafe fn get(&self, length: usize) -> &[u8] {
-        // SAFETY: the memory is that long and initialised; the rest is the caller's promise.
+        // SAFETY: the memory has this length and is initialised. The caller ensures that it is not written
+        // to.
         unsafe { std::slice::from_raw_parts(self.start, length.min(self.bytes)) }
     }
 }
