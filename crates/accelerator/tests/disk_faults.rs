@@ -1,6 +1,6 @@
-//! A directory that is full, taken away, read-only or broken costs copies and nothing else: what is given is
-//! right, what was purged stays so, each cause is told once and counted, and copies are made again when it
-//! has gone away.
+//! Tests that a directory that is full, removed, read-only or broken only costs copies: the responses that
+//! are returned are right, purged ones stay purged, each cause is reported once and counted, and copies are
+//! made again after it has ended.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -17,12 +17,12 @@ use touchstone_accelerator::rules::storing::Terms;
 use touchstone_accelerator::store::{NewObject, Object, Purge, Tier, hash_of};
 use touchstone_interfaces::handler::Level;
 
-/// Much larger than what it lies on.
+/// Much larger than the file system of the directory.
 const LIMIT_BYTES: u64 = 64 << 20;
 
 const KEYS: usize = 1000;
 
-/// A file system on a directory, as long as this lives.
+/// A file system that is mounted on a directory until this is dropped.
 struct Mounted<'p>(&'p Path);
 
 impl Drop for Mounted<'_> {
@@ -31,7 +31,7 @@ impl Drop for Mounted<'_> {
     }
 }
 
-/// `None`, with a visible word, where it may not be done.
+/// Mounts a file system; `None`, with a visible message, if that is not permitted.
 fn mount<'p>(arguments: &[&str], path: &'p Path) -> Option<Mounted<'p>> {
     let output = Command::new("mount").args(arguments).arg(path).output();
     if output.is_ok_and(|output| output.status.success()) {
@@ -44,7 +44,7 @@ fn mount<'p>(arguments: &[&str], path: &'p Path) -> Option<Mounted<'p>> {
     None
 }
 
-/// What was told.
+/// The messages that were reported.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<String>>>);
 
@@ -59,7 +59,7 @@ impl Told {
         Disk::open(directory, LIMIT_BYTES, report).unwrap()
     }
 
-    /// How many warnings have these words.
+    /// The number of warnings with these words.
     fn count(&self, words: &str) -> usize {
         self.0.lock().unwrap().iter().filter(|message| message.contains(words)).count()
     }
@@ -88,7 +88,7 @@ fn object(index: usize) -> Arc<Object> {
     }))
 }
 
-/// Keeps these, and waits until they are written.
+/// Keeps these responses, and waits until they are written.
 fn keep(disk: &Disk, indices: std::ops::Range<usize>) {
     for index in indices {
         disk.keep(&object(index));
@@ -99,7 +99,7 @@ fn keep(disk: &Disk, indices: std::ops::Range<usize>) {
     disk.flush();
 }
 
-/// Whether it is there; if so it must be right.
+/// Whether a response is found. If it is, it must be right.
 fn is_there(disk: &Disk, index: usize) -> bool {
     let key = key(index);
     let found = disk.load(hash_of(key.as_bytes()), key.as_bytes());
@@ -119,15 +119,15 @@ fn a_full_disk_costs_copies_and_nothing_else() {
     let told = Told::default();
     let disk = told.open(place.path());
     keep(&disk, 0..KEYS);
-    // It has been full many times, and was so all the time.
+    // Many writes have found the disk full, but that was reported only once.
     let counters = disk.counters();
     assert!(counters.faults.full > 1 && counters.corrupt == 0, "{counters:?}");
     assert_eq!(told.count(NO_ROOM), 1);
     let found = those_there(&disk);
     assert!(!found.is_empty() && found.len() < 300, "{} are there", found.len());
-    // Older ones have made room for newer ones.
+    // Older responses have made room for newer ones.
     assert!(found[0] > 100, "{found:?}");
-    // What is purged on a full disk stays so.
+    // A response that is purged on a full disk stays purged.
     disk.purge(&Purge::Key(key(found[0]).into_bytes()));
     assert!(!is_there(&disk, found[0]));
     drop(disk);
@@ -135,7 +135,8 @@ fn a_full_disk_costs_copies_and_nothing_else() {
     disk.flush();
     assert!(!is_there(&disk, found[0]), "it came back");
     assert!(those_there(&disk).len() < found.len());
-    // Somebody makes room, and more is kept than before; when that is used up, it is told again.
+    // The disk is enlarged, and more responses are kept than before. When it is full again, that is reported
+    // again.
     let before = told.count(NO_ROOM);
     keep(&disk, 0..KEYS);
     let enlarged = Command::new("mount").args(["-o", "remount,size=10m"]).arg(place.path()).status().unwrap();
@@ -160,7 +161,7 @@ fn a_directory_that_is_taken_away_is_made_again() {
         let found = those_there(&disk);
         assert_eq!(found, (20..40).collect::<Vec<_>>());
     }
-    // What is purged while there is no directory does not come back with the next.
+    // A response that is purged while there is no directory does not come back with the next directory.
     fs::remove_dir_all(&directory).unwrap();
     disk.purge(&Purge::Key(key(30).into_bytes()));
     disk.keep(&object(41));
@@ -183,7 +184,7 @@ fn a_place_where_no_directory_can_be_is_tried_again() {
     keep(&disk, 0..20);
     fs::rename(&above, &aside).unwrap();
     fs::write(&above, "no directory").unwrap();
-    // What is written to files that are somewhere else now is there as long as they last.
+    // Responses in files that were moved away can be read as long as the files are open.
     keep(&disk, 20..200);
     assert!(disk.counters().unwritten > 0);
     assert!((0..200).all(|index| index >= 20 || !is_there(&disk, index)));
@@ -214,7 +215,7 @@ fn a_list_of_purges_that_is_taken_away_takes_everything_with_it() {
     disk.flush();
     assert_eq!(those_there(&disk), [0; 0]);
     assert_eq!(told.count("not known for certain"), 1);
-    // While it is at work: what is purged then cannot be written down.
+    // The list is removed while the disk is used, so a purge cannot be written to it.
     keep(&disk, 0..20);
     fs::remove_file(place.path().join("purges")).unwrap();
     disk.purge(&Purge::Key(key(6).into_bytes()));
@@ -235,7 +236,7 @@ fn a_directory_that_becomes_read_only_costs_what_cannot_be_written() {
     keep(&disk, 0..20);
     {
         let Some(_mounted) = mount(&["-t", "tmpfs", "-o", "ro", "tmpfs"], place.path()) else { return };
-        // The file that is open takes some still; there is no next one.
+        // The open file still takes some responses, but no new file can be made.
         keep(&disk, 20..400);
         let counters = disk.counters();
         assert!(counters.unwritten > 250 && counters.faults.read_only > 250, "{counters:?}");
@@ -253,8 +254,8 @@ fn a_directory_that_becomes_read_only_costs_what_cannot_be_written() {
     assert!(!is_there(&disk, 7) && is_there(&disk, 8) && is_there(&disk, 499));
 }
 
-/// Whoever comes next has the directory at once, whatever programs are being started meanwhile: until such a
-/// one is itself it has all that is open here.
+/// The next user of the directory can lock it at once, even if programs are being started meanwhile: until
+/// its exec, such a program holds copies of all descriptors that are open here.
 #[test]
 fn a_directory_that_is_left_is_free() {
     let place = tempfile::tempdir().unwrap();
@@ -280,7 +281,7 @@ fn a_directory_that_is_left_is_free() {
     });
 }
 
-/// A file system whose device fails when it is looked at.
+/// A file system whose device fails when it is read.
 #[test]
 fn a_disk_that_cannot_be_read_costs_what_was_on_it() {
     let place = tempfile::tempdir().unwrap();
@@ -305,13 +306,13 @@ fn a_disk_that_cannot_be_read_costs_what_was_on_it() {
     assert!(found < 100 && counters.faults.read as usize == 100 - found, "{found}: {counters:?}");
     assert_eq!(counters.corrupt, 0, "what cannot be read is not damaged");
     assert!(told.count("cannot be read") >= 1);
-    // Nothing of it is looked for again, and work goes on.
+    // Unreadable responses are not looked up again, and work goes on.
     assert_eq!((0..100).filter(|index| is_there(&disk, *index)).count(), found);
     keep(&disk, 100..300);
     assert!(those_there(&disk).into_iter().all(|index| index < 300));
 }
 
-/// Has what is in the files there come from the disk again.
+/// Drops the page cache of the files in a directory, so that they are read from the disk again.
 fn forget_pages(directory: &Path) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();

@@ -1,5 +1,5 @@
-//! Copies on disk against a model of what may be found: whatever is kept, purged, written and started anew in
-//! whatever order, nothing that was purged or replaced is given.
+//! Compares copies on disk with a model of what may be found: after any sequence of keeping, purging, writing
+//! and restarting, no response is returned that was purged or replaced.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -13,7 +13,7 @@ use touchstone_accelerator::disk::Disk;
 use touchstone_accelerator::rules::storing::Terms;
 use touchstone_accelerator::store::{NewObject, Object, Purge, Tier, hash_of};
 
-/// So small that files come and go.
+/// So small that files are dropped often.
 const LIMIT_BYTES: u64 = 8 << 20;
 
 const KEYS: u64 = 20;
@@ -25,7 +25,7 @@ enum Step {
     PurgeHalf(u64),
     PurgeTag(u64),
     PurgeAll,
-    /// Somebody takes the directory away; or the list of purges alone.
+    /// The directory is removed, or only the list of purges.
     TakeAway,
     TakeListAway,
     Load(u64),
@@ -83,7 +83,7 @@ struct Versions {
     latest: u64,
 }
 
-/// What is there must be a version that may be.
+/// A response that is found must be a version that may be found.
 fn check(disk: &Disk, key: u64, versions: &[Versions]) -> Result<(), TestCaseError> {
     let text = name(key);
     let found = disk.load(hash_of(text.as_bytes()), text.as_bytes());
@@ -129,8 +129,7 @@ proptest! {
                     disk.purge(&Purge::All);
                     forget(&|_| true);
                 }
-                // Whether it is there is left to chance: it may be between being taken away and being made
-                // again.
+                // Removal may fail while the writer makes the directory again.
                 Step::TakeAway => _ = std::fs::remove_dir_all(place.path()),
                 Step::TakeListAway => _ = std::fs::remove_file(place.path().join("purges")),
                 Step::Load(key) => check(&disk, key, &versions)?,
@@ -140,7 +139,7 @@ proptest! {
                         drop(disk);
                         disk = open(place.path());
                     }
-                    // What has been replaced is found no longer once that is written.
+                    // Once the new version is written, the replaced one is not found any more.
                     versions.iter_mut().for_each(|may| may.least = may.least.max(may.latest));
                 }
             }
@@ -150,7 +149,7 @@ proptest! {
             check(&disk, key, &versions)?;
         }
         let counters = disk.counters();
-        // A list of purges that is not there beside files that are counts as one that is damaged.
+        // If there are files but no list of purges, the list counts as damaged.
         let corrupt = if takes_list { counters.corrupt } else { 0 };
         prop_assert!(counters.bytes <= LIMIT_BYTES && counters.corrupt == corrupt, "{:?}", counters);
     }

@@ -1,30 +1,30 @@
-//! Copies of stored responses on disk, which outlive the process.
+//! Copies of stored responses on disk, which stay after the process has ended.
 //!
 //! ```text
 //! directory/00000001.segment  records, one after the other, only ever appended to
 //!          /00000002.segment  ...
-//!          /lock              held by the one process that uses the directory
-//!          /purges            what has been purged, written down before a purge is reported as done
-//!          /boot              on which start of the machine it was last used
+//!          /lock              held by the process that uses the directory
+//!          /purges            the purges; each is written before it is reported as done
+//!          /boot              the start of the machine on which the directory was last used
 //! ```
 //!
-//! A record is a response, or what has been purged; each has a checksum, so whatever a crash, a full disk or
-//! a failing one leaves behind is not taken for something that was written. An index in memory says where the
-//! records are; it is made again from their heads at the start. When the directory is full the oldest segment
-//! goes; what was read from it meanwhile is written again first, so what is in use stays.
+//! A record is a response or a purge. Each has a checksum, so bytes that a crash or a full or failing disk
+//! has left are not taken for a record. An index in memory holds the positions of the records. It is made
+//! from their heads at the start. When the directory is full, the oldest segment is dropped. Responses that
+//! were read from it are written again before, so that used responses stay.
 //!
-//! One thread writes. What comes faster than it can write is not kept: a copy less costs a hit, and nothing
-//! else. So it is with a directory that is full, read-only, taken away or broken: each cause is told once,
-//! and work goes on without copies until it has gone away. A directory that was taken away is made again.
+//! One thread writes. Responses that arrive faster than it can write are not kept: a missing copy only costs
+//! a hit. The same holds for a directory that is full, read-only, removed or broken: each cause is reported
+//! once, and the cache works without copies until the cause has ended. A removed directory is made again.
 //!
 //! | module | |
 //! |---|---|
-//! | `boot` | whether the machine has stopped without warning |
-//! | `record` | what a record is in bytes |
-//! | `index` | where which response is, and what has been purged since it was written |
+//! | `boot` | whether the machine has stopped without a shutdown |
+//! | `record` | the format of a record |
+//! | `index` | the positions of the responses, and the purges since they were written |
 //! | `segment` | files of records |
-//! | `purge_log` | what has been purged |
-//! | `faults` | what goes wrong with the directory |
+//! | `purge_log` | the file of purges |
+//! | `faults` | the faults of the directory |
 //! | `writer` | the thread that writes |
 
 mod boot;
@@ -56,7 +56,7 @@ use writer::{Job, Writer};
 /// The most bytes that wait to be written.
 const MOST_QUEUED_BYTES: u64 = 64 * 1024 * 1024;
 
-/// A response that would be of no use after this many seconds is not written.
+/// A response that is useful for less than this many seconds is not written.
 const LEAST_SECONDS_OF_USE: i64 = 5;
 
 /// Copies on disk.
@@ -67,10 +67,10 @@ pub struct Disk {
     writer: Option<JoinHandle<()>>,
 }
 
-/// What readers and the writer share.
+/// The state that readers and the writer share.
 struct Shared {
     index: Mutex<Index>,
-    /// `None`: another process has the directory still.
+    /// `None`: another process still uses the directory.
     purge_log: Mutex<Option<PurgeLog>>,
     limit_bytes: u64,
     queued_bytes: AtomicU64,
@@ -81,9 +81,9 @@ struct Shared {
 }
 
 impl Disk {
-    /// Uses a directory, which is made if it is not there, for at most so many bytes. What is in it already
-    /// is looked through in the background; where another process uses it still, when that has ended.
-    /// `report` is told what goes wrong, and what was found.
+    /// Uses a directory for at most this many bytes, and makes it if it is missing. Its contents are indexed
+    /// in the background; if another process still uses it, after that has ended. `report` is called with
+    /// faults and with what was found.
     pub fn open(
         directory: &Path,
         limit_bytes: u64,
@@ -107,16 +107,15 @@ impl Disk {
         Ok(Disk { shared, jobs: Mutex::new(Some(jobs)), writer })
     }
 
-    /// Waits until everything that was given to it so far has been written: for tests, and for an orderly
-    /// end.
+    /// Waits until everything so far was written, for tests and for an orderly end.
     pub fn flush(&self) {
         let (done, written) = channel();
         self.give(Job::Flush(done));
-        // Where the writer has gone, so has its end of this.
+        // If the writer has ended, its end of the channel was dropped, and this returns.
         let _ = written.recv();
     }
 
-    /// The response that is there; one that cannot be read, or is not what was written, is there no longer.
+    /// Reads a response. One that cannot be read, or is damaged, is removed from the index.
     fn read(&self, hash: u64, place: &Place) -> Option<Object> {
         let faults = &self.shared.faults;
         let is_corrupt = match place.segment.read(place.offset, place.length) {
@@ -133,7 +132,7 @@ impl Disk {
                 false
             }
         };
-        // Where the segment has gone meanwhile, so has its entry.
+        // If the segment was dropped meanwhile, its entry was removed too.
         if lock(&self.shared.index).remove_place(hash, place) && is_corrupt {
             self.shared.corrupt.fetch_add(1, Ordering::Relaxed);
         }
@@ -148,7 +147,7 @@ impl Disk {
 }
 
 impl Drop for Disk {
-    /// Writes what waits to be written, and leaves the directory to whoever comes next.
+    /// Writes everything that waits, and leaves the directory to the next process.
     fn drop(&mut self) {
         *lock(&self.jobs) = None;
         if let Some(writer) = self.writer.take() {
@@ -198,8 +197,8 @@ impl Tier for Disk {
             return;
         }
         self.shared.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
-        // Given within the same lock: a purge with a later ticket must not overtake it on its way to the
-        // writer.
+        // The job is sent while the lock is held, so that a purge with a later ticket does not reach the
+        // writer first.
         let mut index = lock(&self.shared.index);
         let ticket = index.next_ticket();
         self.give(Job::Keep { object: object.clone(), ticket, bytes });
@@ -207,7 +206,7 @@ impl Tier for Disk {
 
     fn purge(&self, purge: &Purge) {
         let mut log = lock(&self.shared.purge_log);
-        // Nothing that was given before is found from here on, whether it is written already or not.
+        // From here on no earlier response is found, whether it was already written or not.
         let (ticket, may_be_there) = {
             let mut index = lock(&self.shared.index);
             let ticket = index.next_ticket();

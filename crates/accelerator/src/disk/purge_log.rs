@@ -1,8 +1,8 @@
-//! What has been purged, written down at once: a purge that was reported as done holds after a crash too.
+//! The file of purges. Each purge is written at once, so that a purge that was reported as done also holds
+//! after a crash.
 //!
-//! A file of its own beside the segments, because it must not wait for them, and must not go with the oldest
-//! of them. A write of some hundred bytes to a file's end is left with the kernel in a few microseconds,
-//! which a core can afford.
+//! Purges have a file of their own, because they must not wait for the segments, and must not be dropped with
+//! the oldest segment. Appending some hundred bytes takes the kernel a few microseconds, so a core can do it.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -16,10 +16,10 @@ use crate::store::Purge;
 
 const NAME: &str = "purges";
 
-/// It is written anew when it has grown by more than this, or to twice what was left then.
+/// It is rewritten when it is longer than twice its length after the last rewrite and this many bytes.
 const LEAST_GROWTH_BYTES: u64 = 1024 * 1024;
 
-/// The longest that it may be when it has just been written anew.
+/// The greatest length after a rewrite.
 const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The file.
@@ -27,23 +27,23 @@ pub struct PurgeLog {
     path: PathBuf,
     file: File,
     length: u64,
-    /// Its length when it was last written anew.
+    /// Its length after the last rewrite.
     compact_length: u64,
 }
 
-/// What was found in it.
+/// The contents of the file.
 pub struct Found {
     /// Purges with their tickets.
     pub purges: Vec<(Purge, u64)>,
-    /// Something in it is not what was written: what else was purged is not known.
+    /// The file is damaged, so other purges are unknown.
     pub is_damaged: bool,
-    /// There is none.
+    /// There is no file.
     pub is_missing: bool,
 }
 
 impl PurgeLog {
-    /// Opens it, and reads what is in it. What is left of a write that was cut off at its end was reported to
-    /// nobody.
+    /// Opens the file and reads it. An incomplete purge at its end is ignored, because it was not reported as
+    /// done.
     pub fn open(directory: &Path) -> io::Result<(PurgeLog, Found)> {
         let path = directory.join(NAME);
         let found = read(&path)?;
@@ -51,7 +51,7 @@ impl PurgeLog {
         Ok((log, found))
     }
 
-    /// Writes it anew, beside the one that is there, and puts it in that one's place.
+    /// Writes a new file and replaces the existing one by it.
     fn write(path: PathBuf, purges: &[(Purge, u64)]) -> io::Result<PurgeLog> {
         let mut bytes = Vec::new();
         for (purge, ticket) in purges {
@@ -65,13 +65,13 @@ impl PurgeLog {
         Ok(PurgeLog { path, file, length, compact_length: length })
     }
 
-    /// Writes a purge down.
+    /// Appends a purge.
     pub fn append(&mut self, purge: &Purge, ticket: u64) -> io::Result<()> {
         let Some(record) = encode_purge(purge, ticket) else {
             return Err(io::Error::other("too long to be written down"));
         };
-        // Where a part was written, what follows would be taken for damage: which is right, because it is not
-        // known what was purged.
+        // If only a part is written, a later record counts as damage. That is right, because the purge is
+        // then unknown.
         if is_removed(&self.file) {
             return Err(taken_away());
         }
@@ -80,28 +80,28 @@ impl PurgeLog {
         Ok(())
     }
 
-    /// Has it reach the disk itself.
+    /// Syncs the file to the disk.
     pub fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
 
-    /// Removes what there is in a directory.
+    /// Removes the file of a directory.
     pub fn remove(directory: &Path) {
         let _ = fs::remove_file(directory.join(NAME));
     }
 
-    /// Whether it is worth being written anew.
+    /// Whether it should be rewritten.
     pub fn has_grown(&self) -> bool {
         self.length > self.compact_length * 2 + LEAST_GROWTH_BYTES
     }
 
-    /// Whether it is longer than is reasonable.
+    /// Whether it is too long.
     pub fn is_too_long(&self) -> bool {
         self.length > MOST_BYTES
     }
 
-    /// Writes it anew with what is needed still: the last of each, where something with a lower ticket may be
-    /// on disk.
+    /// Rewrites it with the purges that are still needed: the last one of each, if a response with a lower
+    /// ticket may be on disk.
     pub fn compact(&mut self, oldest: u64) -> io::Result<()> {
         let mut last: HashMap<Purge, u64> = HashMap::new();
         for (purge, ticket) in read(&self.path)?.purges {
@@ -114,7 +114,7 @@ impl PurgeLog {
     }
 }
 
-/// What is in the file. What is left of a write that was cut off at its end was reported to nobody.
+/// Reads the file. An incomplete purge at its end is ignored, because it was not reported as done.
 fn read(path: &Path) -> io::Result<Found> {
     let mut found = Found { purges: Vec::new(), is_damaged: false, is_missing: false };
     let mut bytes = Vec::new();
@@ -127,7 +127,8 @@ fn read(path: &Path) -> io::Result<Found> {
     while !rest.is_empty() {
         let head = decode_head(rest);
         let Some(whole) = head.and_then(|head| rest.get(..head.length as usize)) else {
-            // Shorter than a head, or than its head says: cut off. Otherwise it is damage.
+            // A record that is shorter than a head, or than its head says, was cut off. Otherwise it is
+            // damaged.
             found.is_damaged |= head.is_none() && rest.len() >= HEAD_BYTES;
             break;
         };

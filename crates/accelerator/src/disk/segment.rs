@@ -16,12 +16,12 @@ pub struct Segment {
     path: PathBuf,
     file: File,
     length: AtomicU64,
-    /// The lowest ticket of its records; the greatest number: it has none.
+    /// The lowest ticket of its records; the greatest number: it has no records.
     first_ticket: AtomicU64,
 }
 
 impl Segment {
-    /// Begins a file.
+    /// Makes a file.
     pub fn create(directory: &Path, number: u32) -> io::Result<Segment> {
         let path = directory.join(format!("{number:08x}.{SUFFIX}"));
         let file =
@@ -29,7 +29,7 @@ impl Segment {
         Ok(Segment { path, file, length: AtomicU64::new(0), first_ticket: AtomicU64::new(u64::MAX) })
     }
 
-    /// Opens a file that is there.
+    /// Opens an existing file.
     pub fn open(path: PathBuf) -> io::Result<Segment> {
         let file = OpenOptions::new().read(true).write(true).open(&path)?;
         let length = AtomicU64::new(file.metadata()?.len());
@@ -41,7 +41,7 @@ impl Segment {
         self.length.load(Ordering::Relaxed)
     }
 
-    /// The lowest ticket of its records; the greatest number: it has none.
+    /// The lowest ticket of its records; the greatest number: it has no records.
     pub fn first_ticket(&self) -> u64 {
         self.first_ticket.load(Ordering::Relaxed)
     }
@@ -51,15 +51,15 @@ impl Segment {
         self.first_ticket.fetch_min(ticket, Ordering::Relaxed);
     }
 
-    /// Reads so many bytes.
+    /// Reads this many bytes.
     pub fn read(&self, offset: u64, length: u32) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; length as usize];
         self.file.read_exact_at(&mut bytes, offset)?;
         Ok(bytes)
     }
 
-    /// Appends a record; gives where it is. What was written of one that failed is cut off again, and would
-    /// be no record if it could not be.
+    /// Appends a record and returns its position. If that fails, the written part is cut off again. If it
+    /// cannot be cut off, it is still not a valid record.
     pub fn append(&self, record: &[u8]) -> io::Result<u64> {
         let offset = self.length();
         if let Err(error) = self.file.write_all_at(record, offset) {
@@ -70,48 +70,48 @@ impl Segment {
         Ok(offset)
     }
 
-    /// Has it reach the disk itself.
+    /// Syncs the file to the disk.
     pub fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
 
-    /// Leaves out what is behind this.
+    /// Cuts the file to this length.
     pub fn cut(&self, length: u64) {
         let _ = self.file.set_len(length);
         self.length.store(length, Ordering::Relaxed);
     }
 
-    /// Takes the file away, and makes it empty: its room is free at once, whoever has it open still (a
-    /// program that is being started has, between its fork and its exec), and what is in one that cannot be
-    /// taken away does not come back. Who reads from it just then finds its end.
+    /// Removes the file and truncates it. So its space is free at once, even if another process still has it
+    /// open (such as a program that is being started, between its fork and its exec), and the contents of a
+    /// file that cannot be removed do not come back. A reader of the file finds its end.
     pub fn remove(&self) -> io::Result<()> {
         let removed = fs::remove_file(&self.path);
         let emptied = self.file.set_len(0);
         if self.is_removed() { Ok(()) } else { emptied.or(removed) }
     }
 
-    /// Whether the file has been taken away, by whomever.
+    /// Whether the file was removed, by this process or another one.
     pub fn is_removed(&self) -> bool {
         is_removed(&self.file)
     }
 }
 
-/// Whether an open file has been taken away.
+/// Whether an open file was removed.
 pub fn is_removed(file: &File) -> bool {
     file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
 }
 
-/// The error of a write to a file that has been taken away.
+/// The error of a write to a file that was removed.
 pub fn taken_away() -> io::Error {
-    io::Error::new(io::ErrorKind::NotFound, "somebody has taken it away")
+    io::Error::new(io::ErrorKind::NotFound, "another program has taken it away")
 }
 
-/// Makes the directory, for its owner alone.
+/// Makes the directory with permissions only for its owner.
 pub fn make_directory(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// The files in a directory, in their order.
+/// The segments in a directory, in their order.
 pub fn found_in(directory: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -126,19 +126,19 @@ pub fn found_in(directory: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     Ok(found)
 }
 
-/// The right to use a directory, until this goes.
+/// The lock of a directory, until this is dropped.
 pub struct DirectoryLock(File);
 
 impl Drop for DirectoryLock {
-    /// Given up by name, because to close the file is not enough: between its fork and its exec a program
-    /// that is being started has a copy of it, and with that the lock, which the next to open the directory
-    /// would wait for.
+    /// Unlocks the file explicitly, because closing it is not enough: a program that is being started holds a
+    /// copy of it, and so the lock, between its fork and its exec. The next process that opens the directory
+    /// would have to wait for that.
     fn drop(&mut self) {
         let _ = flock(&self.0, FlockOperation::Unlock);
     }
 }
 
-/// Has the directory to itself; `None`: another process has it.
+/// Locks the directory; `None`: another process has locked it.
 pub fn lock_directory(directory: &Path) -> io::Result<Option<DirectoryLock>> {
     let path = directory.join("lock");
     let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;

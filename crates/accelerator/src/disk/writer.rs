@@ -1,5 +1,5 @@
-//! The thread that writes: takes up what is in the directory, then appends what it is given, and makes room
-//! for it.
+//! The thread that writes. It indexes the contents of the directory, then appends the responses that it gets,
+//! and makes room for them.
 
 use std::io;
 use std::path::PathBuf;
@@ -19,46 +19,46 @@ use super::record::{HEAD_BYTES, RecordHead, decode_head, encode_object, selector
 use super::segment::{DirectoryLock, Segment, found_in, lock_directory, make_directory, taken_away};
 use crate::store::{Object, Purge, hash_of, lock};
 
-/// A file is one part of so many of the whole, within these bounds.
+/// The size of a file is the limit of the directory divided by this number, within these bounds.
 const PARTS: u64 = 32;
 const LEAST_SEGMENT_BYTES: u64 = 1024 * 1024;
 const MOST_SEGMENT_BYTES: u64 = 256 * 1024 * 1024;
 
-/// The index has at most one entry for so many bytes of the limit, so that small responses do not take all
-/// memory.
+/// The index has at most one entry for this many bytes of the limit, so that many small responses do not fill
+/// the memory.
 const BYTES_AN_ENTRY: u64 = 4096;
 
-/// More responses than can wait to be written: purges that are so many tickets old are for none of those.
+/// More responses than can wait to be written. A purge that is this many tickets old applies to none of them.
 const MOST_WAITING: u64 = 1 << 20;
 
-/// How often a response is tried to be written where something can be done about what went wrong.
+/// How often writing a response is tried if the cause of the failure can be removed.
 const MOST_TRIES: usize = 3;
 
-/// How often it is looked whether another process has left the directory.
+/// The pause between two checks whether another process has unlocked the directory.
 const LOCK_PAUSE: Duration = Duration::from_millis(200);
 
-/// What the writer is to do.
+/// A job for the writer.
 pub enum Job {
     /// Keep a response.
     Keep {
         /// The response.
         object: Arc<Object>,
-        /// When it was given.
+        /// Its ticket.
         ticket: u64,
-        /// What it takes of the queue.
+        /// The bytes that it takes of the queue.
         bytes: u64,
     },
-    /// Something was purged, and written down; everything that was given before has been dealt with when this
-    /// comes.
+    /// A purge was written to the file of purges. All jobs before this one are done when it is handled.
     Purged {
-        /// When.
+        /// Its ticket.
         ticket: u64,
     },
-    /// Something was purged while another process has the directory: it holds for what will be found there.
+    /// A purge while another process uses the directory. It applies to the responses that will be found
+    /// there.
     PurgeLater(Purge),
-    /// A purge could not be written down: nothing may be left that a restart would bring back.
+    /// A purge could not be written: all copies must be dropped, so that a restart does not bring them back.
     DropEverything,
-    /// Say that everything before is written.
+    /// Report that all jobs before this one are done.
     Flush(Sender<()>),
 }
 
@@ -69,13 +69,13 @@ pub struct Writer {
     segment_bytes: u64,
     current: Option<Arc<Segment>>,
     next_number: u32,
-    /// Held as long as the directory is used.
+    /// Held while the directory is used.
     lock: Option<DirectoryLock>,
-    /// What was purged before the directory was ours.
+    /// The purges from the time before this process had locked the directory.
     later: Vec<Purge>,
-    /// Everything that was given with a lower ticket has been dealt with.
+    /// All jobs with a lower ticket are done.
     reached: u64,
-    /// What was there when there was no room for more.
+    /// The bytes on disk when it was last full.
     full_bytes: u64,
 }
 
@@ -83,7 +83,7 @@ impl Writer {
     /// A writer to a directory.
     pub fn new(directory: PathBuf, shared: Arc<Shared>) -> io::Result<Writer> {
         let segment_bytes = (shared.limit_bytes / PARTS).clamp(LEAST_SEGMENT_BYTES, MOST_SEGMENT_BYTES);
-        // Where nobody else has it, what is there is found before the first request comes.
+        // If no other process uses the directory, its contents are indexed before the first request.
         let lock = lock_directory(&directory)?;
         let mut writer = Writer {
             directory,
@@ -97,13 +97,13 @@ impl Writer {
             full_bytes: 0,
         };
         if writer.lock.is_some() {
-            // Nothing waits that was given before.
+            // No earlier job waits.
             writer.take_up(u64::MAX);
         }
         Ok(writer)
     }
 
-    /// Works until nobody will give it anything any more.
+    /// Works until the sender of jobs is dropped.
     pub fn run(mut self, jobs: &Receiver<Job>) {
         loop {
             let job = match self.lock {
@@ -137,7 +137,7 @@ impl Writer {
         }
     }
 
-    /// Has everything reach the disk itself, so that it is believed after a start of the machine too.
+    /// Syncs everything to the disk, so that it can be used after a restart of the machine too.
     fn leave(&mut self) {
         if self.lock.is_none() {
             return;
@@ -163,8 +163,8 @@ impl Writer {
         }
     }
 
-    /// Begins again where the directory, or a file in it, has been taken away: what was in it is gone, and
-    /// nothing else is lost. `false`: there is no directory yet.
+    /// Begins again after the directory, or a file in it, was removed. Only the copies in it are lost.
+    /// Returns false if the directory cannot be used yet.
     fn begin_again(&mut self) -> bool {
         self.current = None;
         lock(&self.shared.index).forget_segments();
@@ -174,8 +174,8 @@ impl Writer {
         self.lock.is_some()
     }
 
-    /// Finds what is in the directory. Purges by key that are older than the ticket `before` are for nothing
-    /// that waits.
+    /// Indexes the contents of the directory. Purges by key that are older than the ticket `before` do not
+    /// apply to responses that wait.
     fn take_up(&mut self, before: u64) {
         if !boot::is_good(&self.directory) {
             self.begin_empty();
@@ -226,21 +226,21 @@ impl Writer {
         self.shared.faults.tell(Level::Information, &message);
     }
 
-    /// Removes what a machine has left that stopped without warning.
+    /// Removes the files from before a stop of the machine without a shutdown.
     fn begin_empty(&mut self) {
         let found = found_in(&self.directory).unwrap_or_default();
         if !found.is_empty() {
             self.shared.faults.tell(
                 Level::Warning,
-                "the machine was not shut down in order, so what was purged is not known: all stored responses on disk \
-                 are dropped",
+                "the machine was not shut down in order, so what was purged is not known: all stored \
+                 responses on disk are dropped",
             );
         }
         found.iter().for_each(|(_, path)| _ = std::fs::remove_file(path));
         PurgeLog::remove(&self.directory);
     }
 
-    /// Goes from record to record by their heads. What a crash has left at the end is none, and cut off.
+    /// Goes from record to record by their heads. An incomplete record at the end, from a crash, is cut off.
     fn take_up_segment(&self, segment: &Arc<Segment>) {
         lock(&self.shared.index).add_segment(segment.clone());
         let mut offset = 0;
@@ -260,7 +260,7 @@ impl Writer {
         }
     }
 
-    /// Writes a response; `false`: it could not.
+    /// Writes a response. Returns false if that failed.
     fn keep(&mut self, object: &Object, ticket: u64) -> bool {
         let sum = selector_sum(object.selector());
         let is_purged = |index: &Index| index.is_purged(ticket, object.hash, object.key(), object.fields());
@@ -273,7 +273,7 @@ impl Writer {
         let place = encode_object(object, ticket).and_then(|record| self.append(&record, ticket));
         let mut index = lock(&self.shared.index);
         match place {
-            // By tag or the like it may have been purged while it was written; that is seen when it is read.
+            // It may have been purged by tag or prefix while it was written. This is checked when it is read.
             Some(place) => {
                 index.insert(object.hash, sum, place);
                 true
@@ -297,7 +297,7 @@ impl Writer {
             log.compact(oldest).is_err() || log.is_too_long()
         };
         if is_too_long {
-            // That costs hits; a list that grows without end costs more.
+            // This costs hits, but a list that grows without a limit costs more.
             self.start_over();
         }
     }
@@ -319,7 +319,7 @@ impl Writer {
         }
     }
 
-    /// Appends a record to the current file, or to the next.
+    /// Appends a record to the current file, or to the next one.
     fn append(&mut self, record: &[u8], ticket: u64) -> Option<Place> {
         let length = u32::try_from(record.len()).ok()?;
         if u64::from(length) > self.segment_bytes {
@@ -337,10 +337,10 @@ impl Writer {
                 }
                 Err(error) => error,
             };
-            // The next one begins a file, where that would not be one empty file after the other.
+            // The next record begins a new file, unless the current one is empty.
             self.current.take_if(|current| current.length() > 0);
             let may_go_on = match self.failed("cannot be written to", &error) {
-                // A full disk has room again when the oldest file has gone.
+                // Dropping the oldest file makes room on a full disk.
                 Cause::Full => self.drop_oldest(false),
                 Cause::Missing => self.begin_again(),
                 Cause::ReadOnly | Cause::Write | Cause::Read => false,
@@ -352,8 +352,8 @@ impl Writer {
         None
     }
 
-    /// What kept it from writing has gone away. A full disk has only when there is more on it than when it
-    /// was full: room that was made by dropping a file says nothing.
+    /// Called after a write has succeeded: the causes of failed writes have ended. A full disk counts as
+    /// ended only when it holds more than when it was full, because dropping a file makes room too.
     fn has_written(&mut self) {
         let faults = &self.shared.faults;
         [Cause::Write, Cause::ReadOnly, Cause::Missing].into_iter().for_each(|cause| faults.end(cause));
@@ -369,12 +369,12 @@ impl Writer {
         self.shared.faults.end(Cause::Full);
     }
 
-    /// A file with room for so many bytes.
+    /// A file with room for this many bytes.
     fn segment_for(&mut self, bytes: u64) -> io::Result<Arc<Segment>> {
         if let Some(current) = &self.current
             && current.length() + bytes <= self.segment_bytes
         {
-            // What is written to a file that has been taken away is of no use to the next process.
+            // The next process could not find a response in a file that was removed.
             return if current.is_removed() { Err(taken_away()) } else { Ok(current.clone()) };
         }
         let number = self.next_number;
@@ -382,12 +382,12 @@ impl Writer {
         self.next_number = number.wrapping_add(1);
         lock(&self.shared.index).add_segment(segment.clone());
         self.current = Some(segment.clone());
-        // What is saved from the oldest goes into the new one.
+        // Responses that are saved from the oldest file are written to the new one.
         self.make_room(self.segment_bytes);
         Ok(segment)
     }
 
-    /// Drops the oldest files until so many bytes more have room.
+    /// Drops the oldest files until there is room for this many more bytes.
     fn make_room(&mut self, bytes: u64) {
         loop {
             let (is_over, is_long, is_last) = {
@@ -396,7 +396,7 @@ impl Writer {
                 (is_over, self.is_long(index.len()), index.segment_count() <= 1)
             };
             if is_over {
-                // So much has had room.
+                // This many bytes have fitted on the disk.
                 self.has_room_again();
             }
             if !is_over && !is_long || is_last || !self.drop_oldest(true) {
@@ -409,13 +409,14 @@ impl Writer {
         self.is_long(lock(&self.shared.index).len())
     }
 
-    /// Whether so many entries take more memory than may be: one for each few KiB of the whole is enough.
+    /// Whether this many entries take too much memory: the limit is one entry for every few KiB of the
+    /// directory.
     fn is_long(&self, entries: usize) -> bool {
         entries as u64 >= self.shared.limit_bytes / BYTES_AN_ENTRY
     }
 
-    /// Drops the oldest file; what was read from it is written again, if it `saves` that. `false`: there is
-    /// none.
+    /// Drops the oldest file. If `saves` is set, the responses that were read from it are written again.
+    /// Returns false if there is no file.
     fn drop_oldest(&mut self, saves: bool) -> bool {
         let Some(oldest) = lock(&self.shared.index).oldest() else { return false };
         if self.current.as_ref().is_some_and(|current| Arc::ptr_eq(current, &oldest)) {
@@ -430,7 +431,7 @@ impl Writer {
                 }
             }
         }
-        // What is saved keeps its ticket, so purges that are for it must stay.
+        // Saved responses keep their tickets, so the purges that apply to them must stay.
         let first = saved.iter().map(|(_, _, ticket, _)| *ticket).min().unwrap_or(u64::MAX);
         {
             let mut index = lock(&self.shared.index);
@@ -457,7 +458,7 @@ impl Writer {
         true
     }
 
-    /// Drops everything, and with it what has been purged, which there is nothing left for.
+    /// Drops all responses, and the purges, which then apply to none.
     fn start_over(&mut self) {
         self.drop_everything();
         if let Some(log) = &mut *lock(&self.shared.purge_log)
@@ -471,7 +472,7 @@ impl Writer {
         while self.drop_oldest(false) {}
     }
 
-    /// Something could not be done; gives why.
+    /// Reports a failure and returns its cause.
     fn failed(&mut self, what: &str, error: &io::Error) -> Cause {
         let cause = self.shared.faults.note(Cause::Write, what, error);
         if cause == Cause::Full {
@@ -481,11 +482,11 @@ impl Writer {
     }
 }
 
-/// How much of a record is read at first: a head, and for most records the key and what selects it.
+/// The bytes of a record that are read first: a head, and for most records the key and the selector.
 const FIRST_READ_BYTES: u64 = 512;
 
-/// The head of the record at `offset`, with the hash of its key and the sum of its selector; `None`: it is no
-/// response that fits into the file.
+/// The head of the record at `offset`, with the hash of its key and the sum of its selector; `None`: it is
+/// not a response that fits into the file.
 fn read_names(segment: &Segment, offset: u64) -> Option<(RecordHead, u64, u32)> {
     let rest = segment.length().checked_sub(offset)?;
     let read = |length: u64| segment.read(offset, u32::try_from(length).ok()?).ok();

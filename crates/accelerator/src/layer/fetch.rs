@@ -1,5 +1,5 @@
-//! The task that fetches a response: it goes on while anybody waits, and to the end once the response is one
-//! to be stored.
+//! The task that fetches a response. It goes on while a client waits, and to the end if the response is to be
+//! stored.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -29,37 +29,36 @@ use crate::rules::storing::{Response, Storable, Terms, judge};
 use crate::rules::vary;
 use crate::store::{NewObject, Object};
 
-/// Bodies that are to be stored may take one part of so many of the store's memory while they come. What
-/// comes beyond that passes through: the origin waits for the slowest client, and the fetch ends where no
-/// client waits.
+/// Bodies to be stored may take the store's memory divided by this number while they arrive. Further bodies
+/// are not stored: the origin then waits for the slowest client, and the fetch ends if no client waits.
 const FETCHING_PART: u64 = 4;
 
 /// A response to be fetched.
 pub struct Fetch {
-    /// Where it is put for those who wait.
+    /// Takes the response for the requests that wait.
     pub flight: Arc<Flight>,
-    /// The request as it is sent on.
+    /// The request to the origin.
     pub request: Request,
-    /// The head of the request for whose sake it is fetched.
+    /// The head of the client's request.
     pub received: Rc<ReceivedHead>,
-    /// What is known of that.
+    /// The facts of the client's request.
     pub facts: Rc<Facts>,
-    /// What is stored and may be right still.
+    /// The stored response that is being validated.
     pub validating: Option<Arc<Object>>,
-    /// What is stored of the beginning, where the rest is asked for.
+    /// The stored part, if the rest is requested.
     pub completing: Option<Arc<Object>>,
-    /// Where the answer is put that is for nobody else.
+    /// Takes an answer that is only for this client.
     pub own: Rc<RefCell<Option<Handled>>>,
-    /// Field lines of the answer that are for the client alone for which it is fetched.
+    /// Takes the field lines of the answer that are only for this client.
     pub own_fields: Rc<RefCell<Vec<u8>>>,
-    /// It is fetched although nobody waits.
+    /// It is fetched although no client waits.
     pub is_background: bool,
-    /// Who gets interim responses, as long as it waits.
+    /// The client that gets interim responses while it waits.
     pub client: Option<Weak<dyn TakesInterim>>,
 }
 
-/// Where the handler leaves interim responses (RFC 9110 section 15.2): the client waits in a task of its own,
-/// and must be told that there are some.
+/// Takes interim responses of the handler (RFC 9110 section 15.2). The client waits in another task, which
+/// must be told of them.
 #[derive(Default)]
 struct Relay {
     interim: InterimResponses,
@@ -86,7 +85,7 @@ impl Relay {
     }
 }
 
-/// Says that a flight has ended, however its task does.
+/// Ends a flight when its task ends, in whatever way.
 struct Ending<'a> {
     core: &'a AcceleratedOfCore,
     flight: &'a Arc<Flight>,
@@ -99,14 +98,14 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// What is to be stored beside the body.
+/// The parts of a response to be stored, without its body.
 struct Draft {
     head: Head,
     part: Option<partial::Part>,
 }
 
 impl Fetch {
-    /// Fetches it.
+    /// Fetches the response.
     pub async fn run(self, core: Rc<AcceleratedOfCore>) {
         let Fetch {
             flight,
@@ -168,7 +167,7 @@ impl Fetch {
     }
 }
 
-/// What one fetch takes of the memory that all fetches may take together for what they are to store.
+/// The share of one fetch in the memory for bodies that are to be stored.
 struct Reservation<'a> {
     accelerator: &'a Accelerator,
     bytes: u64,
@@ -179,7 +178,7 @@ impl<'a> Reservation<'a> {
         Reservation { accelerator, bytes: 0 }
     }
 
-    /// Takes so many bytes more; `false`: there is no room for them.
+    /// Takes this many more bytes. Returns false if there is no room for them.
     fn grow(&mut self, bytes: u64) -> bool {
         self.bytes += bytes;
         let all = self.accelerator.fetching_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
@@ -197,15 +196,15 @@ impl Drop for Reservation<'_> {
     }
 }
 
-/// A part put together with one that is stored.
+/// A part that was combined with a stored part.
 struct Joined {
     part: partial::Part,
     body: Vec<u8>,
     terms: Terms,
 }
 
-/// The fields of a 304, or of an answer to HEAD, that do not become part of the stored response: they are for
-/// the client that has asked (RFC 9111 sections 5.2.2.4 and 5.2.2.7).
+/// The fields of a 304, or of an answer to HEAD, that do not become part of the stored response, because they
+/// are only for the requesting client (RFC 9111 sections 5.2.2.4 and 5.2.2.7).
 pub fn left_out_of_update(newer: &[u8], policy: &Policy) -> Vec<Box<[u8]>> {
     let mut left_out = response_directives(FieldText(newer)).fields;
     if policy.set_cookie != SetCookie::Store {
@@ -214,7 +213,7 @@ pub fn left_out_of_update(newer: &[u8], policy: &Policy) -> Vec<Box<[u8]>> {
     left_out
 }
 
-/// What came of a request to the origin.
+/// The result of a request to the origin.
 struct Fetched<'a> {
     core: &'a AcceleratedOfCore,
     flight: &'a Arc<Flight>,
@@ -229,7 +228,8 @@ struct Fetched<'a> {
 }
 
 impl Fetched<'_> {
-    /// Stores what may be stored and gives it to all who wait; what is left is for one alone.
+    /// Stores an answer that may be stored and passes it to all requests that wait. Returns an answer that is
+    /// only for one client.
     async fn take(&self, handled: Handled) -> Option<Handled> {
         let mut answer = match handled {
             Handled::Answer(answer) => answer,
@@ -251,11 +251,11 @@ impl Fetched<'_> {
             match part {
                 Part::Bytes(bytes) => self.flight.push(bytes),
                 Part::Stream { body, .. } => stream = Some(body),
-                // Seen to by `draft`.
+                // `draft` returns `None` for these.
                 Part::Cached(..) | Part::File { .. } => {}
             }
         }
-        // What is put together with another part can be given when all of it is there.
+        // A response that is combined from parts can only be used when it is complete.
         let is_whole = draft.part.is_none();
         if let Some(body) = stream {
             if is_whole {
@@ -281,7 +281,7 @@ impl Fetched<'_> {
         None
     }
 
-    /// Brings the body to all who wait; `false`: there is nothing to be stored.
+    /// Passes the body to all requests that wait. Returns false if it is not to be stored.
     async fn receive(&self, mut body: Receiver, head: &Head) -> bool {
         let most = self.core.route.policy.object_bytes;
         let mut reserved = Reservation::new(&self.core.route.accelerator);
@@ -319,7 +319,8 @@ impl Fetched<'_> {
         is_stored && is_proper
     }
 
-    /// What is stored is right still: it takes the newer head (RFC 9111 section 4.3.4).
+    /// Called when the origin has confirmed a stored response, which gets the newer head (RFC 9111 section
+    /// 4.3.4).
     async fn validated(&self, object: &Arc<Object>, answer: &Answer) {
         let policy = &self.core.route.policy;
         let of_visitor = left_out_of_update(&answer.fields, policy);
@@ -330,7 +331,7 @@ impl Fetched<'_> {
             append(&mut judged, name, value);
         }
         let judgement = self.judge(object.status(), &judged, answer, &object.terms);
-        // A field that the origin says now to be for one client was perhaps stored when it was for all.
+        // A field that is now only for one client may have been stored when it was for all.
         let left_out = judgement.as_ref().map_or(&of_visitor, |storable| &storable.left_out);
         let fields = stored_fields(&fields, left_out);
         let terms = judgement.as_ref().map_or(object.terms, |storable| storable.terms);
@@ -339,7 +340,7 @@ impl Fetched<'_> {
         let is_shared = judgement.is_some();
         match judgement {
             Some(_) => _ = accelerator.store.insert(newer.clone(), self.purge_count),
-            // What the client asks for with `no-store` is its own matter.
+            // `no-store` of this request does not affect the stored response.
             None if self.facts.directives.no_store => {}
             None => accelerator.remove(object).await,
         }
@@ -348,14 +349,14 @@ impl Fetched<'_> {
         self.flight.finish(true);
     }
 
-    /// Whether it is stored; `body` are the terms of the response whose body is stored with it.
+    /// Decides whether it is stored. `body` are the terms of the response whose body is stored with it.
     fn judge(&self, status: u16, fields: &[u8], answer: &Answer, body: &Terms) -> Option<Storable> {
         let response_time = self.core.now();
         let response = Response {
             status,
             fields,
             date: answer.date.and_then(|text| parse_http_date(&text, response_time)),
-            // Not the difference of two seconds of the clock: that is one for a moment between them.
+            // The difference of two whole seconds of the clock could be 1 after only a moment.
             request_time: response_time - self.sent.elapsed().as_secs() as i64,
             response_time,
             is_authorized: self.facts.is_authorized || body.answered_authorized,
@@ -365,7 +366,7 @@ impl Fetched<'_> {
         judge(&response, &self.core.route.policy).ok()
     }
 
-    /// What is stored of an answer; `None`: nothing.
+    /// The parts of an answer to be stored; `None`: it is not stored.
     fn draft(&self, answer: &Answer) -> Option<Draft> {
         let storable = self.judge(answer.status, &answer.fields, answer, &Terms::default())?;
         let policy = &*self.core.route.policy;
@@ -394,7 +395,7 @@ impl Fetched<'_> {
     }
 
     fn object(&self, head: &Head, part: Option<partial::Part>, pieces: &[Bytes]) -> Arc<Object> {
-        // Those of one part of several are not those of the whole.
+        // The trailers of a part are not those of the whole response.
         let trailers = if part.is_none() { self.flight.trailers() } else { Bytes::new() };
         let new = |status, terms, fields, part, body| NewObject {
             hash: self.facts.hash,
@@ -427,7 +428,7 @@ impl Fetched<'_> {
         Arc::new(Object::new(new(206, head.terms, &head.fields, Some(part), pieces)))
     }
 
-    /// The part together with that which is stored, where both are of one representation.
+    /// The part combined with the stored one, if both belong to the same representation.
     fn joined(&self, head: &Head, part: partial::Part, body: &[u8]) -> Option<Joined> {
         if part.is_everything() {
             return Some(Joined { part, body: body.to_vec(), terms: head.terms });
@@ -455,17 +456,17 @@ impl Fetched<'_> {
         Some(Joined { part, body, terms })
     }
 
-    /// Whether an answer that is not stored says that those to other requests for the page are not to be
-    /// stored either. A request with credentials or `no-store` joins no other fetch in any case, and tells
-    /// nothing of requests without.
+    /// Whether an answer that is not stored shows that the answers to other requests for the page will not be
+    /// stored either. A request with credentials or `no-store` never joins another fetch, and shows nothing
+    /// about requests without them.
     fn tells_of_others(&self, answer: &Answer) -> bool {
         let facts = self.facts;
         let is_plain = !facts.has_cookie && !facts.is_authorized && !facts.directives.no_store;
         is_plain && !facts.has_range && is_of_page(answer.status)
     }
 
-    /// A response has come that is not stored: what was stored is right no longer, and others need not wait
-    /// for the next.
+    /// Called for a response that is not stored: the stored one is not valid any more, and other requests
+    /// need not wait for the next one.
     async fn note_not_stored(&self, answer: &Answer) {
         if is_origin_error(answer.status) {
             return;
@@ -480,8 +481,8 @@ impl Fetched<'_> {
     }
 }
 
-/// Whether an answer with this status that is not stored is what other requests for the page would get too.
-/// One request's own fault (400, 414, 416 ...), what it may do (401, 403) and parts (206) tell nothing of
+/// Whether other requests for the page would get the same answer, if one with this status is not stored.
+/// Faults of one request (400, 414, 416 ...), its permissions (401, 403) and parts (206) show nothing about
 /// others.
 fn is_of_page(status: u16) -> bool {
     matches!(status, 200..=205 | 300..=303 | 307 | 308 | 404 | 410)

@@ -1,7 +1,7 @@
-//! A response on its way, for all who wait for it, on any core.
+//! A flight: a response that is being fetched, for all requests that wait for it, on any core.
 //!
-//! The task that fetches it puts its head and the pieces of its body here; who waits reads them from here,
-//! each from its own place, as they come. The lock is held to put in or take out one thing.
+//! The task that fetches it adds its head and the pieces of its body. Each reader reads them as they arrive,
+//! from its own position. The lock is held only while one item is added or taken.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
@@ -14,10 +14,10 @@ use crate::rules::storing::Terms;
 use crate::store::Object;
 use crate::store::lock;
 
-/// How much of a response that will not be stored may wait for the slowest of its readers.
+/// The most bytes of a response that wait for its slowest reader, if it will not be stored.
 const WINDOW_BYTES: usize = 1024 * 1024;
 
-/// The responses on their way that others may wait for.
+/// The flights that other requests may join.
 #[derive(Default)]
 pub struct Flights {
     by_key: Mutex<HashMap<Box<[u8]>, Arc<Flight>>>,
@@ -30,42 +30,42 @@ pub struct Head {
     pub status: u16,
     /// Its field lines as they are stored.
     pub fields: Vec<u8>,
-    /// Which requests select it.
+    /// The request fields that select it.
     pub selector: Vec<u8>,
-    /// How long it is good for what.
+    /// The terms of its reuse.
     pub terms: Terms,
-    /// The length of its body, if that is known.
+    /// The length of its body, if known.
     pub length: Option<u64>,
 }
 
-/// How far a response is.
+/// The state of a flight.
 #[derive(Debug, Clone)]
 pub enum Phase {
-    /// Its head is not there.
+    /// The head has not arrived yet.
     Waiting,
-    /// It is one for everybody, and its body comes.
+    /// The response is for all requests, and its body is arriving.
     Streaming(Arc<Head>),
-    /// It is there: stored, or what was stored is right still.
+    /// The response was stored, or the stored one was validated.
     Ready {
         /// The response.
         object: Arc<Object>,
-        /// What was stored has been validated.
+        /// The stored response was validated.
         is_validated: bool,
-        /// Others may have it too.
+        /// Other requests may use it too.
         is_shared: bool,
     },
-    /// It is one for whoever had it fetched, and nobody else.
+    /// The response is only for the request for which it was fetched.
     NotShared {
         /// Its status.
         status: u16,
     },
 }
 
-/// A response on its way.
+/// A response that is being fetched.
 pub struct Flight {
-    /// What it is found under; empty: nobody else may wait for it.
+    /// The key under which it is found; empty: no other request may join it.
     key: Box<[u8]>,
-    /// How many purges there had been when its request was sent; none: it has not been.
+    /// The number of purges when its request was sent; not set: it was not sent yet.
     purge_count: OnceLock<u64>,
     state: Mutex<State>,
 }
@@ -73,35 +73,36 @@ pub struct Flight {
 struct State {
     phase: Phase,
     pieces: VecDeque<Bytes>,
-    /// The field lines behind the body.
+    /// The trailers.
     trailers: Bytes,
-    /// Pieces that have left at the front.
+    /// The number of pieces that were dropped at the front.
     dropped: usize,
     held_bytes: usize,
-    /// `Some`: nothing more comes; whether that is its proper end.
+    /// `Some`: the body has ended. `true`: it is complete; `false`: it broke off.
     end: Option<bool>,
-    /// It has become too long to be stored: pieces leave when all have read them, and nobody joins.
+    /// It is too long to be stored. Pieces are dropped when all readers have read them, and no request may
+    /// join.
     is_passing: bool,
     readers: Vec<Option<Place>>,
     fetcher: Option<Waker>,
 }
 
-/// How far a reader is.
+/// The position of a reader.
 struct Place {
     next: usize,
     waker: Option<Waker>,
 }
 
-/// One who waits for a response. Dropped, it waits no longer.
+/// A reader of a flight. Dropping it ends its waiting.
 pub struct Reader {
     flight: Arc<Flight>,
     index: usize,
 }
 
 impl Flights {
-    /// Waits for the response that is on its way under this key; where there is none, the caller is to fetch
-    /// it, and has the only reader. `is_outdated` says of a number of purges whether there has been one since
-    /// that takes the response: a request that came after it does not wait for what was fetched before it.
+    /// Joins the flight with this key. If there is none, the caller must fetch the response. `is_outdated`
+    /// gets a number of purges and returns whether a later purge applies to the response: a request after a
+    /// purge does not wait for a response that was requested before it.
     pub fn join(&self, key: &[u8], is_outdated: impl Fn(u64) -> bool) -> Joined {
         let mut by_key = lock(&self.by_key);
         if let Some(flight) = by_key.get(key)
@@ -115,9 +116,9 @@ impl Flights {
         Joined::Own(flight)
     }
 
-    /// Nobody finds it any more, if nobody waits for it; `false`: somebody has come.
+    /// Removes a flight if it has no readers. Returns false if a reader has joined.
     pub fn leave_if_abandoned(&self, flight: &Arc<Flight>) -> bool {
-        // Who joins holds the same lock meanwhile.
+        // `join` holds the same lock.
         let mut by_key = lock(&self.by_key);
         if lock(&flight.state).readers.iter().any(Option::is_some) {
             return false;
@@ -128,7 +129,7 @@ impl Flights {
         true
     }
 
-    /// Nobody finds it any more.
+    /// Removes a flight, so that no request can join it any more.
     pub fn leave(&self, flight: &Arc<Flight>) {
         let mut by_key = lock(&self.by_key);
         if by_key.get(&flight.key).is_some_and(|other| Arc::ptr_eq(other, flight)) {
@@ -137,16 +138,16 @@ impl Flights {
     }
 }
 
-/// What came of joining.
+/// The result of [`Flights::join`].
 pub enum Joined {
-    /// Another's.
+    /// A reader of the flight of another request.
     Other(Reader),
-    /// The caller's own, which it must fetch.
+    /// A new flight, whose response the caller must fetch.
     Own(Arc<Flight>),
 }
 
 impl Flight {
-    /// One that is found under a key; with an empty key by nobody.
+    /// A flight with this key. With an empty key no other request can join it.
     pub fn new(key: &[u8]) -> Arc<Flight> {
         Arc::new(Flight {
             key: key.into(),
@@ -165,12 +166,13 @@ impl Flight {
         })
     }
 
-    /// Its request is sent, when there have been so many purges.
+    /// Records the number of purges when its request is sent.
     pub fn begin(&self, purge_count: u64) {
         let _ = self.purge_count.set(purge_count);
     }
 
-    /// A reader from the beginning. `None` for one who `joins` where the beginning is not there any more.
+    /// A reader from the beginning. `None` if another request `joins` and the beginning is not available any
+    /// more.
     pub fn read(self: &Arc<Flight>, joins: bool) -> Option<Reader> {
         let mut state = lock(&self.state);
         if joins && (state.is_passing || state.end == Some(false)) {
@@ -190,7 +192,7 @@ impl Flight {
         Some(Reader { flight: self.clone(), index })
     }
 
-    /// Says how far it is.
+    /// Sets its state.
     pub fn set_phase(&self, phase: Phase) {
         let wakers = {
             let mut state = lock(&self.state);
@@ -212,23 +214,23 @@ impl Flight {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Says what is behind the body, before it is finished.
+    /// Sets the trailers, before the body is finished.
     pub fn set_trailers(&self, trailers: Vec<u8>) {
         lock(&self.state).trailers = trailers.into();
     }
 
-    /// The field lines behind the body, once it is there.
+    /// The trailers, once the body has ended.
     pub fn trailers(&self) -> Bytes {
         lock(&self.state).trailers.clone()
     }
 
-    /// Has everybody who waits look again, at what is not part of the response.
+    /// Wakes all readers, for events that are not part of the response.
     pub fn wake_readers(&self) {
         let wakers = lock(&self.state).take_wakers();
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Says that nothing more comes.
+    /// Ends the body. `is_proper`: it is complete.
     pub fn finish(&self, is_proper: bool) {
         let wakers = {
             let mut state = lock(&self.state);
@@ -238,19 +240,19 @@ impl Flight {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// The pieces so far, for the store.
+    /// The pieces that have arrived, for the store.
     pub fn pieces(&self) -> Vec<Bytes> {
         lock(&self.state).pieces.iter().cloned().collect()
     }
 
-    /// It will not be stored: from now on no more is kept than its readers need.
+    /// Called when it will not be stored. From now on only the pieces that its readers need are kept.
     pub fn pass(&self) {
         let mut state = lock(&self.state);
         state.is_passing = true;
         state.drop_read();
     }
 
-    /// Waits until nobody waits.
+    /// Waits until it has no readers.
     pub async fn abandoned(&self) {
         poll_fn(|context| {
             let mut state = lock(&self.state);
@@ -263,7 +265,7 @@ impl Flight {
         .await;
     }
 
-    /// Waits until there is room for more, where it is not stored; `false`: nobody waits for more.
+    /// Waits until there is room for more, if it is not stored. Returns false if it has no readers.
     pub async fn room(&self) -> bool {
         poll_fn(|context| {
             let mut state = lock(&self.state);
@@ -288,7 +290,7 @@ impl State {
         self.readers.iter_mut().flatten().filter_map(|place| place.waker.take()).collect()
     }
 
-    /// Lets go of what all readers have, where it is not stored.
+    /// Drops the pieces that all readers have read, if it is not stored.
     fn drop_read(&mut self) {
         if !self.is_passing {
             return;
@@ -305,7 +307,7 @@ impl State {
 }
 
 impl Reader {
-    /// How far the response is, once its head is there.
+    /// Waits for the head, and returns the state of the flight.
     pub async fn head(&mut self) -> Phase {
         poll_fn(|context| {
             let mut state = lock(&self.flight.state);
@@ -348,7 +350,7 @@ impl Reader {
         .await
     }
 
-    /// The field lines behind the body, once its end was read.
+    /// The trailers, once the end of the body was read.
     pub fn trailers(&self) -> Bytes {
         self.flight.trailers()
     }
@@ -396,7 +398,7 @@ mod tests {
     #[test]
     fn everybody_gets_everything_whenever_they_come() {
         let flights = Flights::default();
-        let Joined::Own(flight) = flights.join(b"a", |_| false) else { panic!("somebody else's") };
+        let Joined::Own(flight) = flights.join(b"a", |_| false) else { panic!("joined another flight") };
         let mut first = flight.read(false).unwrap();
         assert!(poll_once(first.head()).is_pending());
         flight.set_phase(Phase::Streaming(head()));
@@ -419,9 +421,9 @@ mod tests {
     #[test]
     fn who_comes_after_a_purge_waits_for_nothing_older() {
         let flights = Flights::default();
-        let Joined::Own(older) = flights.join(b"a", |_| true) else { panic!("somebody else's") };
+        let Joined::Own(older) = flights.join(b"a", |_| true) else { panic!("joined another flight") };
         let _reader = older.read(false).unwrap();
-        // What has not been sent yet is sent after the purge.
+        // A request that was not sent yet is sent after the purge.
         assert!(matches!(flights.join(b"a", |count| count < 2), Joined::Other(_)));
         older.begin(1);
         let Joined::Own(newer) = flights.join(b"a", |count| count < 2) else { panic!("joined") };

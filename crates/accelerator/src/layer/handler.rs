@@ -1,5 +1,5 @@
-//! What becomes of a request: answered from the store, with another's response, or with one that is fetched
-//! for it.
+//! Answers a request: from the store, with the response of another request, or with one that is fetched for
+//! it.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -30,7 +30,7 @@ use crate::rules::validation::{conditions, is_same_representation};
 use crate::rules::{fields, storing, vary};
 use crate::store::{NewObject, Object, State, hash_of};
 
-/// How often a request may find that what it waited for is not for it.
+/// How often a request tries again after the response that it waited for was not for it.
 const MOST_ROUNDS: usize = 4;
 
 /// The cache before the handler of one core.
@@ -40,28 +40,28 @@ pub struct AcceleratedOfCore {
     pub(super) server: Rc<dyn Server>,
 }
 
-/// What of a request matters to the cache.
+/// The facts of a request that matter to the cache.
 pub struct Facts {
-    /// What its response is stored under.
+    /// The key under which its response is stored.
     pub key: Vec<u8>,
-    /// The hash of that.
+    /// The hash of the key.
     pub hash: u64,
-    /// What it asks of caches.
+    /// Its directives for caches.
     pub directives: RequestDirectives,
     /// It has `Authorization`, or the server knows who the client is.
     pub is_authorized: bool,
-    /// It has `Cookie`, and that counts.
+    /// It has `Cookie`, and the policy respects that.
     pub has_cookie: bool,
-    /// It asks for parts.
+    /// It has `Range`.
     pub has_range: bool,
 }
 
-/// What came of one attempt.
+/// The result of one attempt.
 enum Round {
     Done(Handled),
-    /// What it waited for is not for it.
+    /// The response that it waited for is not for it.
     Again,
-    /// What it waited for has failed: it is sent on its own.
+    /// The response that it waited for has failed, so the request is sent alone.
     Alone,
 }
 
@@ -71,9 +71,9 @@ impl Handler for AcceleratedOfCore {
     }
 }
 
-/// Whether rules were asked about another path than the one that the client has sent, because what answers
-/// reads that differently (path parameters of servlet containers). Stored under what was sent, its response
-/// would be found without asking them.
+/// Whether the rules were applied to another path than the client has sent, because the program reads the
+/// path differently (path parameters of servlet containers). If its response were stored under the sent path,
+/// it would be found without applying the rules.
 fn means_another_path(request: &Request) -> bool {
     if memchr::memchr(b';', &request.path_as_sent).is_none() {
         return false;
@@ -82,13 +82,13 @@ fn means_another_path(request: &Request) -> bool {
     normalise_path(&request.path_as_sent, &mut normal).is_err() || request.path != normal
 }
 
-/// Whether the server knows who the client is: what answers may make of it what it likes.
+/// Whether the server knows who the client is. The program may then give each client another answer.
 fn is_known(request: &Request) -> bool {
     request.user.is_some() || request.tls.as_ref().is_some_and(|tls| !tls.client_certificates.is_empty())
 }
 
 impl AcceleratedOfCore {
-    /// The second that it is.
+    /// The current second.
     pub(super) fn now(&self) -> i64 {
         self.server.date().unix_seconds
     }
@@ -99,7 +99,7 @@ impl AcceleratedOfCore {
             return self.change(request).await;
         }
         if method == Method::Query {
-            // What it asks for is in its body, which is in no key.
+            // The query is in the body of the request, which is not part of the key.
             return self.pass(request, Outcome::Method).await;
         }
         let received = RequestFields(&request.received);
@@ -154,7 +154,7 @@ impl AcceleratedOfCore {
         }
     }
 
-    /// One attempt.
+    /// Makes one attempt to answer.
     async fn round(self: Rc<Self>, request: &Request, facts: &Rc<Facts>, may_join: bool) -> Round {
         let now = self.now();
         let (found, has_others) = self.stored(request, facts).await;
@@ -197,7 +197,7 @@ impl AcceleratedOfCore {
         }
         let whole = found.as_ref().filter(|object| object.part().is_none());
         if facts.has_range && whole.is_none() {
-            // The part that is asked for; parts are put together as they come.
+            // The requested part is fetched. Parts are combined as they arrive.
             let fetch = self.fetch(request, facts, request.without_body());
             return self.wait_for_own(fetch, request, found.as_ref(), outcome).await;
         }
@@ -230,7 +230,7 @@ impl AcceleratedOfCore {
     async fn stored(&self, request: &Request, facts: &Facts) -> (Option<Arc<Object>>, bool) {
         let store = &self.route.accelerator.store;
         let mut under = store.under(facts.hash, &facts.key);
-        // There may be more of them on disk than in memory.
+        // The disk may hold more of them than the memory.
         if let Some(tier) = store.tier().filter(|tier| tier.held(facts.hash) > under.len()).cloned() {
             let (hash, key) = (facts.hash, facts.key.clone());
             let fetching = store.begin_fetch(hash);
@@ -247,14 +247,14 @@ impl AcceleratedOfCore {
             .into_iter()
             .filter(|object| object.terms.may_answer(facts.is_authorized, facts.has_cookie))
             .filter(|object| vary::matches(object.selector(), RequestFields(&request.received), &mut scratch))
-            // The latest, and of those the whole one (RFC 9111 section 4.1).
+            // A complete response is preferred to a part, and then the latest (RFC 9111 section 4.1).
             .max_by_key(|object| (object.part().is_none(), object.terms.date, object.terms.response_time));
         let has_others = has_any && selected.is_none();
         (selected, has_others)
     }
 
-    /// What others find the response under: the key, and the values of the fields that are known to select
-    /// one.
+    /// The key of the flight: the key of the request, and the values of the fields that are known to select a
+    /// response.
     fn flight_key(&self, request: &Request, facts: &Facts) -> Vec<u8> {
         let mut key = facts.key.clone();
         let known = self.route.accelerator.store.under(facts.hash, &facts.key);
@@ -266,7 +266,7 @@ impl AcceleratedOfCore {
         key
     }
 
-    /// The response on its way that the request may wait for, or a place for its own.
+    /// Joins a flight that the request may wait for, or makes a new one.
     fn join(&self, request: &Request, facts: &Facts) -> Joined {
         let Accelerator { flights, store, .. } = &*self.route.accelerator;
         flights
@@ -288,8 +288,7 @@ impl AcceleratedOfCore {
         }
     }
 
-    /// The fetch of what is missing beside a stored part of what is asked for, where both can be put together
-    /// (RFC 9111 section 3.4).
+    /// The fetch of the missing rest of a stored part, if both can be combined (RFC 9111 section 3.4).
     fn fetch_rest(
         &self,
         request: &Request,
@@ -311,7 +310,7 @@ impl AcceleratedOfCore {
         Some(Fetch { completing: Some(object.clone()), ..self.fetch(request, facts, next) })
     }
 
-    /// Validates a response that has been served although it is stale, unless somebody does already.
+    /// Validates a stale response that was served, unless another request already does so.
     fn validate_meanwhile(self: &Rc<Self>, request: &Request, facts: &Rc<Facts>, object: &Arc<Object>) {
         let added = conditions(object.fields());
         let is_validating = !added.is_empty();
@@ -354,7 +353,7 @@ impl AcceleratedOfCore {
                 let status = CacheStatus { forward_status, is_stored: true, ..status };
                 let says = self.route.policy.cache_status.then_some(status);
                 let answer = self.of_object(&object, request, status, result, self.now()).or_else(|| {
-                    // The rest alone is no answer, where it is one of something else.
+                    // The rest alone is not an answer if it does not belong to the stored part.
                     if is_rest {
                         return None;
                     }
@@ -420,8 +419,8 @@ impl AcceleratedOfCore {
                 let answer = answer::of_flight(&head, reader, request, status, now);
                 Round::Done(Handled::Answer(Answer { cache: CacheResult::Hit, ..answer }))
             }
-            // The other request may have been at fault: without a stored answer each of those that waited
-            // asks once.
+            // The other request may have caused the error. Without a stored answer, each request that waited
+            // is sent once.
             Phase::NotShared { status: failed } if is_origin_error(failed) => {
                 match self.instead_of_error(failed, found, request, facts, now) {
                     Some(answer) => Round::Done(Handled::Answer(answer)),
@@ -432,7 +431,7 @@ impl AcceleratedOfCore {
         }
     }
 
-    /// What is stored, although it is stale, where the origin has failed.
+    /// The stored response although it is stale, if the origin has failed.
     fn instead_of_error(
         &self,
         failed: u16,
@@ -461,7 +460,7 @@ impl AcceleratedOfCore {
         answer::of_object(object, request, status, now).map(|answer| Answer { cache: result, ..answer })
     }
 
-    /// An answer that is not stored, with what the cache has to say of it.
+    /// Adds the cache's status to an answer that is not stored.
     fn marked(&self, handled: Handled, status: CacheStatus) -> Handled {
         let result = match status.outcome {
             Outcome::Bypass | Outcome::Method => CacheResult::Bypass,
@@ -478,13 +477,13 @@ impl AcceleratedOfCore {
         }
     }
 
-    /// A request that the cache has nothing to do with.
+    /// Passes on a request that the cache does not handle.
     async fn pass(&self, request: Request, outcome: Outcome) -> Handled {
         let handled = self.inner.clone().handle(request).await;
         self.marked(handled, CacheStatus::new(outcome))
     }
 
-    /// A request that may change something (RFC 9111 section 4.4).
+    /// Passes on an unsafe request and invalidates stored responses (RFC 9111 section 4.4).
     async fn change(&self, request: Request) -> Handled {
         let request_time = self.now();
         let left = request.without_body();
@@ -506,8 +505,8 @@ impl AcceleratedOfCore {
         self.marked(handled, CacheStatus::new(Outcome::Method))
     }
 
-    /// What is stored of an answer to POST that says that it is what GET would give, and for how long (RFC
-    /// 9110 section 9.3.3); where all of it is there, which is so for the short ones that say so.
+    /// The response to be stored of an answer to POST that also answers GET and has a lifetime (RFC 9110
+    /// section 9.3.3). Only an answer whose body is complete is stored, which is so for short ones.
     fn object_of_post(
         &self,
         request: &Request,
@@ -577,14 +576,14 @@ impl AcceleratedOfCore {
                 keys.push(key_of(&path, query.as_deref()));
             }
         }
-        // Each once, so that who counts purges of a key knows how many this makes.
+        // Each key is purged once, so that the number of its purges grows by one.
         keys.sort_unstable();
         keys.dedup();
         self.route.accelerator.purge(keys).await;
     }
 
-    /// HEAD goes on where what is stored is not fresh; its answer freshens that, or shows that it is right no
-    /// longer (RFC 9111 section 4.3.5).
+    /// Sends HEAD to the origin if the stored response is not fresh. Its answer freshens the stored response,
+    /// or shows that it is not valid any more (RFC 9111 section 4.3.5).
     async fn head(
         &self,
         request: &Request,
@@ -642,9 +641,9 @@ impl AcceleratedOfCore {
                 let fields = fields::stored_fields(&fields, &storable.left_out);
                 store.insert(Arc::new(object.with_head(&fields, storable.terms)), purge_count);
             }
-            // What the client asks for with `no-store` is its own matter.
+            // `no-store` of this request does not affect the stored response.
             Err(_) if facts.directives.no_store => {}
-            // The origin says now that it is for nobody else.
+            // The origin does not allow the response to be stored any more.
             Err(_) => self.route.accelerator.remove(object).await,
         }
     }

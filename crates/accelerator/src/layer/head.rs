@@ -1,5 +1,5 @@
-//! Requests as they are sent on: without the client's own conditions where a stored response answers those,
-//! and with the conditions that ask whether that is right still.
+//! Requests to the origin: without the client's own conditions, which the cache answers itself, and with the
+//! conditions that validate a stored response.
 
 use std::rc::Rc;
 
@@ -20,9 +20,8 @@ impl Fields for RequestFields<'_> {
     }
 }
 
-/// Says to whoever answers that there is a cache which understands `Surrogate-Control`, what it is called
-/// there, and that it does nothing else of what a surrogate may do (W3C Note "Edge Architecture
-/// Specification", section 2.1).
+/// Tells the origin that there is a cache that understands `Surrogate-Control`, its name there, and that it
+/// has no other capabilities of a surrogate (W3C Note "Edge Architecture Specification", section 2.1).
 pub fn announce(mut request: Request) -> Request {
     let capability = format!("{TARGET}=\"Surrogate/1.0\"");
     let head = request.received.with_fields(|_| true, Some((b"Surrogate-Capability", capability.as_bytes())));
@@ -35,8 +34,8 @@ pub fn announce(mut request: Request) -> Request {
 /// Conditions and ranges, which a cache answers itself.
 const OF_CLIENT: [&str; 4] = ["if-none-match", "if-modified-since", "if-range", "range"];
 
-/// The request as it is sent on: without conditions and ranges of the client's, and with these fields.
-/// `None`: it would be no request.
+/// The request to the origin: without the client's conditions and ranges, and with these fields. `None`: the
+/// result would not be a valid request.
 pub fn for_origin(request: &Request, added: &[(&str, Vec<u8>)]) -> Option<Request> {
     let mut next = request.without_body();
     let is_of_client =

@@ -1,24 +1,24 @@
-//! The layer that puts the cache before a handler, whichever that is: answers from the store what it can,
-//! sends on the rest, and stores what comes.
+//! The layer that puts the cache before any handler. It answers requests from the store if possible, passes
+//! on the others, and stores the responses.
 //!
 //! ```text
-//! request -> stored and good? ---------------------------------> answer
-//!         -> somebody fetches it? -> wait for that -------------> answer as it comes
-//!         -> fetch it: a task of its own, which goes on while anybody waits
+//! request -> stored and usable? --------------------------------> answer
+//!         -> is it being fetched? -> wait for that -------------> answer as it arrives
+//!         -> fetch it: a separate task, which goes on while a client waits
 //! ```
 //!
-//! Nothing is locked while anything is fetched. Who waits is told as soon as the head is there whether the
-//! response is one for everybody; where it is not, each asks for its own, and the next ones for the same
-//! target do not wait at all.
+//! No lock is held during a fetch. As soon as the head has arrived, the requests that wait know whether the
+//! response is for all of them. If it is not, each of them is sent to the origin, and later requests for the
+//! same target do not wait.
 //!
 //! | module | |
 //! |---|---|
-//! | `flight` | a response on its way, for all who wait for it, on any core |
-//! | `fetch` | the task that fetches one |
-//! | `handler` | what becomes of a request |
-//! | `answer` | answers made of what is stored |
-//! | `head` | requests as they are sent on |
-//! | `passing` | targets whose responses are not for everybody |
+//! | `flight` | a response that is being fetched, for all requests that wait for it, on any core |
+//! | `fetch` | the task that fetches a response |
+//! | `handler` | answers a request |
+//! | `answer` | answers that are made of stored responses |
+//! | `head` | requests to the origin |
+//! | `passing` | targets whose responses are not for all clients |
 
 mod answer;
 mod fetch;
@@ -38,18 +38,18 @@ use crate::store::{Object, Purge, PurgeMode, Store};
 use flight::Flights;
 use passing::Passing;
 
-/// What all routes and cores share: the store, and what is on its way.
+/// The state that all routes and cores share: the store, and the responses that are being fetched.
 pub struct Accelerator {
-    /// What is stored.
+    /// The stored responses.
     pub store: Arc<Store>,
     flights: Flights,
     passing: Passing,
-    /// What bodies that are to be stored take while they come.
+    /// The bytes of bodies to be stored that are arriving.
     fetching_bytes: AtomicU64,
 }
 
 impl Accelerator {
-    /// One with this store.
+    /// Makes an accelerator with this store.
     pub fn new(store: Store) -> Accelerator {
         Accelerator {
             store: Arc::new(store),
@@ -59,7 +59,7 @@ impl Accelerator {
         }
     }
 
-    /// Takes out what is stored under these keys.
+    /// Removes the responses that are stored under these keys.
     async fn purge(&self, keys: Vec<Vec<u8>>) {
         self.change_store(move |store| {
             for key in keys {
@@ -69,20 +69,20 @@ impl Accelerator {
         .await;
     }
 
-    /// Takes a response out that is right no longer.
+    /// Removes a response that is not valid any more.
     async fn remove(&self, object: &Arc<Object>) {
         let object = object.clone();
         self.change_store(move |store| store.remove(&object)).await;
     }
 
-    /// What is taken out is written down on disk, where there are copies: on a thread that may wait for that,
-    /// which a core may not.
+    /// Changes the store. If there are copies on disk, this runs on a thread that may wait for the disk,
+    /// because a core must not wait.
     async fn change_store(&self, change: impl FnOnce(&Store) + Send + 'static) {
         if self.store.tier().is_none() {
             return change(&self.store);
         }
         let store = self.store.clone();
-        // Carried out even where nobody waits for it any more.
+        // The change is made even if this future is dropped.
         let _ = tokio::task::spawn_blocking(move || change(&store)).await;
     }
 }
@@ -92,9 +92,9 @@ impl Accelerator {
 pub struct CachedRoute {
     /// What all routes share.
     pub accelerator: Arc<Accelerator>,
-    /// What the configuration says.
+    /// The policy of its configuration.
     pub policy: Arc<Policy>,
-    /// Tells its keys from those of others.
+    /// Distinguishes its keys from those of other routes.
     pub space: u64,
 }
 
@@ -105,7 +105,7 @@ pub struct Accelerated {
 }
 
 impl Accelerated {
-    /// The cache before `inner`.
+    /// Puts the cache before `inner`.
     pub fn new(route: CachedRoute, inner: Arc<dyn Interface>) -> Accelerated {
         Accelerated { route, inner }
     }

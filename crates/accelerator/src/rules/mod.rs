@@ -1,21 +1,21 @@
-//! The rules of caching as functions from values to decisions: no socket, no store, no clock. Times are given
-//! in Unix seconds by whoever asks.
+//! The rules of caching as pure functions, without sockets, store and clock. The caller passes times in Unix
+//! seconds.
 //!
 //! | module | |
 //! |---|---|
-//! | `fields` | walking over field lines, and leaving out those that are not stored |
+//! | `fields` | walks over field lines, and leaves out those that are not stored |
 //! | `directives` | `Cache-Control` as it is sent (RFC 9111 section 5.2) |
 //! | `targeted` | `CDN-Cache-Control`, a structured field (RFC 9213) |
-//! | `surrogate` | `Surrogate-Control`, which came before that |
-//! | `policy` | what a route's configuration says beyond the rules |
+//! | `surrogate` | `Surrogate-Control`, its predecessor |
+//! | `policy` | the settings of a route beyond the rules |
 //! | `storing` | whether a response may be stored, and how long it is fresh (sections 3 and 4.2) |
-//! | `reuse` | what a stored response is good for when a request comes (section 4) |
+//! | `reuse` | whether a stored response may answer a request (section 4) |
 //! | `vary` | which stored response a request selects (section 4.1) |
-//! | `validation` | asking the origin whether a stored response is still right (section 4.3) |
-//! | `conditions` | answering a client's own conditions and ranges from what is stored |
+//! | `validation` | asks the origin whether a stored response is still valid (section 4.3) |
+//! | `conditions` | answers a client's own conditions and ranges from stored responses |
 //! | `partial` | parts of representations (RFC 9111 sections 3.3 and 3.4, RFC 9110 section 14.4) |
-//! | `invalidation` | what an unsafe request makes stale (section 4.4) |
-//! | `key` | what a response is stored under (section 2) |
+//! | `invalidation` | the responses that an unsafe request makes stale (section 4.4) |
+//! | `key` | the key under which a response is stored (section 2) |
 //! | `cache_status` | `Cache-Status` (RFC 9211) |
 
 pub mod cache_status;

@@ -1,23 +1,23 @@
-//! What a stored response is good for when a request comes (RFC 9111 section 4).
+//! Decides whether a stored response may answer a request (RFC 9111 section 4).
 
 use super::directives::RequestDirectives;
 use super::fields::Fields;
 use super::storing::Terms;
 
-/// What a stored response is good for.
+/// How a stored response may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reuse {
-    /// It is the answer.
+    /// It is fresh and answers the request.
     Fresh,
-    /// It is the answer although it is stale: the client takes it so.
+    /// It answers the request although it is stale, because the client accepts that.
     Stale,
-    /// It is the answer, and is validated meanwhile (RFC 5861 section 3).
+    /// It answers the request, and is validated meanwhile (RFC 5861 section 3).
     StaleWhileRevalidate,
     /// It must be validated first.
     Validate,
 }
 
-/// What a request asks of caches.
+/// The directives of a request for caches.
 pub fn request_directives(fields: impl Fields) -> RequestDirectives {
     let mut directives = RequestDirectives::default();
     let (mut has_cache_control, mut is_pragma) = (false, false);
@@ -33,13 +33,13 @@ pub fn request_directives(fields: impl Fields) -> RequestDirectives {
         }
         _ => {}
     });
-    // Section 5.4: for requests of HTTP/1.0.
+    // Pragma is for requests of HTTP/1.0 (section 5.4).
     directives.no_cache |= is_pragma && !has_cache_control;
     directives
 }
 
-/// Says what a stored response is good for. `is_soft_purged`: somebody has said that it is stale, whatever it
-/// says.
+/// Decides how a stored response may be used. `is_soft_purged`: a purge has marked it as stale, whatever its
+/// own lifetime is.
 pub fn judge(terms: &Terms, request: &RequestDirectives, is_soft_purged: bool, now: i64) -> Reuse {
     if request.no_cache || terms.no_cache {
         return Reuse::Validate;
@@ -74,12 +74,12 @@ pub fn may_serve_on_error(terms: &Terms, request: &RequestDirectives, now: i64) 
     let staleness = -terms.fresh_for(now);
     let of_client = request.stale_if_error.filter(|_| !terms.is_of_credentials());
     let most = terms.stale_if_error.max(of_client.unwrap_or(0));
-    // At the end of its lifetime it is stale, and takes a word of its own.
+    // At the end of its lifetime it is stale, and only `stale-if-error` allows its use.
     let is_in_time = staleness < 0 || (most > 0 && staleness <= i64::from(most));
     !terms.must_revalidate && !terms.no_cache && !request.no_cache && is_in_time
 }
 
-/// Statuses that say that the origin has failed (RFC 5861 section 4).
+/// Whether a status means that the origin has failed (RFC 5861 section 4).
 pub fn is_origin_error(status: u16) -> bool {
     matches!(status, 500 | 502 | 503 | 504)
 }

@@ -1,7 +1,8 @@
-//! One core's own view of the store: a map without locks from key to answers that are ready for this second.
+//! The view that one core has of the store: a map without locks from key to answers that are ready for this
+//! second.
 //!
-//! A hit touches this map and the object. What nobody has asked for within a second leaves the map again, so
-//! it holds what is in use and nothing else.
+//! A hit uses only this map and the object. An answer that no client has requested within a second is removed
+//! from the map, so it holds only answers in use.
 
 use std::sync::Arc;
 
@@ -17,17 +18,17 @@ use crate::rules::policy::Policy;
 use crate::rules::reuse::{self, Reuse};
 use crate::rules::vary;
 
-/// One core's own view.
+/// The view of one core.
 pub struct Front {
     store: Arc<Store>,
-    /// By the hash of the key, which is good for a table as it is.
+    /// By the hash of the key. The table uses this hash without hashing it again.
     slots: FxHashMap<u64, Vec<Slot>>,
     removals_seen: u64,
     scratch: Vec<u8>,
     key: Vec<u8>,
 }
 
-/// A response that this core has given within this second or the one before.
+/// A response that this core has sent within this second or the one before.
 struct Slot {
     object: Arc<Object>,
     by_variant: [Option<Arc<Prepared>>; 3],
@@ -37,11 +38,11 @@ struct Slot {
 /// A GET without conditions, ranges or a body.
 #[derive(Clone, Copy)]
 pub struct PlainRequest<'a, F> {
-    /// What it asks for.
+    /// Its target.
     pub target: Target<'a>,
     /// Its fields.
     pub fields: F,
-    /// What the route's configuration says.
+    /// The policy of the route's configuration.
     pub policy: &'a Policy,
     /// The client may have shown a certificate.
     pub may_be_known: bool,
@@ -55,7 +56,7 @@ impl Front {
         Front { store, slots: FxHashMap::default(), removals_seen: 0, scratch: Vec::new(), key: Vec::new() }
     }
 
-    /// The answer to a plain request, if a response is stored that is fresh.
+    /// The answer to a plain request, if a fresh response is stored.
     #[inline]
     pub fn hit<F: Fields>(
         &mut self,
@@ -76,7 +77,7 @@ impl Front {
         slot.by_variant[variant as usize].as_ref()
     }
 
-    /// The slot that is ready.
+    /// The slot with the answer that is ready.
     #[inline]
     fn find<F: Fields>(
         &mut self,
@@ -98,7 +99,7 @@ impl Front {
         })
     }
 
-    /// Looks in the store, and makes the response of this second ready.
+    /// Looks up the response in the store, and prepares it for this second.
     #[cold]
     fn renew<F: Fields>(
         &mut self,
@@ -111,7 +112,7 @@ impl Front {
         let object = self.current(hash, request, brings, date)?;
         let prepared = object.prepare(variant, date, request.policy.cache_status, request.site_fields);
         let slots = self.slots.entry(hash).or_default();
-        // What has been replaced is of no use to anybody.
+        // Responses that were replaced are dropped.
         slots.retain(|slot| slot.object.state() == State::Stored);
         let index = slots.iter().position(|slot| Arc::ptr_eq(&slot.object, &object)).unwrap_or_else(|| {
             slots.push(Slot { object, by_variant: [None, None, None], is_used: false });
@@ -133,7 +134,7 @@ impl Front {
         let scratch = &mut self.scratch;
         let selected = stored
             .into_iter()
-            // Trailers are not part of what is prepared.
+            // A prepared answer has no trailers.
             .filter(|object| object.part().is_none() && object.trailers().is_empty())
             .filter(|object| vary::matches(object.selector(), request.fields, scratch))
             .max_by_key(|object| (object.terms.date, object.terms.response_time))?;
@@ -148,8 +149,8 @@ impl Front {
         serves.then_some(selected)
     }
 
-    /// Lets go of what was not asked for since the last time, and of what has left the store. To be called
-    /// once a second.
+    /// Drops the answers that were not requested since the last call, and those of responses that were
+    /// removed from the store. Must be called once a second.
     pub fn tick(&mut self) {
         let removals = self.store.removals();
         let has_removals = std::mem::replace(&mut self.removals_seen, removals) != removals;
@@ -162,25 +163,25 @@ impl Front {
         });
     }
 
-    /// How many answers are ready.
+    /// The number of answers that are ready.
     pub fn len(&self) -> usize {
         self.slots.values().map(Vec::len).sum()
     }
 
-    /// Whether none is.
+    /// Whether no answer is ready.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 }
 
-/// What a request brings that not every stored response may answer.
+/// The properties of a request that not every stored response may answer.
 #[derive(Clone, Copy)]
 struct Brings {
     authorization: bool,
     cookie: bool,
 }
 
-/// What the request brings; `None` where it asks caches for something, which takes the longer way.
+/// The properties of the request; `None` if it has directives for caches, which the handler evaluates.
 #[inline]
 fn look_at<F: Fields>(request: &PlainRequest<'_, F>) -> Option<Brings> {
     let mut brings = Brings { authorization: request.may_be_known, cookie: false };

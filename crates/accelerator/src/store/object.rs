@@ -1,5 +1,4 @@
-//! One stored response: one piece of memory, never changed. What a newer head says makes another object of
-//! it.
+//! One stored response: one piece of memory that is never changed. A newer head makes another object of it.
 
 use std::mem::size_of;
 use std::sync::Arc;
@@ -14,10 +13,10 @@ use crate::rules::cache_status::{CacheStatus, Outcome};
 use crate::rules::partial::Part;
 use crate::rules::storing::Terms;
 
-/// What an object costs beside its own memory: its place in a table and a queue, and what the allocator adds.
+/// The memory of an object besides its own: its place in a table and a queue, and the allocator's overhead.
 const OVERHEAD_BYTES: usize = 56;
 
-/// How often an object was used, as far as it is counted.
+/// Uses of an object are counted up to this number.
 const MOST_USES: u8 = 3;
 
 /// A stored response.
@@ -25,12 +24,12 @@ const MOST_USES: u8 = 3;
 pub struct Object {
     /// The hash of its key.
     pub hash: u64,
-    /// How long it is good for what.
+    /// The terms of its reuse.
     pub terms: Terms,
     /// Its key, selector, field lines and trailers, then its body unless that is long.
     text: Box<[u8]>,
     long_body: Option<Arc<[u8]>>,
-    /// The part of the whole that its body is; `None`: all of it.
+    /// The part of the whole that its body holds; `None`: it holds the whole.
     part: Option<Box<Part>>,
     key_length: u32,
     selector_length: u32,
@@ -43,42 +42,42 @@ pub struct Object {
     pub(super) is_in_main: AtomicBool,
 }
 
-/// Whether an object still counts.
+/// Whether an object is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// It does.
+    /// It is stored and valid.
     Stored = 0,
-    /// Somebody has said that it is stale, whatever it says itself.
+    /// A purge has marked it as stale, whatever its own lifetime is.
     SoftPurged = 1,
-    /// It is in the store no longer.
+    /// It is not in the store any more.
     Gone = 2,
 }
 
-/// What an object is made of.
+/// The contents of a new object.
 #[derive(Debug)]
 pub struct NewObject<'a> {
     /// The hash of its key.
     pub hash: u64,
-    /// What it is stored under.
+    /// The key under which it is stored.
     pub key: &'a [u8],
-    /// Which requests select it.
+    /// The request fields that select it.
     pub selector: &'a [u8],
     /// The status.
     pub status: u16,
-    /// How long it is good for what.
+    /// The terms of its reuse.
     pub terms: Terms,
     /// Its field lines, without Date, Content-Length and Age.
     pub fields: &'a [u8],
-    /// The part of the whole that the body is; `None`: all of it.
+    /// The part of the whole that the body holds; `None`: it holds the whole.
     pub part: Option<Part>,
-    /// The field lines behind its body (RFC 9110 section 6.5).
+    /// Its trailers (RFC 9110 section 6.5).
     pub trailers: &'a [u8],
     /// The body, in pieces.
     pub body: &'a [bytes::Bytes],
 }
 
 impl Object {
-    /// Makes one.
+    /// Makes an object.
     pub fn new(new: NewObject<'_>) -> Object {
         let body_length: usize = new.body.iter().map(|piece| piece.len()).sum();
         let is_short = body_length <= WHOLE_BODY_BYTES;
@@ -116,7 +115,7 @@ impl Object {
         }
     }
 
-    /// The same response under a newer head.
+    /// The same response with a newer head.
     pub fn with_head(&self, fields: &[u8], terms: Terms) -> Object {
         let new = NewObject {
             hash: self.hash,
@@ -134,12 +133,12 @@ impl Object {
         Object::of_parts(&new, text, self.long_body.clone())
     }
 
-    /// What it is stored under.
+    /// The key under which it is stored.
     pub fn key(&self) -> &[u8] {
         self.slice(0, self.key_length)
     }
 
-    /// Which requests select it.
+    /// The request fields that select it.
     pub fn selector(&self) -> &[u8] {
         self.slice(self.key_length, self.selector_length)
     }
@@ -149,7 +148,7 @@ impl Object {
         self.slice(self.key_length + self.selector_length, self.fields_length)
     }
 
-    /// The field lines behind its body (RFC 9110 section 6.5).
+    /// Its trailers (RFC 9110 section 6.5).
     pub fn trailers(&self) -> &[u8] {
         self.slice(self.key_length + self.selector_length + self.fields_length, self.trailers_length)
     }
@@ -166,7 +165,7 @@ impl Object {
         }
     }
 
-    /// The body where it is long enough to be shared rather than copied.
+    /// The body, if it is so long that it is shared instead of copied.
     pub fn long_body(&self) -> Option<&Arc<[u8]>> {
         self.long_body.as_ref()
     }
@@ -180,7 +179,7 @@ impl Object {
         self.status
     }
 
-    /// The part of the whole that its body is; `None`: all of it.
+    /// The part of the whole that its body holds; `None`: it holds the whole.
     pub fn part(&self) -> Option<Part> {
         self.part.as_deref().copied()
     }
@@ -197,7 +196,7 @@ impl Object {
         (size_of::<Object>() + 16 + self.text.len() + body + part + OVERHEAD_BYTES) as u64
     }
 
-    /// Whether it still counts.
+    /// Whether it is still valid.
     #[inline]
     pub fn state(&self) -> State {
         match self.state.load(Ordering::Acquire) {
@@ -211,7 +210,7 @@ impl Object {
         self.state.store(state as u8, Ordering::Release);
     }
 
-    /// Notes that it was used. Two uses that meet may count as one.
+    /// Counts a use. Two uses at the same time may count as one.
     #[inline]
     pub fn mark_used(&self) {
         let uses = self.uses.load(Ordering::Relaxed);
@@ -220,7 +219,7 @@ impl Object {
         }
     }
 
-    /// How often it was used since it was last looked at, as far as that is counted.
+    /// How often it was used since the last check, up to a limit.
     pub(super) fn uses(&self) -> u8 {
         self.uses.load(Ordering::Relaxed)
     }
@@ -229,8 +228,8 @@ impl Object {
         self.uses.store(uses, Ordering::Relaxed);
     }
 
-    /// Appends the fields that an answer made of it has now: the stored ones, `Age` and, where that is
-    /// wanted, `Cache-Status`.
+    /// Appends the fields of an answer that is made of it now: the stored ones, `Age` and, if wanted,
+    /// `Cache-Status`.
     pub fn append_fields(&self, now: i64, cache_status: Option<CacheStatus>, out: &mut Vec<u8>) {
         out.extend_from_slice(self.fields());
         out.extend_from_slice(b"Age: ");
