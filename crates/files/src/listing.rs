@@ -119,13 +119,17 @@ impl Listing {
         let title = format!("Index of {}", escape_html(&String::from_utf8_lossy(path)));
         let mut page = format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <title>{title}</title>\n\
              <style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1><bdi>{title}</bdi></h1>\n<table>\n\
-             <thead><tr><th scope=\"col\">Name</th><th scope=\"col\">Size</th><th scope=\"col\">Modified (UTC)</th>\
-             </tr></thead>\n<tbody>\n"
+             <thead><tr><th scope=\"col\">Name</th><th scope=\"col\">Size</th>\
+             <th scope=\"col\">Modified (UTC)</th></tr></thead>\n<tbody>\n"
         );
         if path != b"/" {
-            page.push_str("<tr><td><a href=\"../\">../ <span class=\"hint\">parent directory</span></a></td><td></td><td></td></tr>\n");
+            page.push_str(
+                "<tr><td><a href=\"../\">../ <span class=\"hint\">parent directory</span></a></td>\
+                 <td></td><td></td></tr>\n",
+            );
         }
         for entry in &self.entries {
             entry.write_row(&mut page);
@@ -394,8 +398,8 @@ mod tests {
             size in any::<u64>(),
             modified_seconds in any::<i32>(),
         ) {
-            let entry =
-                ListingEntry { name, kind: FileKind::Regular, size, modified_seconds: modified_seconds.into() };
+            let modified_seconds = modified_seconds.into();
+            let entry = ListingEntry { name, kind: FileKind::Regular, size, modified_seconds };
             let listing = Listing { entries: vec![entry.clone()], truncated: false };
             let json: serde_json::Value = serde_json::from_str(&listing.to_json()).unwrap();
             prop_assert_eq!(json[0]["name"].as_str().unwrap(), String::from_utf8_lossy(&entry.name));

@@ -102,7 +102,8 @@ fn main() {
     }
     let requests = u128::from(batches - 1) * u128::from(STREAMS);
     println!(
-        "{} ns per request ({requests} requests in batches of {STREAMS}, body of {body_bytes} bytes, {} bytes out for each)",
+        "{} ns per request ({requests} requests in batches of {STREAMS}, body of {body_bytes} bytes, \
+         {} bytes out for each)",
         elapsed_ns as f64 / requests as f64,
         bytes_out / STREAMS as usize,
     );

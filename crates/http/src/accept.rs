@@ -8,9 +8,8 @@ use crate::weight::{MOST_WANTED, NOT_ACCEPTABLE, parse_qvalue};
 /// acceptable.
 ///
 /// `lines` are the values of its Accept fields. Without any, everything is wanted. The most specific range
-/// that
-/// matches decides: `text/html` before `text/html;level=1`, that before `text/*`, that before `*/*`. Ranges that
-/// cannot be read are skipped.
+/// that matches decides: `text/html` before `text/html;level=1`, that before `text/*`, that before `*/*`.
+/// Ranges that cannot be read are skipped.
 pub fn weight_of<'a>(lines: impl IntoIterator<Item = &'a [u8]>, media_type: &str) -> u16 {
     let wanted = media_type.split_once('/').unwrap_or((media_type, ""));
     let mut is_present = false;
@@ -133,7 +132,8 @@ mod tests {
         fn any_bytes_give_a_weight_in_range(
             value in proptest::collection::vec(
                 prop_oneof![
-                    Just(b','), Just(b';'), Just(b'"'), Just(b'\\'), Just(b'/'), Just(b'*'), Just(b'q'), any::<u8>()
+                    Just(b','), Just(b';'), Just(b'"'), Just(b'\\'), Just(b'/'), Just(b'*'), Just(b'q'),
+                    any::<u8>()
                 ], 0..40)
         ) {
             prop_assert!(weight_of([&value[..]], "text/html") <= 1000);
@@ -141,11 +141,18 @@ mod tests {
 
         #[test]
         fn the_order_of_ranges_does_not_matter(
-            ranges in Just(vec!["text/html;q=0.3", "text/*;q=0.5", "*/*;q=0.7", "a/b", "text/html;x=1"]).prop_shuffle(),
+            ranges in Just(vec!["text/html;q=0.3", "text/*;q=0.5", "*/*;q=0.7", "a/b", "text/html;x=1"])
+                .prop_shuffle(),
             count in 0usize..6,
         ) {
             let ranges = &ranges[..count];
-            let expected = [("text/html;q=0.3", 300), ("text/html;x=1", 1000), ("text/*;q=0.5", 500), ("*/*;q=0.7", 700)]
+            let weights = [
+                ("text/html;q=0.3", 300),
+                ("text/html;x=1", 1000),
+                ("text/*;q=0.5", 500),
+                ("*/*;q=0.7", 700),
+            ];
+            let expected = weights
                 .into_iter()
                 .find(|(range, _)| ranges.contains(range))
                 .map_or(0, |(_, weight)| weight);

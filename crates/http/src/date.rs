@@ -345,7 +345,8 @@ mod tests {
             let weekday = usize::from(civil.weekday);
             let asctime = format!("{} {month} {:2} {time} {}", WEEKDAYS[weekday], civil.day, civil.year);
             let long_weekday = LONG_WEEKDAYS[weekday];
-            let rfc850 = format!("{long_weekday}, {:02}-{month}-{:02} {time} GMT", civil.day, civil.year % 100);
+            let (day, year) = (civil.day, civil.year % 100);
+            let rfc850 = format!("{long_weekday}, {day:02}-{month}-{year:02} {time} GMT");
             prop_assert_eq!(parse_http_date(asctime.as_bytes(), NOW), Some(unix_seconds));
             prop_assert_eq!(parse_http_date(rfc850.as_bytes(), unix_seconds), Some(unix_seconds));
         }
@@ -354,7 +355,8 @@ mod tests {
         fn case_does_not_matter(unix_seconds in FIRST_SECOND..=LAST_SECOND, upper in any::<u32>()) {
             let mut text = format_imf_fixdate(unix_seconds);
             for (position, byte) in text.iter_mut().enumerate() {
-                *byte = if upper >> position & 1 == 1 { byte.to_ascii_uppercase() } else { byte.to_ascii_lowercase() };
+                let is_upper = upper >> position & 1 == 1;
+                *byte = if is_upper { byte.to_ascii_uppercase() } else { byte.to_ascii_lowercase() };
             }
             prop_assert_eq!(parse_http_date(&text, NOW), Some(unix_seconds));
         }
@@ -381,7 +383,8 @@ mod tests {
                 (today.year, today.month + 1, 1)
             };
             let found = (tomorrow.year, tomorrow.month, tomorrow.day);
-            prop_assert!(found == next_day || today.day >= 28 && found == next_month, "{:?} {:?}", today, found);
+            let is_next = found == next_day || today.day >= 28 && found == next_month;
+            prop_assert!(is_next, "{:?} {:?}", today, found);
         }
 
         #[test]

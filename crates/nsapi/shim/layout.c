@@ -8,7 +8,8 @@
 #ifdef _LP64
 
 #define SIZE(type, size) _Static_assert(sizeof(type) == (size), "size of " #type)
-#define OFFSET(type, member, offset) _Static_assert(offsetof(type, member) == (offset), "offset of " #type "." #member)
+#define OFFSET(type, member, offset) \
+    _Static_assert(offsetof(type, member) == (offset), "offset of " #type "." #member)
 
 SIZE(pb_param, 16);
 OFFSET(pb_param, name, 0);

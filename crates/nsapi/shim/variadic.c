@@ -10,7 +10,8 @@
 /* src/api/log.rs */
 extern int touchstone_nsapi_log(int degree, const char *function, Session *sn, Request *rq, const char *text);
 
-EXPORT(int, log_error_v, (int degree, const char *function, Session *sn, Request *rq, const char *format, va_list arguments))
+EXPORT(int, log_error_v,
+       (int degree, const char *function, Session *sn, Request *rq, const char *format, va_list arguments))
 {
     char text[MAX_ERROR_LEN];
     vsnprintf(text, sizeof text, format, arguments);

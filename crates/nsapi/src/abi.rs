@@ -270,8 +270,8 @@ mod layout {
         PbEntry 16 { param 0 next 8 }
         Pblock 16 { hsize 0 ht 8 }
         Session 112 {
-            client 0 csd 8 inbuf 16 csd_open 24 iaddr 28 pool 32 clauth 40 next 48 fill 56 local_addr 60 subject 80
-            ssl 88 clientauth 92 pr_client_addr 96 pr_local_addr 104
+            client 0 csd 8 inbuf 16 csd_open 24 iaddr 28 pool 32 clauth 40 next 48 fill 56 local_addr 60
+            subject 80 ssl 88 clientauth 92 pr_client_addr 96 pr_local_addr 104
         }
         Request 208 {
             vars 0 reqpb 8 loadhdrs 16 headers 24 senthdrs 32 srvhdrs 40 os 48 tmpos 56 statpath 64 staterr 72
@@ -291,9 +291,9 @@ mod layout {
             port 0 addr 8 userpw 16 chr 24 pidfn 32 pool_max 40 pool_min 44 pool_life 48 pool_maxthreads 52
             pool_minthreads 56 secure_keyfn 64 secure_certfn 72 security_active 80 ssl3_session_timeout 104
             server_hostname 112 root_object 120 std_os 128 acl_root 136 master_error_log 144 server_root 152
-            server_id 160 admin_users 168 netsite_root 176 digest_stale_timeout 184 accept_language 216 mtahost 224
-            nntphost 232 acl_root_30 240 agent_file_path 248 allowed 256 generic_globals 264 agents_acl_file 272
-            more_numbers 280 initfns 312 vs_config_file 320
+            server_id 160 admin_users 168 netsite_root 176 digest_stale_timeout 184 accept_language 216
+            mtahost 224 nntphost 232 acl_root_30 240 agent_file_path 248 allowed 256 generic_globals 264
+            agents_acl_file 272 more_numbers 280 initfns 312 vs_config_file 320
         }
     }
 }

@@ -212,8 +212,8 @@ impl Engine {
             self.log(
                 LOG_WARN,
                 &format!(
-                    "{place}: no ending of a file and no ObjectType line gives the type {media_type}: its files may be \
-                     sent as they are. Name their endings in mime_types of the site"
+                    "{place}: no ending of a file and no ObjectType line gives the type {media_type}: its \
+                     files may be sent as they are. Name their endings in mime_types of the site"
                 ),
             );
         }

@@ -12,7 +12,7 @@
     unsafe_op_in_unsafe_fn,
     clippy::missing_safety_doc,
     clippy::mut_from_ref,
-    reason = "functions of the interface are unsafe as a whole: their contract is that of nsapi.h, stated in `api`"
+    reason = "functions of the interface are unsafe as a whole: their contract is that of nsapi.h, see `api`"
 )]
 
 mod abi;

@@ -1,10 +1,11 @@
-//! A request as Java gets it: numbers, then texts, then header fields, in one piece of memory.
+//! A request in the form for Java: numbers, then texts, then header fields, in one piece of memory.
 //!
 //! ```text
-//! 0 flags  4 fields  8 server port  12 client port  16 local port  20 key bits  24 body length (8)  32 number
-//! 36 texts: method, path, query, protocol, host, client, local, user, TLS version, cipher suite, client's subject
-//!    then for each field its name and its value; then a number, and so many certificates of the client in DER form, its own
-//!    first; each text is a length (-1: none) and its bytes
+//! 0 flags  4 fields  8 server port  12 client port  16 local port  20 key bits  24 body length (8)
+//! 32 number
+//! 36 texts: method, path, query, protocol, host, client, local, user, TLS version, cipher suite,
+//!    client's subject; then the name and the value of each field; then a number, and this many certificates
+//!    of the client in DER form, its own first; each text is a length (-1: none) and its bytes
 //! ```
 //!
 //! All numbers are little-endian. `RequestReader.java` reads it.

@@ -50,8 +50,8 @@ impl fmt::Display for Fault {
             Fault::Status(status) => write!(to, "{status} is no status: a response has one from 200 to 999"),
             Fault::Field(name) => write!(
                 to,
-                "the header field \"{}\" is refused: a name is made of letters, digits and hyphens, and a value has \
-                 no control characters",
+                "the header field \"{}\" is refused: a name is made of letters, digits and hyphens, and a \
+                 value has no control characters",
                 name.escape_ascii()
             ),
         }

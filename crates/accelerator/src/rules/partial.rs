@@ -135,7 +135,10 @@ mod tests {
         }
 
         #[test]
-        fn what_is_missing_makes_a_range_whole(there in (0u64..40, 0u64..40), wanted in (0u64..40, 0u64..40)) {
+        fn what_is_missing_makes_a_range_whole(
+            there in (0u64..40, 0u64..40),
+            wanted in (0u64..40, 0u64..40),
+        ) {
             let range = |(one, other): (u64, u64)| ByteRange { first: one.min(other), last: one.max(other) };
             let (there, wanted) = (Part { range: range(there), complete_length: 40 }, range(wanted));
             let body: Vec<u8> = (0..40).collect();

@@ -57,7 +57,8 @@
 //!         Event::Request(request) => {
 //!             assert_eq!((request.authority(), request.path()), (&b"h"[..], &b"/"[..]));
 //!             let (stream, body) = (request.stream(), &b"hello"[..]);
-//!             if connection.respond(stream, block.bytes(), Body::Bytes(body), &mut out) == Responded::Queued {
+//!             let responded = connection.respond(stream, block.bytes(), Body::Bytes(body), &mut out);
+//!             if responded == Responded::Queued {
 //!                 sending.resize(sending.len().max(stream.index() + 1), None);
 //!                 sending[stream.index()] = Some((body, 0));
 //!             }

@@ -289,7 +289,9 @@ mod tests {
         #[test]
         fn never_panics_and_both_ways_agree(
             value in proptest::collection::vec(
-                prop_oneof![4 => proptest::sample::select(&b"ui=?01,; \"\\():.-"[..]), 1 => any::<u8>()], 0..20)
+                prop_oneof![4 => proptest::sample::select(&b"ui=?01,; \"\\():.-"[..]), 1 => any::<u8>()],
+                0..20,
+            )
         ) {
             let priority = Priority::parse(&value);
             prop_assert!(priority.urgency <= 7);

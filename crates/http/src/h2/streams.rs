@@ -361,7 +361,10 @@ pub(crate) mod tests {
         /// The same as an ordinary map, also with identifiers that all want the same place.
         #[test]
         fn agrees_with_a_map(
-            steps in proptest::collection::vec((any::<bool>(), prop_oneof![0u32..40, (0u32..40).prop_map(|n| n * 64)]), 0..200)
+            steps in proptest::collection::vec(
+                (any::<bool>(), prop_oneof![0u32..40, (0u32..40).prop_map(|n| n * 64)]),
+                0..200,
+            )
         ) {
             let mut streams = Streams::new();
             let mut map: BTreeMap<u32, u32> = BTreeMap::new();

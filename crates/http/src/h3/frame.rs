@@ -214,7 +214,10 @@ mod tests {
     proptest! {
         #[test]
         fn pieces_make_no_difference(
-            frames in proptest::collection::vec((0..varint::MAX, proptest::collection::vec(any::<u8>(), 0..80)), 0..6),
+            frames in proptest::collection::vec(
+                (0..varint::MAX, proptest::collection::vec(any::<u8>(), 0..80)),
+                0..6,
+            ),
             cuts in proptest::collection::vec(1usize..20, 1..40),
         ) {
             let mut bytes = Vec::new();

@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use touchstone_interfaces::includes::{
-    DependsOn, Fetched, Grammar, Host, Page, PageSource, Problem, Rendering, Resolved, Settings, ShellCommand, Target,
-    TargetFacts, Variable, parse,
+    DependsOn, Fetched, Grammar, Host, Page, PageSource, Problem, Rendering, Resolved, Settings,
+    ShellCommand, Target, TargetFacts, Variable, parse,
 };
 
 struct Site {
@@ -36,7 +36,10 @@ impl Host for Site {
     async fn fetch(&self, target: Target, _: Vec<Variable>) -> Result<Fetched, String> {
         match target.path.len() % 3 {
             0 => Err("it fails".to_owned()),
-            _ => Ok(Fetched { body: vec![Bytes::from(target.path)], depends_on: DependsOn::Nothing, failure: None }),
+            _ => {
+                let body = vec![Bytes::from(target.path)];
+                Ok(Fetched { body, depends_on: DependsOn::Nothing, failure: None })
+            }
         }
     }
 

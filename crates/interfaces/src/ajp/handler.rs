@@ -135,8 +135,8 @@ impl ContainersOfCore {
             Unsendable::ForbiddenByte => Answer::error(400),
             Unsendable::TooLong => {
                 let message = format!(
-                    "a request does not fit into a packet of {most_bytes} bytes ({}); raise packet_bytes here and \
-                     packetSize of the container",
+                    "a request does not fit into a packet of {most_bytes} bytes ({}); raise packet_bytes \
+                     here and packetSize of the container",
                     About::of(request)
                 );
                 self.server.log(Level::Warning, "request too long for AJP", &message);

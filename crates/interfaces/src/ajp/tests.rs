@@ -315,8 +315,11 @@ proptest! {
     /// The fields of a head are lines of fields, whatever a container puts into them.
     #[test]
     fn any_fields(fields in vec((vec(any::<u8>(), 0..6), vec(any::<u8>(), 0..12)), 0..6)) {
-        let fields: Vec<(&[u8], &[u8])> =
-            fields.iter().filter(|(name, _)| name.first() != Some(&0xa0)).map(|(name, value)| (&name[..], &value[..])).collect();
+        let fields: Vec<(&[u8], &[u8])> = fields
+            .iter()
+            .filter(|(name, _)| name.first() != Some(&0xa0))
+            .map(|(name, value)| (&name[..], &value[..]))
+            .collect();
         if let Ok(Some(Packet::Head(head))) = only(&head(200, &fields)) {
             prop_assert_eq!(head.iter().count(), head.fields.iter().filter(|&&byte| byte == b'\n').count());
             prop_assert!(head.iter().count() <= fields.len());

@@ -328,12 +328,17 @@ mod tests {
             flags in any::<[bool; 4]>(),
             umask in any::<u32>(),
             niceness in 0i32..20,
-            identity in proptest::option::of((any::<u32>(), any::<u32>(), proptest::collection::vec(any::<u32>(), 0..5))),
+            identity in proptest::option::of((
+                any::<u32>(),
+                any::<u32>(),
+                proptest::collection::vec(any::<u32>(), 0..5),
+            )),
             limits in proptest::collection::vec((0u32..16, any::<u64>()), 0..5),
             strings in proptest::collection::vec("[^\\x00]{0,20}", 2..12),
             cut in any::<proptest::sample::Index>(),
         ) {
-            let strings: Vec<CString> = strings.into_iter().map(|string| CString::new(string).unwrap()).collect();
+            let strings: Vec<CString> =
+                strings.into_iter().map(|string| CString::new(string).unwrap()).collect();
             let strings: Vec<&CStr> = strings.iter().map(CString::as_c_str).collect();
             let start = Start {
                 id,
@@ -351,7 +356,8 @@ mod tests {
                 environment: strings[2..].iter().skip(1).step_by(2).copied().collect(),
             };
             let others = [Order::Release { id }, Order::Adopt, Order::KillGroup { process: niceness }];
-            for order in [Order::Start(Box::new(start)), Order::End { id, grace_ms: umask }].into_iter().chain(others) {
+            let first = [Order::Start(Box::new(start)), Order::End { id, grace_ms: umask }];
+            for order in first.into_iter().chain(others) {
                 let mut bytes = Vec::new();
                 order.write(&mut bytes);
                 prop_assert_eq!(Order::read(&bytes), Some(order));

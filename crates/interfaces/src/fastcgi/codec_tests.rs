@@ -168,7 +168,8 @@ proptest! {
             pairs::append(name, &[&value[..]], &mut bytes);
         }
         let read: Result<Vec<_>, _> = Pairs::new(&bytes).collect();
-        let read: Vec<_> = read.unwrap().into_iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+        let read: Vec<_> =
+            read.unwrap().into_iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
         prop_assert_eq!(read, all);
     }
 
@@ -188,7 +189,8 @@ proptest! {
     #[test]
     fn no_bytes_panic(bytes in vec(any::<u8>(), 0..300), piece_bytes in 1usize..20) {
         let _ = decode(&bytes, piece_bytes);
-        let with_version: Vec<u8> = bytes.iter().enumerate().map(|(at, byte)| if at == 0 { 1 } else { *byte }).collect();
+        let with_version: Vec<u8> =
+            bytes.iter().enumerate().map(|(at, byte)| if at == 0 { 1 } else { *byte }).collect();
         let _ = decode(&with_version, piece_bytes);
         let _ = Pairs::new(&bytes).count();
     }

@@ -296,7 +296,11 @@ mod tests {
         }
 
         #[test]
-        fn any_directives(source in "(<!--#(echo|set|if|elif|else|endif|include|block|endblock|config|exec)?|var=|value=|expr=|\"|'|a|\\$|\\\\|=| |-->|--|\n){0,60}", grammar in 0usize..3) {
+        fn any_directives(
+            source in "(<!--#(echo|set|if|elif|else|endif|include|block|endblock|config|exec)?|\
+                var=|value=|expr=|\"|'|a|\\$|\\\\|=| |-->|--|\n){0,60}",
+            grammar in 0usize..3,
+        ) {
             let grammar = [Grammar::Apache24, Grammar::Legacy, Grammar::Nginx][grammar];
             let settings = Settings { grammar, ..Settings::default() };
             parse(&Bytes::from(source.into_bytes()), &settings);

@@ -320,13 +320,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_makes_it_panic(seconds in any::<i64>(), format in proptest::collection::vec(any::<u8>(), 0..40)) {
+        fn nothing_makes_it_panic(
+            seconds in any::<i64>(),
+            format in proptest::collection::vec(any::<u8>(), 0..40),
+        ) {
             let text = format_time(seconds, &format, Zone::Gmt);
             prop_assert!(text.len() <= format.len() * (MOST_WIDTH + 30));
         }
 
         #[test]
-        fn directives_of_all_kinds(seconds in -99_999_999_999i64..999_999_999_999, format in "(%[-_0^#]{0,2}[0-9]{0,3}[EO]?[a-zA-Z+%] ?){0,5}") {
+        fn directives_of_all_kinds(
+            seconds in -99_999_999_999i64..999_999_999_999,
+            format in "(%[-_0^#]{0,2}[0-9]{0,3}[EO]?[a-zA-Z+%] ?){0,5}",
+        ) {
             format_time(seconds, format.as_bytes(), Zone::Local);
         }
     }

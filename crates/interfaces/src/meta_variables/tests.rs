@@ -200,7 +200,8 @@ proptest! {
         let others = names.iter().filter(|name| !name.starts_with(b"HTTP_") && **name != b"CONTENT_TYPE");
         prop_assert_eq!(others.count(), plain);
         prop_assert!(!names.contains(&&b"HTTP_PROXY"[..]));
-        let is_good = |name: &&[u8]| name.iter().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || *b == b'_');
+        let is_good =
+            |name: &&[u8]| name.iter().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || *b == b'_');
         prop_assert!(names.iter().all(is_good));
         let count = names.len();
         names.sort_unstable();

@@ -46,7 +46,8 @@ pub fn send_page(exchange: &mut Exchange) {
     };
     let reason = status::reason(number);
     let page = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{number} {reason}</title></head>\n\
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <title>{number} {reason}</title></head>\n\
          <body><h1>{number} {reason}</h1></body></html>\n"
     );
     // SAFETY: the blocks are those of the request, and the thread is at it.

@@ -158,8 +158,10 @@ mod tests {
 
     #[test]
     fn both_forms_of_maps_are_read() {
-        let ncsa = "# a comment\ndefault /none\nrect /r 10,10 20,20\ncircle /c 50,50 50,60\npoly /p 0,80 20,80 20,99\n";
-        let cern = "default /none\nrectangle (10,10) (20,20) /r\ncirc (50,50) 10 /c\npolygon (0,80) (20,80) (20,99) /p\n";
+        let ncsa = "# a comment\ndefault /none\nrect /r 10,10 20,20\n\
+                    circle /c 50,50 50,60\npoly /p 0,80 20,80 20,99\n";
+        let cern = "default /none\nrectangle (10,10) (20,20) /r\n\
+                    circ (50,50) 10 /c\npolygon (0,80) (20,80) (20,99) /p\n";
         for map in [ncsa, cern] {
             for (place, address) in [("10,20", "/r"), ("21,20", "/none"), ("57,57", "/c"), ("58,58", "/none")]
             {
@@ -180,7 +182,9 @@ mod tests {
         }
 
         #[test]
-        fn lines_of_any_words_are_read(lines in "((rect|circle|poly|point|default|x)( (/a|[0-9]{1,9},-?[0-9]{1,9}|7)){0,6}\n){0,5}") {
+        fn lines_of_any_words_are_read(
+            lines in "((rect|circle|poly|point|default|x)( (/a|[0-9]{1,9},-?[0-9]{1,9}|7)){0,6}\n){0,5}",
+        ) {
             address_at(lines.as_bytes(), Some((5.0, 5.0)));
         }
     }

@@ -72,7 +72,8 @@ mod tests {
     #[test]
     fn settings_and_init_lines_are_read() {
         let mut configuration = Configuration::default();
-        let text = b"#ServerRoot /x\nServerRoot \"/usr/netscape\"\nPort 80\nInit fn=a\n   b=c\nRqThrottle 512\nport 81";
+        let text = b"#ServerRoot /x\nServerRoot \"/usr/netscape\"\nPort 80\nInit fn=a\n   b=c\n\
+                     RqThrottle 512\nport 81";
         assert_eq!(read_magnus(&Arc::from("magnus.conf"), text, &mut configuration), []);
         assert_eq!(setting(&configuration.settings, "serverroot"), Some("/usr/netscape"));
         assert_eq!(setting(&configuration.settings, "Port"), Some("81"));

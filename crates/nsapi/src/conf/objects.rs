@@ -86,7 +86,8 @@ impl Reader<'_> {
                 return self.unused_stage(&line.place, &name, rest);
             }
             let message = format!(
-                "{name:?} is no directive: {} and Init are, and what continues a line begins with white space",
+                "{name:?} is no directive: {} and Init are, and what continues a line begins with white \
+                 space",
                 Stage::ALL.map(Stage::name).join(", ")
             );
             self.problem(&line.place, message);
@@ -472,7 +473,8 @@ mod tests {
                 prop_oneof![
                     Just("<Object name=a>"), Just("</Object>"), Just("<Client ip=*>"), Just("</Client>"),
                     Just("<If 1>"), Just("</If>"), Just("<ElseIf $uri>"), Just("<Else>"), Just("</Else>"),
-                    Just("Service"), Just(" fn=x"), Just("\n"), Just("\n "), Just("\""), Just("#"), Just("Init"),
+                    Just("Service"), Just(" fn=x"), Just("\n"), Just("\n "), Just("\""), Just("#"),
+                    Just("Init"),
                 ],
                 0..40,
             ),

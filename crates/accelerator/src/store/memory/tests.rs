@@ -175,7 +175,8 @@ fn a_core_gives_what_is_fresh_and_lets_go_of_what_nobody_wants() {
         site_fields: b"S: 1\r\n",
     };
     let prepared = front.hit(plain(b""), Variant::Close, &second(110)).unwrap();
-    let expected = "HTTP/1.1 200 OK\r\nServer: touchstone\r\nDate: Thu, 01 Jan 1970 00:01:40 GMT\r\nX: 1\r\nAge: 10\r\n\
+    let expected = "HTTP/1.1 200 OK\r\nServer: touchstone\r\nDate: Thu, 01 Jan 1970 00:01:40 GMT\r\n\
+        X: 1\r\nAge: 10\r\n\
         Cache-Status: touchstone; hit; ttl=40\r\nS: 1\r\nContent-Length: 5\r\nConnection: close\r\n\r\nxxxxx";
     assert_eq!(String::from_utf8_lossy(prepared.first_buffer()), expected);
     assert!(front.hit(plain(b"Cache-Control: no-cache\r\n"), Variant::Close, &second(110)).is_none());

@@ -179,7 +179,10 @@ mod tests {
         /// The same as a plain list that is cut at its end.
         #[test]
         fn agrees_with_a_plain_list(
-            steps in proptest::collection::vec((0usize..8, 0usize..90, proptest::option::weighted(0.1, 0usize..300)), 0..120),
+            steps in proptest::collection::vec(
+                (0usize..8, 0usize..90, proptest::option::weighted(0.1, 0usize..300)),
+                0..120,
+            ),
         ) {
             let mut table = DynamicTable::new(200);
             let mut plain: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();

@@ -295,7 +295,10 @@ proptest! {
     /// Whatever tables are agreed on, and whenever: what was encoded is what is decoded.
     #[test]
     fn decodes_what_it_encodes(
-        blocks in proptest::collection::vec((any_fields(), proptest::option::weighted(0.3, 0u32..6000)), 1..12),
+        blocks in proptest::collection::vec(
+            (any_fields(), proptest::option::weighted(0.3, 0u32..6000)),
+            1..12,
+        ),
         table_wanted in 0u32..6000,
     ) {
         let (mut encoder, mut decoder) = (Encoder::new(table_wanted), Decoder::new());
@@ -315,7 +318,9 @@ proptest! {
     }
 
     #[test]
-    fn never_panics(blocks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..60), 0..6)) {
+    fn never_panics(
+        blocks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..60), 0..6),
+    ) {
         let (mut decoder, mut list) = (Decoder::new(), FieldList::new());
         for block in blocks {
             if decoder.decode(&block, ListLimits { bytes: 200, fields: 5 }, &mut list).is_err() {

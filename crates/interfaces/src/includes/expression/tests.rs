@@ -361,7 +361,10 @@ proptest! {
     }
 
     #[test]
-    fn conditions_of_constants_are_what_logic_says(values in proptest::collection::vec(any::<bool>(), 1..12), ands in proptest::collection::vec(any::<bool>(), 12)) {
+    fn conditions_of_constants_are_what_logic_says(
+        values in proptest::collection::vec(any::<bool>(), 1..12),
+        ands in proptest::collection::vec(any::<bool>(), 12),
+    ) {
         let mut text = values[0].to_string();
         let mut groups = vec![values[0]];
         for (value, and) in values[1..].iter().zip(&ands) {

@@ -115,7 +115,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_makes_it_panic(pattern in "[a*?\\[\\]!^\\\\-]{0,20}", subject in "[a/*-]{0,40}", any_case: bool, paths: bool) {
+        fn nothing_makes_it_panic(
+            pattern in "[a*?\\[\\]!^\\\\-]{0,20}",
+            subject in "[a/*-]{0,40}",
+            any_case: bool,
+            paths: bool,
+        ) {
             matches(pattern.as_bytes(), subject.as_bytes(), any_case, paths);
         }
     }

@@ -245,16 +245,19 @@ fn conditions() {
         ("<!--#if expr='true' -->1<!--#else -->2<!--#endif -->", "1"),
         ("<!--#if expr='false' -->1<!--#else -->2<!--#endif -->", "2"),
         (
-            "<!--#if expr='false' -->1<!--#elif expr='true' -->2<!--#elif expr='true' -->3<!--#else -->4<!--#endif -->5",
+            "<!--#if expr='false' -->1<!--#elif expr='true' -->2<!--#elif expr='true' -->3\
+             <!--#else -->4<!--#endif -->5",
             "25",
         ),
         ("<!--#if expr='false' -->1<!--#if expr='true' -->2<!--#endif -->3<!--#endif -->4", "4"),
         (
-            "<!--#if expr='true' -->1<!--#if expr='false' -->2<!--#else -->3<!--#endif -->4<!--#else -->5<!--#endif -->6",
+            "<!--#if expr='true' -->1<!--#if expr='false' -->2<!--#else -->3<!--#endif -->4\
+             <!--#else -->5<!--#endif -->6",
             "1346",
         ),
         (
-            "<!--#set var='a' value='xyz' --><!--#if expr='v(\"a\") =~ /x(.)z/' --><!--#echo var='1' --><!--#endif -->",
+            "<!--#set var='a' value='xyz' --><!--#if expr='v(\"a\") =~ /x(.)z/' -->\
+             <!--#echo var='1' --><!--#endif -->",
             "y",
         ),
         ("<!--#if expr='false' --><!--#bogus -->x<!--#endif -->y", "y"),
@@ -294,7 +297,8 @@ fn includes_in_order() {
         ("/a.html", "A<!--#echo var='x' -->"),
         (
             "/sub/in.shtml",
-            "<!--#set var='x' value='set within' --><!--#include virtual='../a.html' --><!--#echo var='DOCUMENT_URI' -->",
+            "<!--#set var='x' value='set within' --><!--#include virtual='../a.html' -->\
+             <!--#echo var='DOCUMENT_URI' -->",
         ),
     ]);
     assert_eq!(
@@ -334,12 +338,15 @@ fn nginx_forms() {
         (
             "/page.shtml",
             "<!--# block name='one' -->stub <!--# echo var='DOCUMENT_NAME' --><!--# endblock -->\
-             <!--# include virtual='/nosuch' stub='one' -->|<!--# include virtual='/empty.html' stub='one' -->|\
-             <!--# include virtual='/a.html' stub='one' -->|<!--# include virtual='/a.html' set='kept' --><!--# echo var='kept' -->",
+             <!--# include virtual='/nosuch' stub='one' -->|\
+             <!--# include virtual='/empty.html' stub='one' -->|\
+             <!--# include virtual='/a.html' stub='one' -->|\
+             <!--# include virtual='/a.html' set='kept' --><!--# echo var='kept' -->",
         ),
         (
             "/wait.shtml",
-            "<!--# include virtual='/a.html' wait='yes' --><!--# include virtual='/in.shtml' set='x' -->[<!--# echo var='x' -->]",
+            "<!--# include virtual='/a.html' wait='yes' --><!--# include virtual='/in.shtml' set='x' -->\
+             [<!--# echo var='x' -->]",
         ),
         ("/nostub.shtml", "<!--# include virtual='/nosuch' stub='nosuch' -->"),
         ("/in.shtml", "<!--#include virtual='/a.html' -->!"),
@@ -518,7 +525,8 @@ fn fetches_are_concurrent_and_their_order_is_kept() {
 /// A wait holds back what follows, not what runs beside it.
 #[test]
 fn waiting_for_one_fetch() {
-    let text = "<!--#include virtual='/slow1' --><!--#include virtual='/slow2' wait='yes' --><!--#include virtual='/slow1' -->";
+    let text = "<!--#include virtual='/slow1' --><!--#include virtual='/slow2' wait='yes' -->\
+                <!--#include virtual='/slow1' -->";
     let site = Site::new(&[("/page.shtml", text), ("/slow1", "1"), ("/slow2", "2")]);
     let mut rendering = site.rendering("/page.shtml", None);
     let mut context = Context::from_waker(Waker::noop());
@@ -579,9 +587,17 @@ proptest! {
     /// Every page comes to an end, within its limits, whatever it includes.
     #[test]
     fn every_page_ends(page in fragments(), included in fragments(), other in fragments()) {
-        let settings = Settings { exec: true, most_includes: 60, most_depth: 5, most_output_bytes: 20_000, ..Settings::default() };
+        let settings = Settings {
+            exec: true,
+            most_includes: 60,
+            most_depth: 5,
+            most_output_bytes: 20_000,
+            ..Settings::default()
+        };
         let most = settings.most_output_bytes as usize + ERROR.len();
-        let site = Site::with(settings, &[("/page.shtml", &page), ("/in.shtml", &included), ("/b.shtml", &other), ("/a", &other)]);
+        let files: [(&str, &str); 4] =
+            [("/page.shtml", &page), ("/in.shtml", &included), ("/b.shtml", &other), ("/a", &other)];
+        let site = Site::with(settings, &files);
         let output = site.render("/page.shtml");
         prop_assert!(output.len() <= 3 * most, "{}", output.len());
     }
