@@ -8,7 +8,7 @@
 //! | stream | reader |
 //! |---|---|
 //! | bidirectional, opened by the client | [`RequestStream`]: a request, its body, its trailers |
-//! | unidirectional, opened by the client | [`UnidirectionalStream`]: its type, its control and QPACK frames |
+//! | unidirectional, opened by the client | [`UnidirectionalStream`]: its type, control and QPACK frames |
 //!
 //! The other direction are functions that append bytes: [`frame`], [`qpack`] and [`settings`].
 //!
