@@ -15,7 +15,7 @@ use bytes::Bytes;
 use touchstone_accelerator::disk::Disk;
 use touchstone_accelerator::rules::storing::Terms;
 use touchstone_accelerator::store::{NewObject, Object, Purge, Tier, hash_of};
-use touchstone_interfaces::handler::Level;
+use touchstone_handler::handler::Level;
 
 /// Much larger than the file system of the directory.
 const LIMIT_BYTES: u64 = 64 << 20;

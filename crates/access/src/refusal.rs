@@ -2,7 +2,7 @@
 //! makes the answer of it, with the site's error page for the status.
 
 use super::rate::TooMany;
-use touchstone_interfaces::answer::Answer;
+use touchstone_handler::answer::Answer;
 
 /// A request that is not let through.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::sign::CertifiedKey;
 
-use touchstone_interfaces::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, Part};
 use touchstone_tls::TlsShared;
 
 /// Where an authority asks for the proof of a token.

@@ -416,7 +416,7 @@ const SETTINGS: Key<ProgramsConfig> = Key {
     documentation: "Settings of PHP, which scripts cannot change, of the php-fpm that the server starts.",
     kind: Kind::Fields {
         what: "table from names of settings to values",
-        check: touchstone_interfaces::pool::check_setting,
+        check: touchstone_processes::pool::check_setting,
         set: |programs, value| programs.settings = value,
     },
 };

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use touchstone_interfaces::includes::Grammar;
+use touchstone_includes::Grammar;
 
 use super::SectionPlaces;
 use super::SiteConfig;

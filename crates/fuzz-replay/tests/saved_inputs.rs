@@ -48,12 +48,13 @@ targets! {
     trace_context = "../../http/fuzz/fuzz_targets/trace_context.rs";
     "import":
     nginx = "../../import/fuzz/fuzz_targets/nginx.rs";
+    "includes":
+    expression = "../../includes/fuzz/fuzz_targets/expression.rs";
+    page = "../../includes/fuzz/fuzz_targets/page.rs";
     "interfaces":
     ajp = "../../interfaces/fuzz/fuzz_targets/ajp.rs";
     cgi_response = "../../interfaces/fuzz/fuzz_targets/cgi_response.rs";
     fastcgi = "../../interfaces/fuzz/fuzz_targets/fastcgi.rs";
-    includes_expression = "../../interfaces/fuzz/fuzz_targets/includes_expression.rs";
-    includes_page = "../../interfaces/fuzz/fuzz_targets/includes_page.rs";
     "lab":
     import = "../../lab/fuzz/fuzz_targets/import.rs";
     suite = "../../lab/fuzz/fuzz_targets/suite.rs";

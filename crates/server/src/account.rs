@@ -5,9 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
+use touchstone_handler::answer::CacheResult;
+use touchstone_handler::request::{Protocol, TlsFacts};
 use touchstone_http::request::{KnownField, RequestHead};
-use touchstone_interfaces::answer::CacheResult;
-use touchstone_interfaces::request::{Protocol, TlsFacts};
 
 use crate::cache_lookup::HitOf;
 use crate::core::Hot;

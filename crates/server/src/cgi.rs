@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use touchstone_config::{self as config, CgiConfig, RouteConfig, SiteConfig};
 use touchstone_files::root::SymlinkPolicy;
+use touchstone_handler::handler::Interface;
 use touchstone_interfaces::cgi::handler::CgiInterface;
-use touchstone_interfaces::cgi::settings::{CgiSettings, Programs, User};
+use touchstone_interfaces::cgi::settings::{CgiSettings, Programs};
 use touchstone_interfaces::cgi_response::HeaderLimits;
-use touchstone_interfaces::handler::Interface;
+use touchstone_processes::user::User;
 
 /// The interface of a route with CGI programs; the error says what is wrong, with the name of the key.
 pub fn open(cgi: &CgiConfig, route: &RouteConfig, site: &SiteConfig) -> Result<Arc<dyn Interface>, String> {

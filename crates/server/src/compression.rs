@@ -22,16 +22,16 @@ use touchstone_config::SiteConfig;
 use touchstone_files::coding::{CodingSettings, LEAST_BYTES};
 use touchstone_files::compress::{Compressor, compress};
 use touchstone_files::mime::is_compressible;
+use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::handler::{
+    AtOnce, Begun, CallUnderWay, Called, Caller, Handled, Handler, Interface, OnCore, Server, WayBack,
+};
+use touchstone_handler::interim::TakesInterim;
+use touchstone_handler::pipe::{Receiver, Sender, pipe};
+use touchstone_handler::request::{PlainGet, Request};
 use touchstone_http::content_coding::{AcceptEncoding, ContentCoding};
 use touchstone_http::grammar::list_members;
 use touchstone_http::request::Method;
-use touchstone_interfaces::answer::{Answer, Part};
-use touchstone_interfaces::handler::{
-    AtOnce, Begun, CallUnderWay, Called, Caller, Handled, Handler, Interface, OnCore, Server, WayBack,
-};
-use touchstone_interfaces::interim::TakesInterim;
-use touchstone_interfaces::pipe::{Receiver, Sender, pipe};
-use touchstone_interfaces::request::{PlainGet, Request};
 
 use crate::header_blocks::split_field;
 

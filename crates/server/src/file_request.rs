@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use touchstone_files::cache::Variant;
+use touchstone_handler::request::Request;
 use touchstone_http::content_coding::CodingPreference;
 use touchstone_http::request::{KnownField, Method, RequestHead};
-use touchstone_interfaces::request::Request;
 
 use crate::site::{Site, Snapshot};
 

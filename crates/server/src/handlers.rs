@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use touchstone_interfaces::handler::{Handler, Interface, Server};
+use touchstone_handler::handler::{Handler, Interface, Server};
 
 /// The handlers that a core has made.
 #[derive(Default)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use touchstone_accelerator::layer::{Accelerator, CachedRoute};
 use touchstone_config::{RouteConfig, SiteConfig};
-use touchstone_interfaces::handler::Interface;
+use touchstone_handler::handler::Interface;
 
 use crate::{accelerator, cgi, compression, nsapi, programs, proxy, servlet};
 

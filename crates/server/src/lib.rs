@@ -10,7 +10,7 @@ pub mod accelerator;
 mod account;
 mod admin;
 mod admin_token;
-use touchstone_interfaces::answer;
+use touchstone_handler::answer;
 
 mod cache_lookup;
 mod calls;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use touchstone_config::{NsapiConfig, RouteConfig, SiteConfig};
-use touchstone_interfaces::handler::Interface;
+use touchstone_handler::handler::Interface;
 use touchstone_nsapi::Settings;
 use touchstone_nsapi::host::interface::{Hosting, Nsapi};
 

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use touchstone_config::{AccessConfig, SiteConfig};
 use touchstone_files::cache::Variant;
 use touchstone_files::mime;
+use touchstone_handler::answer::Answer;
+use touchstone_handler::handler::{OnDisk, Show};
 use touchstone_http::request::Method;
-use touchstone_interfaces::answer::Answer;
-use touchstone_interfaces::handler::{OnDisk, Show};
 
 use crate::core::Core;
 use crate::file_request::FileRequest;

@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use touchstone_config::{self as config, AjpConfig, ProgramsConfig, RouteConfig, Sessions, SiteConfig};
 use touchstone_files::root::{Root, SymlinkPolicy};
+use touchstone_handler::handler::Interface;
 use touchstone_interfaces::ajp::{Containers, SessionRules};
 use touchstone_interfaces::backend::{
     Address, Backend, ConnectionRules, GroupRules, HealthRules, Paths, PingRules, ScriptRules, Settings,
     TimeLimits,
 };
-use touchstone_interfaces::cgi::settings::User;
 use touchstone_interfaces::cgi_response::HeaderLimits;
 use touchstone_interfaces::fastcgi::FastCgiPrograms;
-use touchstone_interfaces::handler::Interface;
-use touchstone_interfaces::pool::{self, Pool, PoolSpec, ProcessLimits, Program};
 use touchstone_interfaces::scgi::ScgiPrograms;
 use touchstone_observe::log::error::ErrorLog;
+use touchstone_processes::pool::{self, Pool, PoolSpec, ProcessLimits, Program};
+use touchstone_processes::user::User;
 
 /// The key of the route that names its programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

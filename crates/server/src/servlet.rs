@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use touchstone_config::{LogLevel, RouteConfig, ServletConfig, SiteConfig};
-use touchstone_interfaces::handler::Interface;
+use touchstone_handler::handler::Interface;
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::log::message_lines;
 use touchstone_servlet::interface::Servlets;

@@ -14,7 +14,7 @@ use touchstone_files::cache::{CacheLimits, FileCache};
 use touchstone_files::coding::CodingSettings;
 use touchstone_files::mime::ContentTypes;
 use touchstone_files::root::{Root, SymlinkPolicy};
-use touchstone_interfaces::includes::PageCache;
+use touchstone_includes::PageCache;
 
 use crate::compression;
 use crate::includes::SiteIncludes;

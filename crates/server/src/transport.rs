@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use touchstone_interfaces::request::TlsFacts;
+use touchstone_handler::request::TlsFacts;
 
 use crate::socket::Socket;
 use touchstone_observe::metrics::CoreCounts;

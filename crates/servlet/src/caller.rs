@@ -14,10 +14,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use touchstone_handler::answer::Answer;
+use touchstone_handler::handler::{Called, Caller, WayBack};
+use touchstone_handler::request::PlainGet;
 use touchstone_http::request::FieldLine;
-use touchstone_interfaces::answer::Answer;
-use touchstone_interfaces::handler::{Called, Caller, WayBack};
-use touchstone_interfaces::request::PlainGet;
 
 use crate::engine::{self, Engine};
 use crate::exchange::{End, Exchange};

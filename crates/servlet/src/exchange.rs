@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use bytes::Bytes;
-use touchstone_interfaces::handler::WayBack;
+use touchstone_handler::handler::WayBack;
 
 use crate::core_queue::CoreQueue;
 use crate::head::{Fault, Head, Piece};

@@ -12,9 +12,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use touchstone_handler::request::{PlainGet, Protocol, Request, TlsFacts};
 use touchstone_http::ip_text::IpText;
 use touchstone_http::request::{Expectation, RequestHead};
-use touchstone_interfaces::request::{PlainGet, Protocol, Request, TlsFacts};
 
 /// The client came over TLS.
 const IS_SECURE: u32 = 1;

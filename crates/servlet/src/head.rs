@@ -3,8 +3,8 @@
 
 use std::fmt;
 
+use touchstone_handler::answer::Answer;
 use touchstone_http::grammar::{field_value_length, is_token};
-use touchstone_interfaces::answer::Answer;
 
 /// Bytes before the field lines: the numbers, and the room. `ResponseHead.java` has the same.
 pub const PREFIX_BYTES: usize = 512;

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use touchstone_http::request::{Expectation, Method};
-use touchstone_interfaces::ajp::Ambiguous;
-use touchstone_interfaces::answer::{Answer, Part};
-use touchstone_interfaces::handler::{
+use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::handler::{
     CallUnderWay, Caller, Handled, Handler, Interface, Level, OnCore, Server, WayBack,
 };
-use touchstone_interfaces::interim::TakesInterim;
-use touchstone_interfaces::pipe::{self, Receiver};
-use touchstone_interfaces::request::{Protocol, Request};
+use touchstone_handler::interim::TakesInterim;
+use touchstone_handler::pipe::{self, Receiver};
+use touchstone_handler::request::{Protocol, Request};
+use touchstone_http::request::{Expectation, Method};
+use touchstone_interfaces::ajp::Ambiguous;
 
 use crate::caller::OnThread;
 use crate::core_queue::CoreQueue;

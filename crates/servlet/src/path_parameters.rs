@@ -8,8 +8,8 @@
 
 use std::borrow::Cow;
 
+use touchstone_handler::request::{MOST_DERIVED, Request};
 use touchstone_interfaces::ajp::{Ambiguous, ServletPath};
-use touchstone_interfaces::request::{MOST_DERIVED, Request};
 
 /// The path that rules must be asked about, where they were asked about another.
 ///

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use touchstone_interfaces::handler::Level;
+use touchstone_handler::handler::Level;
 
 use crate::store::TierFaults;
 

@@ -44,7 +44,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use touchstone_interfaces::handler::Level;
+use touchstone_handler::handler::Level;
 
 use crate::store::{Object, Purge, Tier, TierCounters, lock};
 use faults::{Cause, Faults};

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-use touchstone_interfaces::handler::Level;
+use touchstone_handler::handler::Level;
 
 use super::Shared;
 use super::boot;

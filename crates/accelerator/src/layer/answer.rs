@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use touchstone_files::cache::{Prepared, SharedBody};
+use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::pipe::pipe;
+use touchstone_handler::request::Request;
 use touchstone_http::date::format_imf_fixdate;
 use touchstone_http::decimal;
 use touchstone_http::range::{
     ByteRange, MultipartByteRanges, append_content_range, append_unsatisfied_range,
 };
 use touchstone_http::request::Method;
-use touchstone_interfaces::answer::{Answer, Part};
-use touchstone_interfaces::pipe::pipe;
-use touchstone_interfaces::request::Request;
 
 use super::flight::{Head, Reader};
 use super::head::RequestFields;

@@ -9,12 +9,12 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bytes::Bytes;
+use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::handler::Handled;
+use touchstone_handler::interim::{InterimResponses, TakesInterim};
+use touchstone_handler::pipe::Receiver;
+use touchstone_handler::request::{ReceivedHead, Request};
 use touchstone_http::date::parse_http_date;
-use touchstone_interfaces::answer::{Answer, Part};
-use touchstone_interfaces::handler::Handled;
-use touchstone_interfaces::interim::{InterimResponses, TakesInterim};
-use touchstone_interfaces::pipe::Receiver;
-use touchstone_interfaces::request::{ReceivedHead, Request};
 
 use super::Accelerator;
 use super::flight::{Flight, Head, Phase};

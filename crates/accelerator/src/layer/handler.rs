@@ -5,12 +5,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use touchstone_handler::answer::{Answer, CacheResult, Part};
+use touchstone_handler::handler::{Handled, Handler, OnCore, Server};
+use touchstone_handler::request::Request;
 use touchstone_http::date::parse_http_date;
 use touchstone_http::request::Method;
 use touchstone_http::target::normalise_path;
-use touchstone_interfaces::answer::{Answer, CacheResult, Part};
-use touchstone_interfaces::handler::{Handled, Handler, OnCore, Server};
-use touchstone_interfaces::request::Request;
 
 use super::answer;
 use super::fetch::{Fetch, left_out_of_update};

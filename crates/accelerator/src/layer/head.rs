@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use touchstone_interfaces::request::{ReceivedHead, Request};
+use touchstone_handler::request::{ReceivedHead, Request};
 
 use crate::rules::fields::Fields;
 use crate::rules::surrogate::TARGET;

@@ -31,7 +31,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use touchstone_interfaces::handler::{Handler, Interface, Server};
+use touchstone_handler::handler::{Handler, Interface, Server};
 
 use crate::rules::policy::Policy;
 use crate::store::{Object, Purge, PurgeMode, Store};

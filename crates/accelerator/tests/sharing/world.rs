@@ -15,12 +15,12 @@ use touchstone_accelerator::layer::{Accelerated, Accelerator, CachedRoute};
 use touchstone_accelerator::rules::policy::{Policy, SetCookie};
 use touchstone_accelerator::store::{Purge, PurgeMode, Store, Tier};
 use touchstone_files::cache::DateSecond;
+use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
+use touchstone_handler::pipe::{Receiver, pipe};
+use touchstone_handler::request::{Protocol, ReceivedHead, Request, RequestDetails, TlsFacts};
 use touchstone_http::date::format_imf_fixdate;
 use touchstone_http::request::{Limits, Method, Parsed, RequestHead};
-use touchstone_interfaces::answer::{Answer, Part};
-use touchstone_interfaces::handler::{Handled, Handler, Interface, Level, OnCore, Server};
-use touchstone_interfaces::pipe::{Receiver, pipe};
-use touchstone_interfaces::request::{Protocol, ReceivedHead, Request, RequestDetails, TlsFacts};
 
 use super::history::{History, Operation, Resource, USERS, User, WISHES};
 

@@ -13,12 +13,12 @@ use super::path::ServletPath;
 use super::settings::Settings;
 use super::writer::{RequestWriter, Unsendable};
 use super::{Ajp, State, request};
-use crate::answer::{Answer, Part};
 use crate::backend::{About, Call, CallRules, Caller, Group, Owner, Protocol as _, SharedGroup, Upload};
 use crate::cgi_response::HeaderLimits;
-use crate::handler::{Handled, Handler, Interface, Level, OnCore, Server};
-use crate::pipe::Receiver;
-use crate::request::{MOST_DERIVED, Request};
+use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
+use touchstone_handler::pipe::Receiver;
+use touchstone_handler::request::{MOST_DERIVED, Request};
 
 /// Servlet containers, as a configuration has them.
 pub struct Containers {

@@ -12,7 +12,7 @@ use touchstone_http::grammar::{is_field_value_byte, is_token, trim_optional_whit
 
 use super::code::{self, CODED_FIELD, FROM_CONTAINER, NO_STRING, PACKET_HEADER_BYTES};
 use crate::cgi_response::{DocumentHead, is_left_out};
-use crate::reason_phrase::ReasonPhrase;
+use touchstone_handler::reason_phrase::ReasonPhrase;
 
 /// What a container sends.
 #[derive(Debug, Clone, PartialEq, Eq)]

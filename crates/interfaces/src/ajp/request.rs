@@ -15,7 +15,7 @@ use super::code::{attribute, attribute_name};
 use super::settings::Settings;
 use super::writer::{RequestLine, RequestWriter};
 use crate::meta_variables::RequestFacts;
-use crate::request::{Request, TlsFacts};
+use touchstone_handler::request::{Request, TlsFacts};
 
 /// Fields that are not passed on: those of one connection, and those that are said otherwise.
 const LEFT_OUT: [&str; 11] = [

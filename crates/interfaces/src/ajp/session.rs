@@ -4,7 +4,7 @@
 //! back in a cookie, or, where there are none, as a parameter of the path.
 
 use super::path;
-use crate::request::ReceivedHead;
+use touchstone_handler::request::ReceivedHead;
 
 /// How sessions are found.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,10 +20,10 @@ use super::group::Busy;
 use super::protocol::{ProgramProtocol, WholeAnswer};
 use super::respond::{self, Body};
 use super::variables::ProgramVariables;
-use crate::answer::Answer;
 use crate::cgi_response::{ProgramResponse, ResponseParser};
-use crate::handler::{Begun, Handled, OnCore};
-use crate::request::{PlainGet, Request};
+use touchstone_handler::answer::Answer;
+use touchstone_handler::handler::{Begun, Handled, OnCore};
+use touchstone_handler::request::{PlainGet, Request};
 
 /// Answers up to this, with what the protocol adds, are looked for in one piece.
 const RECEIVE_BYTES: usize = 64 * 1024;

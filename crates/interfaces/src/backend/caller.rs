@@ -22,13 +22,13 @@ use super::protocol::{Output, Protocol};
 use super::pump::{BodySender, Pump, log_message};
 use super::respond::{self, Body};
 use super::upload::Upload;
-use crate::answer::Answer;
 use crate::body_end::BodyEnd;
 use crate::cgi_response::{DocumentHead, HeaderLimits, ProgramResponse, ResponseParser, pass_interim};
-use crate::handler::{Handled, Level, Server};
-use crate::interim::TakesInterim;
-use crate::pipe::pipe;
-use crate::request::{ReceivedHead, Request};
+use touchstone_handler::answer::Answer;
+use touchstone_handler::handler::{Handled, Level, Server};
+use touchstone_handler::interim::TakesInterim;
+use touchstone_handler::pipe::pipe;
+use touchstone_handler::request::{ReceivedHead, Request};
 
 /// What comes at once up to this is one answer; of a longer one this much waits for the client.
 const GATHERED_BYTES: usize = 64 * 1024;

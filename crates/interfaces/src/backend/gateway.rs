@@ -23,9 +23,9 @@ use super::script::{Script, Target};
 use super::settings::{Paths, Settings};
 use super::upload::Upload;
 use super::variables::ProgramVariables;
-use crate::answer::Answer;
-use crate::handler::{AtOnce, Handled, Handler, Interface, Level, OnCore, Server};
-use crate::request::{PlainGet, Request};
+use touchstone_handler::answer::Answer;
+use touchstone_handler::handler::{AtOnce, Handled, Handler, Interface, Level, OnCore, Server};
+use touchstone_handler::request::{PlainGet, Request};
 
 /// Programs that listen, as a configuration has them.
 pub struct Programs<P> {

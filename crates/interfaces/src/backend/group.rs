@@ -15,8 +15,8 @@ use super::connections::{ConnectionRules, Connections, SharedConnections};
 use super::health::{Change, Health, HealthRules};
 use super::settings::{Backend, GroupRules};
 use crate::clock::now_ms;
-use crate::handler::{Level, Server};
 use crate::outage::Outage;
+use touchstone_handler::handler::{Level, Server};
 
 /// What the cores share of the backends of a route.
 pub struct SharedGroup {

@@ -11,8 +11,8 @@ use super::exchange::Exchange;
 use super::group::Group;
 use super::protocol::{Output, Protocol};
 use crate::body_end::BodyEnd;
-use crate::handler::{Level, Server};
-use crate::pipe::{Gone, Sender};
+use touchstone_handler::handler::{Level, Server};
+use touchstone_handler::pipe::{Gone, Sender};
 
 /// The longest line of a program's messages that is logged.
 const LONGEST_MESSAGE_BYTES: usize = 2048;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use touchstone_files::root::{FileKind, Refused, Root};
 
-use crate::answer::{Answer, Part};
 use crate::cgi_response::DocumentHead;
-use crate::handler::{Level, Server};
-use crate::pipe::Receiver;
+use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::handler::{Level, Server};
+use touchstone_handler::pipe::Receiver;
 
 /// A body as it is known when the answer begins.
 pub enum Body {

@@ -12,7 +12,7 @@ use super::health::HealthRules;
 use super::ping::PingRules;
 use super::script::ScriptRules;
 use crate::cgi_response::HeaderLimits;
-use crate::pool::Pool;
+use touchstone_processes::pool::Pool;
 
 /// Everything about the programs behind a route.
 #[derive(Debug, Clone)]

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 
-use crate::pipe::Receiver;
+use touchstone_handler::pipe::Receiver;
 
 /// Bodies up to this are read before a program is asked, and what was sent up to this can be sent again.
 const KEPT_BYTES: usize = 64 * 1024;
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use std::future::poll_fn;
 
-    use crate::pipe::pipe;
+    use touchstone_handler::pipe::pipe;
 
     async fn read(upload: &mut Upload) -> Vec<u8> {
         let mut all = Vec::new();

@@ -10,7 +10,7 @@ use std::task::Context;
 
 use tokio::net::unix::pipe;
 
-use crate::handler::{Level, Server};
+use touchstone_handler::handler::{Level, Server};
 
 /// Longer lines are logged in pieces.
 const LONGEST_LINE_BYTES: usize = 2048;

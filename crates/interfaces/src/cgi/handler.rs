@@ -33,14 +33,14 @@ use super::run::{Pipes, RunError, Running, Times};
 use super::settings::CgiSettings;
 use super::spawn::Stage;
 use super::spool::{SpoolError, spool};
-use crate::answer::{Answer, Part};
 use crate::body_end::BodyEnd;
 use crate::cgi_response::{DocumentHead, ProgramResponse, ResponseError, ResponseParser, pass_interim};
-use crate::handler::{Handled, Handler, Interface, Level, OnCore, Server};
-use crate::interim::TakesInterim;
 use crate::meta_variables::{MetaVariables, RequestFacts};
-use crate::pipe::{Sender, pipe};
-use crate::request::Request;
+use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
+use touchstone_handler::interim::TakesInterim;
+use touchstone_handler::pipe::{Sender, pipe};
+use touchstone_handler::request::Request;
 
 /// Bytes of a program's output that are held for a slower client.
 const HELD_BYTES: usize = 128 * 1024;
@@ -549,7 +549,7 @@ struct Stream {
 
 impl Stream {
     /// Sends a piece. The time that a slow client takes does not count against the program's limits.
-    async fn push(&mut self, piece: Vec<u8>) -> Result<(), crate::pipe::Gone> {
+    async fn push(&mut self, piece: Vec<u8>) -> Result<(), touchstone_handler::pipe::Gone> {
         if !piece.is_empty() {
             self.sender.send(Bytes::from(piece)).await?;
         }

@@ -8,7 +8,7 @@
 //!
 //! | module | |
 //! |---|---|
-//! | [`settings`] | what a configuration says of them; [`user`] finds whose rights they have |
+//! | [`settings`] | what a configuration says of them |
 //! | [`handler`] | a request from its path to its answer |
 //! | [`resolve`] | from a path to a program |
 //! | [`queue`] | how many run at a time |
@@ -31,4 +31,3 @@ pub mod settings;
 pub mod spawn;
 pub mod spawner;
 pub mod spool;
-pub mod user;

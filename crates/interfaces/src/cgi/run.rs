@@ -16,7 +16,7 @@ use super::connection::{Outcome, Ticket};
 use super::error_output::ErrorOutput;
 use super::queue::Permit;
 use super::spawn::Stage;
-use crate::pipe::Receiver;
+use touchstone_handler::pipe::Receiver;
 
 /// Read from a program at once: what most print as a whole, then as much as a pipe holds.
 const FIRST_READ_BYTES: usize = 16 * 1024;
@@ -179,7 +179,7 @@ impl Running {
         pipes: Pipes,
         times: Times,
         name: Rc<str>,
-        server: Rc<dyn crate::handler::Server>,
+        server: Rc<dyn touchstone_handler::handler::Server>,
         permit: Permit,
     ) -> io::Result<Running> {
         let now = Instant::now();

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use touchstone_files::root::SymlinkPolicy;
+use touchstone_processes::user::User;
 
 use crate::cgi_response::HeaderLimits;
 
@@ -78,15 +79,4 @@ pub enum Programs {
     },
     /// None: the caller of [`CgiHandler::run`](super::handler::CgiHandler::run) finds the program itself.
     Given,
-}
-
-/// A user with groups.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct User {
-    /// The number of the user.
-    pub user: u32,
-    /// The number of the group.
-    pub group: u32,
-    /// Supplementary groups.
-    pub groups: Vec<u32>,
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags};
 
-use crate::pipe::Receiver;
+use touchstone_handler::pipe::Receiver;
 
 /// Why a body was not kept.
 #[derive(Debug)]
@@ -80,9 +80,9 @@ fn named_for_a_moment(directory: &Path) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipe::pipe;
     use bytes::Bytes;
     use std::io::Read;
+    use touchstone_handler::pipe::pipe;
 
     #[tokio::test]
     async fn a_body_is_kept_whole_and_leaves_nothing_behind() {

@@ -16,8 +16,8 @@ use std::fmt;
 use touchstone_http::decimal;
 use touchstone_http::grammar::{is_field_value_byte, is_token, trim_optional_white_space};
 
-use crate::interim::{InterimResponse, TakesInterim};
-use crate::reason_phrase::ReasonPhrase;
+use touchstone_handler::interim::{InterimResponse, TakesInterim};
+use touchstone_handler::reason_phrase::ReasonPhrase;
 
 /// So many interim responses may come before the final one.
 const MOST_INTERIM: usize = 32;

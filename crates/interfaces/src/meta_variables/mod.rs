@@ -24,7 +24,7 @@ use touchstone_http::host::split_port;
 
 pub use write::{VariableSink, write_variables};
 
-use crate::request::{self, PlainGet, Request};
+use touchstone_handler::request::{self, PlainGet, Request};
 
 /// What `SERVER_SOFTWARE` says.
 pub const SERVER_SOFTWARE: &str = concat!("Touchstone/", env!("CARGO_PKG_VERSION"));

@@ -22,11 +22,11 @@ use super::proxy_header;
 use super::request_body::RequestBody;
 use super::settings::Version;
 use super::{grpc, http1, http2};
-use crate::answer::Answer;
 use crate::clock::now_ms;
-use crate::handler::Level;
-use crate::pipe::Receiver;
-use crate::request::Request;
+use touchstone_handler::answer::Answer;
+use touchstone_handler::handler::Level;
+use touchstone_handler::pipe::Receiver;
+use touchstone_handler::request::Request;
 
 /// So many connections that turn out to have ended are given up before a new one is made.
 const MOST_STALE: usize = 2;

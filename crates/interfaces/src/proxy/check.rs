@@ -15,7 +15,7 @@ use super::origin::Opened;
 use super::proxy_header;
 use super::request_body::RequestBody;
 use super::{http1, http2};
-use crate::pipe::Receiver;
+use touchstone_handler::pipe::Receiver;
 
 /// Begins to check an origin, for as long as this core has the group.
 pub fn begin(group: &Rc<Group>, index: usize) {

@@ -16,8 +16,8 @@ use super::balance::{HashBy, hash};
 use super::forwarded::{self, OWN_FIELDS};
 use super::origin_url::OriginUrl;
 use super::settings::{HostField, ProxySettings};
-use crate::interim::TakesInterim;
-use crate::request::{Protocol, Request};
+use touchstone_handler::interim::TakesInterim;
+use touchstone_handler::request::{Protocol, Request};
 
 /// Fields of one connection.
 const CONNECTION_FIELDS: [&str; 8] = [

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use touchstone_http::grammar::{list_members, token_length};
 
-use crate::request::{Protocol, Request};
+use touchstone_handler::request::{Protocol, Request};
 
 /// What is done with a field of former proxies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -20,8 +20,8 @@ use super::origin_url::Role;
 use super::retry::RetryBudget;
 use super::settings::ProxySettings;
 use crate::clock::now_ms;
-use crate::handler::{Level, Server};
-use crate::request::Request;
+use touchstone_handler::handler::{Level, Server};
+use touchstone_handler::request::Request;
 
 /// How often connections without requests are looked at.
 const LOOK: Duration = Duration::from_secs(1);

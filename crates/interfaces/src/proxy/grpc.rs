@@ -5,7 +5,7 @@
 //! message may be the origin decides.
 
 use super::settings::Version;
-use crate::request::Request;
+use touchstone_handler::request::Request;
 
 /// Whether a request is a call that passes to an origin of this version.
 pub fn is_call(request: &Request, version: Version) -> bool {

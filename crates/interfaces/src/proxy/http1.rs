@@ -22,10 +22,10 @@ use super::fields::{Outbound, passes_back, response_date, response_fields};
 use super::lease::Lease;
 use super::request_body::RequestBody;
 use super::tunnel;
-use crate::answer::{Answer, Part};
-use crate::pipe::{Sender, pipe};
-use crate::reason_phrase::ReasonPhrase;
 use crate::stream::Stream;
+use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::pipe::{Sender, pipe};
+use touchstone_handler::reason_phrase::ReasonPhrase;
 
 /// How much of a response waits for its client.
 pub const PIPE_BYTES: usize = 128 * 1024;

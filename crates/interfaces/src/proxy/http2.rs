@@ -28,10 +28,10 @@ use super::lease::Lease;
 use super::origin::{NewSession, SharedOrigin};
 use super::request_body::RequestBody;
 use super::settings::ProxySettings;
-use crate::answer::{Answer, Part};
 use crate::core_local::CoreLocal;
-use crate::pipe::{Sender, pipe};
 use crate::stream::{RECEIVE_BYTES, Stream};
+use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::pipe::{Sender, pipe};
 
 /// How much of each response's body may be on its way.
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;

@@ -64,9 +64,9 @@ pub use tls::{OriginTls, TlsSettings};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::handler::{Handled, Handler, Interface, OnCore, Server};
-use crate::request::Request;
 use group::Group;
+use touchstone_handler::handler::{Handled, Handler, Interface, OnCore, Server};
+use touchstone_handler::request::Request;
 
 /// Origins, as a configuration has them.
 pub struct Proxy {

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 
 use super::fields::trailer_lines;
-use crate::pipe::Receiver;
+use touchstone_handler::pipe::Receiver;
 
 /// So much is kept to be sent again.
 const KEPT_BYTES: usize = 64 * 1024;
@@ -126,7 +126,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipe::pipe;
+    use touchstone_handler::pipe::pipe;
 
     async fn read(body: &RequestBody) -> Vec<u8> {
         let mut all = Vec::new();

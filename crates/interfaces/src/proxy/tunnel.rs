@@ -13,9 +13,9 @@ use super::fields::response_fields;
 use super::http1::PIPE_BYTES;
 use super::lease::Lease;
 use super::request_body::RequestBody;
-use crate::answer::{Answer, Part};
-use crate::pipe::pipe;
-use crate::reason_phrase::ReasonPhrase;
+use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::pipe::pipe;
+use touchstone_handler::reason_phrase::ReasonPhrase;
 
 /// The answer that begins the tunnel; `input` is what the origin has said already.
 pub fn begin(

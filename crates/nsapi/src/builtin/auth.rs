@@ -5,7 +5,7 @@
 
 use std::ffi::c_int;
 
-use touchstone_interfaces::includes::encoding::Coding;
+use touchstone_includes::encoding::Coding;
 
 use crate::abi::{LOG_MISCONFIG, Pblock, REQ_ABORTED, REQ_NOACTION, REQ_PROCEED, Request, Session};
 use crate::functions::func_exec;

@@ -1,8 +1,8 @@
 //! From what a plug-in says of its answer to the answer of a handler.
 
 use bytes::Bytes;
-use touchstone_interfaces::answer::{Answer, Part};
-use touchstone_interfaces::reason_phrase::ReasonPhrase;
+use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::reason_phrase::ReasonPhrase;
 
 use crate::connection::{AnswerHead, Connection, Gone};
 

@@ -212,14 +212,14 @@ impl CoreEnd {
     }
 
     /// Passes the request's body to the worker as fast as the worker reads it.
-    pub fn send_body(&mut self, body: touchstone_interfaces::pipe::Receiver) {
+    pub fn send_body(&mut self, body: touchstone_handler::pipe::Receiver) {
         if let Some(to_worker) = self.body.take() {
             tokio::task::spawn_local(send_body(body, to_worker));
         }
     }
 }
 
-async fn send_body(mut body: touchstone_interfaces::pipe::Receiver, to_worker: Sender<Piece>) {
+async fn send_body(mut body: touchstone_handler::pipe::Receiver, to_worker: Sender<Piece>) {
     // The client is asked for more only when the worker has taken the earlier pieces.
     while let Ok(place) = to_worker.reserve().await {
         match body.next().await {

@@ -11,14 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use touchstone_interfaces::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::handler::{AtOnce, Handled, Handler, Interface, Level, OnCore, OnDisk, Server, Show};
+use touchstone_handler::pipe::{self, Receiver};
+use touchstone_handler::request::{PlainGet, Protocol, Request};
 use touchstone_interfaces::cgi::handler::{CgiHandler, CgiInterface};
 use touchstone_interfaces::cgi::resolve::Resolved;
-use touchstone_interfaces::handler::{
-    AtOnce, Handled, Handler, Interface, Level, OnCore, OnDisk, Server, Show,
-};
-use touchstone_interfaces::pipe::{self, Receiver};
-use touchstone_interfaces::request::{PlainGet, Protocol, Request};
 
 use super::answer::Gathered;
 use super::bridge::{CoreEnd, Event, Message, WorkerEnd, bridge};
@@ -540,7 +538,7 @@ fn with_host_name<T>(
     use_it(&HostRequest { host: name, port, ..asked })
 }
 
-fn tls_facts(tls: &touchstone_interfaces::request::TlsFacts) -> TlsFacts<'_> {
+fn tls_facts(tls: &touchstone_handler::request::TlsFacts) -> TlsFacts<'_> {
     TlsFacts {
         cipher: tls.cipher_suite.as_bytes(),
         key_bits: key_bits(tls.cipher_suite),

@@ -7,9 +7,9 @@ use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 
+use touchstone_handler::pipe::{self, Sender};
+use touchstone_handler::request::Request;
 use touchstone_interfaces::backend::Upload;
-use touchstone_interfaces::pipe::{self, Sender};
-use touchstone_interfaces::request::Request;
 
 /// The most bytes of the body that are read ahead of the plug-in.
 const AHEAD_BYTES: usize = 128 * 1024;

@@ -16,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use touchstone_interfaces::orphans::leave_no_orphan;
+use touchstone_processes::orphans::leave_no_orphan;
 
 use super::bridge::WorkerEnd;
 use super::child::SETTINGS_FILE;

@@ -6,7 +6,7 @@
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 
-use touchstone_interfaces::reason_phrase::ReasonPhrase;
+use touchstone_handler::reason_phrase::ReasonPhrase;
 
 use crate::connection::{Delegate, Delegated, HostRequest, Outcome, TlsFacts};
 

@@ -48,9 +48,9 @@ pub enum LogLevel {
     Error,
 }
 
-impl From<touchstone_interfaces::handler::Level> for LogLevel {
-    fn from(level: touchstone_interfaces::handler::Level) -> LogLevel {
-        use touchstone_interfaces::handler::Level;
+impl From<touchstone_handler::handler::Level> for LogLevel {
+    fn from(level: touchstone_handler::handler::Level) -> LogLevel {
+        use touchstone_handler::handler::Level;
         match level {
             Level::Error => LogLevel::Error,
             Level::Warning => LogLevel::Warning,

@@ -1,6 +1,6 @@
 //! What one core counts, in memory that it alone writes.
 
-use touchstone_interfaces::request::Protocol;
+use touchstone_handler::request::Protocol;
 
 use super::count::{Count, zeroed};
 

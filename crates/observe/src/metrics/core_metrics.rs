@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use touchstone_interfaces::answer::CacheResult;
-use touchstone_interfaces::request::Protocol;
+use touchstone_handler::answer::CacheResult;
+use touchstone_handler::request::Protocol;
 
 use super::core_counts::CoreCounts;
 use super::registry::Metrics;

@@ -3,7 +3,7 @@
 //! Each metric is defined once, here. The exposition and the page of the book are made from this table, so a
 //! new metric is one new entry.
 
-use touchstone_interfaces::answer::CacheResult;
+use touchstone_handler::answer::CacheResult;
 use touchstone_interfaces::proxy::{FailureLabel, State, TIME_BOUNDS_S};
 
 use super::core_counts::{

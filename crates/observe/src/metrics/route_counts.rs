@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use touchstone_interfaces::answer::CacheResult;
+use touchstone_handler::answer::CacheResult;
 
 use super::count::{Count, zeroed};
 use super::histogram::Histogram;

@@ -15,7 +15,7 @@ use touchstone_accelerator::rules::key::Target;
 use touchstone_accelerator::rules::policy::Policy;
 use touchstone_accelerator::store::{Front, PlainRequest, Store, Tier};
 use touchstone_files::cache::{DateSecond, Prepared, Variant};
-use touchstone_interfaces::handler::{Interface, Level};
+use touchstone_handler::handler::{Interface, Level};
 
 use crate::site::Site;
 use touchstone_config::{AcceleratorConfig, ProxyConfig, RouteConfig, SiteConfig};

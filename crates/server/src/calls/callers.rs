@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell, RefMut};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use touchstone_interfaces::handler::{Caller, Interface};
+use touchstone_handler::handler::{Caller, Interface};
 
 use super::station::Station;
 

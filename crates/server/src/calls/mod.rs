@@ -16,7 +16,7 @@
 //! guest in the call, whose core then awaits the answer. A connection that cannot be moved in this way, such
 //! as one with a TLS session or a body under way, is never sent here.
 //!
-//! [`WayBack`]: touchstone_interfaces::handler::WayBack
+//! [`WayBack`]: touchstone_handler::handler::WayBack
 
 mod callers;
 mod home;

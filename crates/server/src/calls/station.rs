@@ -11,7 +11,7 @@ use std::time::Instant;
 use rustix::event::EventfdFlags;
 use tokio::sync::mpsc::UnboundedSender;
 use touchstone_files::cache::Prepared;
-use touchstone_interfaces::handler::{CallUnderWay, WayBack};
+use touchstone_handler::handler::{CallUnderWay, WayBack};
 
 use crate::site::Snapshot;
 

@@ -5,9 +5,9 @@ use std::hash::{BuildHasher, RandomState};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use touchstone_handler::request::ReceivedHead;
 use touchstone_http::h2::StreamRequest;
 use touchstone_http::request::RequestHead;
-use touchstone_interfaces::request::ReceivedHead;
 
 /// The request's head. `has_ended`: it has no body. An extended CONNECT (RFC 8441) is what it stands for: a
 /// request to switch protocols.

@@ -11,12 +11,12 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use touchstone_files::cache::Variant;
+use touchstone_handler::answer::{Answer, Framing, Part};
+use touchstone_handler::handler::{AtOnce, Called, Caller};
+use touchstone_handler::request::PlainGet;
 use touchstone_http::forged_fields;
 use touchstone_http::request::FieldLine;
 use touchstone_http::trace_context;
-use touchstone_interfaces::answer::{Answer, Framing, Part};
-use touchstone_interfaces::handler::{AtOnce, Called, Caller};
-use touchstone_interfaces::request::PlainGet;
 
 use super::begun::Waits;
 use super::hits::Hit;

@@ -7,10 +7,10 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use touchstone_handler::answer::Answer;
+use touchstone_handler::handler::{AtOnce, Begun, Handler};
+use touchstone_handler::request::ReceivedHead;
 use touchstone_http::request::{Parsed, RequestHead};
-use touchstone_interfaces::answer::Answer;
-use touchstone_interfaces::handler::{AtOnce, Begun, Handler};
-use touchstone_interfaces::request::ReceivedHead;
 
 use super::at_once::{Body, Made};
 use super::hits::Hit;

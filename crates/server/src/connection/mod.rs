@@ -24,8 +24,8 @@ use std::time::Instant;
 
 use touchstone_access::{ConnectionPermit, Pace};
 use touchstone_files::cache::{Prepared, Variant};
+use touchstone_handler::request::{Protocol, TlsFacts};
 use touchstone_http::request::{RequestError, RequestHead, Version};
-use touchstone_interfaces::request::{Protocol, TlsFacts};
 use touchstone_observe::metrics::Timeout;
 
 use crate::account::{self, Account, Origin};

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use touchstone_access::{MinimumPace, Pace};
+use touchstone_handler::pipe::{Receiver, Sender, pipe};
 use touchstone_http::chunked::{ChunkedDecoder, ChunkedLimits};
 use touchstone_http::request::{Expectation, RequestBody, RequestHead};
-use touchstone_interfaces::pipe::{Receiver, Sender, pipe};
 use touchstone_observe::metrics::Timeout;
 
 use super::Connection;

@@ -12,13 +12,13 @@ use std::time::Instant;
 use bytes::Bytes;
 use touchstone_access::MinimumPace;
 use touchstone_files::cache::Variant;
+use touchstone_handler::answer::{Answer, Framing, Part};
+use touchstone_handler::handler::PIECE_BYTES;
+use touchstone_handler::pipe::Receiver;
+use touchstone_handler::request::ReceivedHead;
 use touchstone_http::chunked::{LAST_CHUNK, chunk_head};
 use touchstone_http::request::{Expectation, Method, RequestHead, Version};
 use touchstone_http::status::reason;
-use touchstone_interfaces::answer::{Answer, Framing, Part};
-use touchstone_interfaces::handler::PIECE_BYTES;
-use touchstone_interfaces::pipe::Receiver;
-use touchstone_interfaces::request::ReceivedHead;
 
 use super::hits::GATHER_BYTES;
 use super::request_body::{BodyFeed, BodyProblem};

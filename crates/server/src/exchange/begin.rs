@@ -5,12 +5,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use touchstone_handler::answer::Answer;
+use touchstone_handler::pipe::Receiver;
+use touchstone_handler::request::{Protocol, ReceivedHead, Request, RequestDetails, TlsFacts};
 use touchstone_http::path::{PathRules, ReadPath};
 use touchstone_http::request::{Expectation, Method, RequestBody, RequestHead};
 use touchstone_http::target::{RequestTarget, is_plain_path, parse_target};
-use touchstone_interfaces::answer::Answer;
-use touchstone_interfaces::pipe::Receiver;
-use touchstone_interfaces::request::{Protocol, ReceivedHead, Request, RequestDetails, TlsFacts};
 
 use crate::site::{ListenerSites, Snapshot};
 use crate::static_files;

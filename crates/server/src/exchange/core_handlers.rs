@@ -4,9 +4,9 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use touchstone_files::cache::DateSecond;
-use touchstone_interfaces::answer::Answer;
-use touchstone_interfaces::handler::{self, Interface, Level, OnCore};
-use touchstone_interfaces::request::{MOST_DERIVED, Request};
+use touchstone_handler::answer::Answer;
+use touchstone_handler::handler::{self, Interface, Level, OnCore};
+use touchstone_handler::request::{MOST_DERIVED, Request};
 
 use super::answer_boxed;
 use crate::core::Core;

@@ -24,13 +24,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use touchstone_files::cache::Variant;
+use touchstone_handler::answer::Answer;
+use touchstone_handler::handler::{self, Begun, Handled, OnCore};
+use touchstone_handler::request::Request;
 use touchstone_http::forged_fields;
 use touchstone_http::path::{ESCAPED_SLASH, needs_escapes};
 use touchstone_http::target::{PathError, normalise_path};
 use touchstone_http::trace_context;
-use touchstone_interfaces::answer::Answer;
-use touchstone_interfaces::handler::{self, Begun, Handled, OnCore};
-use touchstone_interfaces::request::Request;
 
 use crate::core::Core;
 use crate::file_request::FileRequest;

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use touchstone_interfaces::answer::CacheResult;
-use touchstone_interfaces::interim::{InterimResponses, TakesInterim};
+use touchstone_handler::answer::CacheResult;
+use touchstone_handler::interim::{InterimResponses, TakesInterim};
 use touchstone_observe::request_id::RequestId;
 
 use crate::session::UnderWayGuard;

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use quinn::RecvStream;
 use tokio::time::timeout;
 use touchstone_access::{MinimumPace, Pace};
+use touchstone_handler::pipe::Sender;
 use touchstone_http::h3::{ErrorCode, Received, RequestHead, RequestStream, SectionLimits, trailers};
-use touchstone_interfaces::pipe::Sender;
 
 use super::connection::Connection;
 use super::stream::{Failure, RECEIVE_BYTES, code, poll_once};

@@ -16,6 +16,7 @@ use quinn::{Incoming, ReadError, RecvStream, SendStream, ZeroRttAccepted};
 use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
+use touchstone_handler::request::TlsFacts;
 use touchstone_http::h2::Priority;
 use touchstone_http::h3::frame::append_goaway;
 use touchstone_http::h3::settings::{self, SettingId};
@@ -23,7 +24,6 @@ use touchstone_http::h3::unidirectional::CONTROL;
 use touchstone_http::h3::{
     ConnectionError, ControlEvent, CriticalStreams, ErrorCode, UnidirectionalStream, varint,
 };
-use touchstone_interfaces::request::TlsFacts;
 
 use super::listener::{Handshake, Listener};
 use super::request;

@@ -12,11 +12,11 @@ use tokio::time::timeout;
 use touchstone_access::MinimumPace;
 use touchstone_config::{LimitsConfig, LogLevel};
 use touchstone_files::cache::{Prepared, Variant};
+use touchstone_handler::pipe::{Receiver, pipe};
+use touchstone_handler::request::{Protocol, ReceivedHead, Request, TlsFacts};
 use touchstone_http::h2::StreamRequest;
 use touchstone_http::h3::{Error, ErrorCode, RequestHead as Head, SectionLimits};
 use touchstone_http::request::{Expectation, Method, Parsed, RequestHead};
-use touchstone_interfaces::pipe::{Receiver, pipe};
-use touchstone_interfaces::request::{Protocol, ReceivedHead, Request, TlsFacts};
 use touchstone_observe::metrics::Timeout;
 
 use super::body::{BodyProblem, Got, Reader, feed};

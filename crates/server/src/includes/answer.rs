@@ -13,11 +13,11 @@ use bytes::Bytes;
 use touchstone_files::cache::{Lasts, NewEntry, Prepared, ReadTicket, Representation};
 use touchstone_files::coding::Codings;
 use touchstone_files::root::FileFacts;
+use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::pipe::{Sender, pipe};
 use touchstone_http::date::format_imf_fixdate;
 use touchstone_http::request::Method;
-use touchstone_interfaces::answer::{Answer, Part};
-use touchstone_interfaces::includes::{CachedPage, DependsOn, PageSource, Rendering};
-use touchstone_interfaces::pipe::{Sender, pipe};
+use touchstone_includes::{CachedPage, DependsOn, PageSource, Rendering};
 
 use super::SiteIncludes;
 use super::host::PageHost;

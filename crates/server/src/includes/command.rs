@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-use touchstone_interfaces::includes::{ShellCommand, Variable};
+use touchstone_includes::{ShellCommand, Variable};
 
 /// The limits of a command.
 pub struct Limits {

@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use touchstone_config::LogLevel;
+use touchstone_handler::answer::Answer;
+use touchstone_handler::request::Request;
 use touchstone_http::request::Method;
-use touchstone_interfaces::answer::Answer;
-use touchstone_interfaces::includes::{PageSource, Rendering, parse};
-use touchstone_interfaces::request::Request;
+use touchstone_includes::{PageSource, Rendering, parse};
 
 use super::answer::body_of;
 use super::host::{PageHost, collect};

@@ -10,12 +10,12 @@ use bytes::Bytes;
 use touchstone_config::LogLevel;
 use touchstone_files::cache::{Prepared, Variant};
 use touchstone_files::root::{FileKind, Root};
-use touchstone_interfaces::answer::{Answer, Part};
-use touchstone_interfaces::includes::{
+use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::request::Request;
+use touchstone_includes::{
     DependsOn, Fetched, Host, PageSource, Place, Problem, Resolved, ShellCommand, Target, TargetFacts,
     Variable,
 };
-use touchstone_interfaces::request::Request;
 
 use super::command::{self, Limits};
 use super::lead::{Lead, LeadTo, lead, lead_at_once};

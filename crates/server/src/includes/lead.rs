@@ -5,9 +5,9 @@ use bytes::Bytes;
 use std::rc::Rc;
 
 use touchstone_files::percent::encode_path;
+use touchstone_handler::request::{ReceivedHead, Request};
 use touchstone_http::content_coding::AcceptEncoding;
-use touchstone_interfaces::includes::{Place, Target};
-use touchstone_interfaces::request::{ReceivedHead, Request};
+use touchstone_includes::{Place, Target};
 
 use crate::hidden_names::is_refused_name;
 use crate::route::{Outcome, Resolved};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use touchstone_files::root::{FileKind, Opened, Refused};
-use touchstone_interfaces::includes::{CachedPage, PageKey, parse};
+use touchstone_includes::{CachedPage, PageKey, parse};
 
 use super::SiteIncludes;
 use crate::core::Core;

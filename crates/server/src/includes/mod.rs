@@ -1,6 +1,6 @@
 //! Pages with directives: which files are such pages, and how they are answered.
 //!
-//! The language is in `touchstone_interfaces::includes`; this module connects it to the server.
+//! The language is in `touchstone_includes`; this module connects it to the server.
 //! `static_files` finds the file; [`SiteIncludes`] says whether it is a page; [`answer()`] evaluates it. What
 //! a page includes goes through routes and access rules as if the client had requested it ([`host`]).
 //!
@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use touchstone_config::{IncludesConfig, XBitHack};
 use touchstone_files::root::FileFacts;
-use touchstone_interfaces::includes::{Grammar, Settings};
+use touchstone_includes::{Grammar, Settings};
 
 pub use answer::{FoundPage, Made, answer};
 pub use from_program::{ask_for_a_page, evaluate};

@@ -2,8 +2,8 @@
 //! Apache's conditions know besides.
 
 use touchstone_files::root::Root;
-use touchstone_interfaces::includes::Variable;
-use touchstone_interfaces::request::{Protocol, Request};
+use touchstone_handler::request::{Protocol, Request};
+use touchstone_includes::Variable;
 
 /// What the variables of a page are made from.
 pub struct Variables<'a> {

@@ -13,9 +13,9 @@ use touchstone_accelerator::layer::{Accelerator, CachedRoute};
 use touchstone_access::{AccessShared, Admitted, Gate};
 use touchstone_config::routes::{Action, AnswerFields, Rewritten, Route, Routes};
 use touchstone_config::{RespondConfig, SiteConfig};
+use touchstone_handler::handler::Interface;
 use touchstone_http::path::PathRules;
 use touchstone_http::request_view::RequestView;
-use touchstone_interfaces::handler::Interface;
 
 use crate::answer::{Answer, Part};
 use crate::interface::{self, RouteInterface};

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tokio::sync::watch;
-use touchstone_interfaces::orphans::leave_no_orphan;
+use touchstone_processes::orphans::leave_no_orphan;
 
 use super::host::{SETTINGS_FILE, Settings, own_directory};
 use super::log_line;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use touchstone_files::cache::Prepared;
+use touchstone_handler::request::Protocol;
 use touchstone_http::h2::{Body, Request, Responded};
 use touchstone_http::request::RequestHead;
-use touchstone_interfaces::request::Protocol;
 
 use super::Http2;
 use super::streams::Outgoing;

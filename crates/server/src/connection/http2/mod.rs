@@ -18,12 +18,12 @@ use std::time::{Duration, Instant};
 
 use touchstone_access::{MinimumPace, Pace};
 use touchstone_files::cache::Variant;
+use touchstone_handler::pipe::pipe;
+use touchstone_handler::request::{Protocol, ReceivedHead};
 use touchstone_http::h2::{
     Body, ErrorCode, Event, Events, Limits, Request, Responded, ServerConnection, StreamKey,
 };
 use touchstone_http::request::{Expectation, Method, Parsed, RequestHead};
-use touchstone_interfaces::pipe::pipe;
-use touchstone_interfaces::request::{Protocol, ReceivedHead};
 use touchstone_observe::metrics::Timeout;
 
 use super::Connection;
@@ -259,7 +259,7 @@ impl Http2 {
         hot: &Hot,
         received: &Rc<ReceivedHead>,
         request: &Request<'_>,
-    ) -> Result<(touchstone_interfaces::request::Request, Option<BodyEnd>), Answer> {
+    ) -> Result<(touchstone_handler::request::Request, Option<BodyEnd>), Answer> {
         if self.connection.generation != hot.generation {
             self.connection.take_up(hot);
         }

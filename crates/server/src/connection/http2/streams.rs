@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
+use touchstone_handler::answer::Part;
+use touchstone_handler::pipe::{Receiver, Sender};
+use touchstone_handler::request::ReceivedHead;
 use touchstone_http::h2::hpack::encode_fields_block;
 use touchstone_http::h2::{ErrorCode, ServerConnection, StreamKey};
-use touchstone_interfaces::answer::Part;
-use touchstone_interfaces::pipe::{Receiver, Sender};
-use touchstone_interfaces::request::ReceivedHead;
 
 use crate::exchange::{Answered, Progress};
 use crate::header_blocks::split_field;

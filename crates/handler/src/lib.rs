@@ -1,0 +1,24 @@
+//! What answers a request where no file does: a program, an origin, a plug-in.
+//!
+//! An [`Interface`](handler::Interface) is the configuration of one of these, shared by all cores. Each core
+//! makes a [`Handler`](handler::Handler) of it, which turns a [`Request`](request::Request) into an
+//! [`Answer`](answer::Answer). Bodies stream both ways through a [`pipe`]: the slower end sets the pace, and
+//! each end notices when the other is dropped.
+//!
+//! | module | |
+//! |---|---|
+//! | `handler` | the traits of interfaces, and the functions of the server that a handler may call |
+//! | `request` | a request as handlers get it |
+//! | `answer` | an answer before it is written |
+//! | `reason_phrase` | the reason phrase of its status |
+//! | `pipe` | a body between a connection and a handler |
+//! | `interim` | interim responses before an answer |
+//!
+//! The interfaces themselves are in crates above this one: `interfaces`, `servlet`, `nsapi`.
+
+pub mod answer;
+pub mod handler;
+pub mod interim;
+pub mod pipe;
+pub mod reason_phrase;
+pub mod request;

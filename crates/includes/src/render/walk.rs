@@ -1,0 +1,406 @@
+//! The walk over a page's nodes: text goes out, directives are carried out.
+//!
+//! What stands behind conditions that do not hold is passed over; see `flow`.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use bytes::Bytes;
+
+use super::flow::Flow;
+use super::shared::{Block, Shared};
+use super::sink::Sink;
+use super::size::{abbreviated, grouped};
+use crate::encoding::{Coding, escape_html, recode};
+use crate::expression::{Captures, Scope};
+use crate::host::{DependsOn, Host, PageSource, Place, Target, TargetFacts};
+use crate::page::{Command, ConfigItem, Directive, Echo, EchoItem, ExecItem, FileItem, Node, SetItem};
+use crate::template::Template;
+use crate::time_format::{Zone, format_time};
+
+/// A page being walked over.
+pub(super) struct Walk<H: Host> {
+    pub(super) shared: Rc<Shared<H>>,
+    pub(super) source: PageSource,
+    /// The pages that include this one, itself first.
+    pub(super) chain: Rc<Chain>,
+    /// What `config` sets.
+    pub(super) style: Style,
+    /// Whether inclusions may run beside the page.
+    pub(super) concurrent: bool,
+    captures: Captures,
+    pub(super) flow: Flow,
+}
+
+/// A page and those that include it.
+pub(super) struct Chain {
+    path: Vec<u8>,
+    query: Option<Vec<u8>>,
+    pub(super) depth: usize,
+    parent: Option<Rc<Chain>>,
+}
+
+impl Chain {
+    pub(super) fn new(source: &PageSource, parent: Option<Rc<Chain>>) -> Chain {
+        let depth = parent.as_ref().map_or(0, |parent| parent.depth + 1);
+        Chain { path: source.path.clone(), query: source.query.clone(), depth, parent }
+    }
+
+    /// Whether the page is in it, asked for in the same way.
+    pub(super) fn contains(&self, source: &PageSource) -> bool {
+        let mut link = Some(self);
+        while let Some(chain) = link {
+            if chain.path == source.path && chain.query == source.query {
+                return true;
+            }
+            link = chain.parent.as_deref();
+        }
+        false
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct Style {
+    error_text: Bytes,
+    undefined_text: Bytes,
+    time_format: Bytes,
+    sizes_in_bytes: bool,
+}
+
+impl<H: Host> Walk<H> {
+    pub(super) fn new(shared: Rc<Shared<H>>, source: PageSource, parent: Option<Rc<Chain>>) -> Walk<H> {
+        let settings = &shared.settings;
+        let style = Style {
+            error_text: settings.error_text.clone(),
+            undefined_text: settings.undefined_text.clone(),
+            time_format: settings.time_format.clone(),
+            sizes_in_bytes: false,
+        };
+        let chain = Rc::new(Chain::new(&source, parent));
+        Walk {
+            shared,
+            source,
+            chain,
+            style,
+            concurrent: true,
+            captures: Captures::default(),
+            flow: Flow::new(),
+        }
+    }
+
+    /// A walk over a block, in the style of this one.
+    pub(super) fn of_block(&self, block: &Block) -> Walk<H> {
+        Walk {
+            shared: self.shared.clone(),
+            source: block.source.clone(),
+            chain: self.chain.clone(),
+            style: self.style.clone(),
+            concurrent: self.concurrent,
+            captures: Captures::default(),
+            flow: Flow::new(),
+        }
+    }
+
+    /// The whole page.
+    pub(super) async fn page(&mut self, sink: &Sink) {
+        let end = self.source.page.nodes.len();
+        self.nodes(0..end, sink).await;
+    }
+
+    pub(super) async fn nodes(&mut self, range: Range<usize>, sink: &Sink) {
+        let page = self.source.page.clone();
+        let mut at = range.start;
+        while at < range.end && !self.shared.is_stopped() {
+            let node = &page.nodes[at];
+            at += 1;
+            match node {
+                Node::Text(text) if self.flow.prints => self.shared.write(sink, text.clone()),
+                Node::Text(_) => {}
+                Node::Directive(directive) => match &directive.command {
+                    Command::Block { name, end } if self.flow.prints => {
+                        let block = Block { source: self.source.clone(), nodes: at..*end };
+                        self.shared.blocks.borrow_mut().insert(name.clone(), block);
+                        // The end of the block is passed too.
+                        at = end + 1;
+                    }
+                    Command::Include(include) if self.flow.prints => {
+                        Box::pin(self.include(include, directive.line, sink)).await;
+                    }
+                    Command::Exec(items) if self.flow.prints => {
+                        Box::pin(self.exec(items, directive.line, sink)).await;
+                    }
+                    _ => self.directive(directive, sink),
+                },
+            }
+        }
+    }
+
+    /// Carries out what needs no waiting.
+    fn directive(&mut self, directive: &Directive, sink: &Sink) {
+        let line = directive.line;
+        match &directive.command {
+            Command::If(condition) => self.begin_condition(condition, line, sink),
+            Command::ElseIf(condition) => self.else_if(condition, line, sink),
+            Command::Else(broken) => self.otherwise(broken.as_deref(), line, sink),
+            Command::EndIf(broken) => self.end_condition(broken.as_deref(), line, sink),
+            _ if !self.flow.prints => {}
+            Command::Config(items) => self.config(items, line, sink),
+            Command::Echo(echo) => self.echo(echo, line, sink),
+            Command::FileSize(items) => self.file_size(items, line, sink),
+            Command::LastModified(items) => self.last_modified(items, line, sink),
+            Command::PrintEnvironment => self.print_environment(sink),
+            Command::Set(items) => self.set(items, line, sink),
+            Command::Broken(message) => self.fail(line, message, sink),
+            Command::Comment
+            | Command::Block { .. }
+            | Command::EndBlock
+            | Command::Include(_)
+            | Command::Exec(_) => {}
+        }
+    }
+
+    /// Says in the log what is wrong, and puts the error text in its place.
+    pub(super) fn fail(&self, line: usize, message: &str, sink: &Sink) {
+        self.shared.report(&self.source, line, message);
+        self.write_error_text(sink);
+    }
+
+    pub(super) fn write_error_text(&self, sink: &Sink) {
+        self.shared.write(sink, self.style.error_text.clone());
+    }
+
+    pub(super) fn report(&self, line: usize, message: &str) {
+        self.shared.report(&self.source, line, message);
+    }
+
+    pub(super) fn variable(&self, name: &[u8]) -> Option<Vec<u8>> {
+        if let [digit @ b'0'..=b'9'] = name {
+            return self.captures.group(usize::from(digit - b'0')).map(<[u8]>::to_vec);
+        }
+        let name = name.to_ascii_uppercase();
+        if let Some(value) = self.shared.set_variable(&name) {
+            return Some(value);
+        }
+        match self.nginx_variable(&name) {
+            Some(found) => found,
+            None => self.shared.given_variable(&name),
+        }
+    }
+
+    /// Fills a value in; what is wrong with it is logged, what could be filled is used.
+    pub(super) fn fill(&self, template: &Template, line: usize) -> Vec<u8> {
+        if let Some(problem) = &template.problem {
+            self.report(line, problem);
+        }
+        template.fill(|name| self.variable(name))
+    }
+
+    // ---- what is put out or set
+
+    fn config(&mut self, items: &[ConfigItem], line: usize, sink: &Sink) {
+        for item in items {
+            match item {
+                ConfigItem::ErrorText(text) => self.style.error_text = self.fill(text, line).into(),
+                ConfigItem::UndefinedText(text) => self.style.undefined_text = self.fill(text, line).into(),
+                ConfigItem::TimeFormat(format) => {
+                    self.style.time_format = self.fill(format, line).into();
+                    self.shared.set_date_format(self.style.time_format.clone());
+                }
+                ConfigItem::SizeFormat(format) => match self.fill(format, line).as_slice() {
+                    b"bytes" => self.style.sizes_in_bytes = true,
+                    b"abbrev" => self.style.sizes_in_bytes = false,
+                    other => {
+                        let other = String::from_utf8_lossy(other);
+                        let message = format!("config sizefmt is bytes or abbrev, not {other:?}");
+                        return self.fail(line, &message, sink);
+                    }
+                },
+                ConfigItem::Broken(message) => return self.fail(line, message, sink),
+            }
+        }
+    }
+
+    fn echo(&mut self, echo: &Echo, line: usize, sink: &Sink) {
+        let (mut decodings, mut encodings): (&[Coding], &[Coding]) = (&[], &[Coding::Entity]);
+        let mut broken = None;
+        for item in &echo.items {
+            match item {
+                EchoItem::Decoding(Ok(codings)) => decodings = codings,
+                EchoItem::Encoding(Ok(codings)) => encodings = codings,
+                EchoItem::Decoding(Err(message)) | EchoItem::Encoding(Err(message)) => broken = Some(message),
+                EchoItem::Broken(message) => return self.fail(line, message, sink),
+                EchoItem::Variable(name) => {
+                    let name = self.fill(name, line);
+                    let output = match (self.variable(&name), broken) {
+                        (Some(_), Some(message)) => return self.fail(line, message, sink),
+                        (Some(value), None) => recode(value, decodings, encodings).into(),
+                        (None, _) => {
+                            echo.default.clone().unwrap_or_else(|| self.style.undefined_text.clone())
+                        }
+                    };
+                    self.shared.write(sink, output);
+                }
+            }
+        }
+    }
+
+    fn set(&mut self, items: &[SetItem], line: usize, sink: &Sink) {
+        let (mut decodings, mut encodings): (&[Coding], &[Coding]) = (&[], &[]);
+        let mut broken = None;
+        let mut variable = None;
+        for item in items {
+            match item {
+                SetItem::Variable(name) => variable = Some(self.fill(name, line)),
+                SetItem::Decoding(Ok(codings)) => decodings = codings,
+                SetItem::Encoding(Ok(codings)) => encodings = codings,
+                SetItem::Decoding(Err(message)) | SetItem::Encoding(Err(message)) => broken = Some(message),
+                SetItem::Broken(message) => return self.fail(line, message, sink),
+                SetItem::Value(value) => {
+                    let Some(name) = &variable else {
+                        return self.fail(line, "set needs var before value", sink);
+                    };
+                    if let Some(message) = broken {
+                        return self.fail(line, message, sink);
+                    }
+                    let value = recode(self.fill(value, line), decodings, encodings);
+                    if let Err(message) = self.shared.set(name, value) {
+                        return self.fail(line, &message, sink);
+                    }
+                }
+            }
+        }
+    }
+
+    fn print_environment(&mut self, sink: &Sink) {
+        let mut text = Vec::new();
+        for (name, value) in self.shared.all_variables() {
+            for piece in [&escape_html(&name)[..], b"=", &escape_html(&value)[..], b"\n"] {
+                text.extend_from_slice(piece);
+            }
+        }
+        self.shared.write(sink, text.into());
+    }
+
+    // ---- facts of files
+
+    fn file_size(&mut self, items: &[FileItem], line: usize, sink: &Sink) {
+        self.each_file(items, line, sink, |walk, facts| {
+            let text = if walk.style.sizes_in_bytes { grouped(facts.size) } else { abbreviated(facts.size) };
+            text.into_bytes()
+        });
+    }
+
+    fn last_modified(&mut self, items: &[FileItem], line: usize, sink: &Sink) {
+        self.each_file(items, line, sink, |walk, facts| {
+            format_time(facts.modified_seconds, &walk.style.time_format, Zone::Local)
+        });
+    }
+
+    fn each_file(
+        &mut self,
+        items: &[FileItem],
+        line: usize,
+        sink: &Sink,
+        show: impl Fn(&Walk<H>, TargetFacts) -> Vec<u8>,
+    ) {
+        for item in items {
+            let target = match item {
+                FileItem::File(name) => self.file_target(name, line),
+                FileItem::Virtual(path) => self.virtual_target(path, line, Place::Virtual),
+                FileItem::Broken(message) => return self.fail(line, message, sink),
+            };
+            match target.and_then(|target| self.shared.host.facts(&target)) {
+                Ok(facts) => {
+                    self.shared.note(facts.depends_on);
+                    self.shared.write(sink, show(self, facts).into());
+                }
+                Err(message) => return self.fail(line, &message, sink),
+            }
+        }
+    }
+
+    pub(super) fn file_target(&self, name: &Template, line: usize) -> Result<Target, String> {
+        Target::of_file(&self.source.file_path, &self.fill(name, line))
+    }
+
+    pub(super) fn virtual_target(
+        &self,
+        path: &Template,
+        line: usize,
+        place: Place,
+    ) -> Result<Target, String> {
+        Target::of_virtual(&self.source.path, &self.fill(path, line), place)
+    }
+
+    // ---- programs
+
+    async fn exec(&mut self, items: &[ExecItem], line: usize, sink: &Sink) {
+        if !self.shared.settings.exec {
+            return self.fail(line, "exec is not allowed here; includes.exec would allow it", sink);
+        }
+        for item in items {
+            let output = match item {
+                ExecItem::Broken(message) => return self.fail(line, message, sink),
+                ExecItem::Command(command) => {
+                    let command = command.command(|name| self.variable(name));
+                    match self.shared.count_include() {
+                        Ok(()) => self.shared.host.run(command, self.shared.program_variables()).await,
+                        Err(message) => Err(message),
+                    }
+                }
+                ExecItem::Cgi(path) => match self.virtual_target(path, line, Place::Cgi) {
+                    Ok(mut target) => {
+                        // A program without a query of its own gets that of the page, as with Apache.
+                        target.query = target.query.or_else(|| self.shared.document.query.clone());
+                        self.fetch(target).await
+                    }
+                    Err(message) => Err(message),
+                },
+            };
+            self.shared.note(DependsOn::Request);
+            match output {
+                Ok(pieces) => pieces.into_iter().for_each(|piece| self.shared.write(sink, piece)),
+                Err(message) => return self.fail(line, &message, sink),
+            }
+        }
+    }
+}
+
+impl<H: Host> Scope for Walk<H> {
+    fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
+        Walk::variable(self, name)
+    }
+
+    fn system_variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
+        self.shared.host.system_variable(name)
+    }
+
+    fn request_field(&mut self, name: &[u8]) -> Option<Vec<u8>> {
+        self.shared.note(DependsOn::Request);
+        self.shared.host.request_field(name)
+    }
+
+    fn now(&mut self) -> i64 {
+        self.shared.now()
+    }
+
+    fn is_accessible(&mut self, path: &[u8]) -> bool {
+        self.shared.note(DependsOn::Request);
+        Target::of_virtual(&self.source.path, path, Place::Virtual)
+            .is_ok_and(|target| self.shared.host.is_accessible(&target))
+    }
+
+    fn is_file(&mut self, path: &[u8]) -> bool {
+        self.shared.note(DependsOn::Request);
+        self.shared.host.is_file(path)
+    }
+
+    fn captures(&mut self) -> &mut Captures {
+        &mut self.captures
+    }
+
+    fn set_variable(&mut self, name: &[u8], value: Vec<u8>) {
+        // Without room for it, it stays as it was; a page that sets so many will see why elsewhere.
+        _ = self.shared.set(name, value);
+    }
+}

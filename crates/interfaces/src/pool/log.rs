@@ -1,8 +1,0 @@
-//! Where pools tell what happens; the server gives it.
-
-use std::sync::Arc;
-
-use crate::handler::Level;
-
-/// Where a pool tells what happens.
-pub type PoolLog = Arc<dyn Fn(Level, &'static str, &str) + Send + Sync>;

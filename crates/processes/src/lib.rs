@@ -1,0 +1,11 @@
+//! Processes that the server starts.
+//!
+//! | module | |
+//! |---|---|
+//! | `pool` | programs that the server starts, watches and starts again |
+//! | `orphans` | processes that end with the server |
+//! | `user` | the user that a process runs as |
+
+pub mod orphans;
+pub mod pool;
+pub mod user;
