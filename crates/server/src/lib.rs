@@ -1,8 +1,9 @@
 //! The server: sites, listeners and connections.
 //!
 //! [`Server::bind`] checks and opens everything that can fail; [`Server::run`] then serves until a signal
-//! ends it. The way of a request: `listener` accepts, `connection` reads, parses and answers what the cache
-//! has, `static_files` answers the rest, `answer` is what it makes, [`touchstone_observe`] keeps the record.
+//! ends it. The way of a request: `listener` accepts, `connection` (`http3` for QUIC) reads and parses,
+//! `cache_lookup` finds what is ready. All else is an `exchange`: `route`, access rules, then `static_files`
+//! or a handler, which `interface` makes. `account` counts and logs.
 //! The life of the process: `server` starts it, `running` does what signals and [`control`] ask of it,
 //! `handover` makes another process its successor, `systemd` hears of all that.
 
@@ -10,8 +11,6 @@ pub mod accelerator;
 mod account;
 mod admin;
 mod admin_token;
-use touchstone_handler::answer;
-
 mod cache_lookup;
 mod calls;
 mod cgi;

@@ -12,7 +12,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser};
 
 /// Requests that are more than a hit take some twenty small pieces of memory for a moment, and one of several
-/// kilobytes, which the C library's allocator is slow to give and to take back (ARCHITECTURE.md has the
+/// kilobytes, which the C library's allocator is slow to give and to take back (docs/decisions/0012 has the
 /// figures).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -127,24 +127,26 @@ impl<H: Host> Shared<H> {
     pub(super) fn set_date_format(&self, format: Bytes) {
         let mut variables = self.variables.borrow_mut();
         for name in ["DATE_LOCAL", "DATE_GMT", "LAST_MODIFIED"] {
-            variables.remove(name.as_bytes());
+            if let Some(removed) = variables.remove(name.as_bytes()) {
+                self.variable_bytes.set(self.variable_bytes.get() - bytes_of(&removed));
+            }
         }
         *self.date_format.borrow_mut() = format;
     }
 
     /// Sets a variable. Returns an error if there is no room for it.
     pub(super) fn set(&self, name: &[u8], value: Vec<u8>) -> Result<(), String> {
-        let bytes = self.variable_bytes.get() + name.len() + value.len();
+        let (key, variable) = (name.to_ascii_uppercase(), (name.to_vec(), value));
         let mut variables = self.variables.borrow_mut();
-        if variables.len() >= MOST_VARIABLES || bytes > MOST_VARIABLE_BYTES {
+        let replaced = variables.get(&key).map(bytes_of);
+        let bytes = self.variable_bytes.get() - replaced.unwrap_or(0) + bytes_of(&variable);
+        if replaced.is_none() && variables.len() >= MOST_VARIABLES || bytes > MOST_VARIABLE_BYTES {
             return Err(format!(
                 "variables take more than {MOST_VARIABLE_BYTES} bytes or are more than {MOST_VARIABLES}"
             ));
         }
         self.variable_bytes.set(bytes);
-        if let Some((_, replaced)) = variables.insert(name.to_ascii_uppercase(), (name.to_vec(), value)) {
-            self.variable_bytes.set(bytes - replaced.len());
-        }
+        variables.insert(key, variable);
         Ok(())
     }
 
@@ -251,4 +253,9 @@ fn unescaped_query(query: &[u8]) -> Vec<u8> {
 
 fn file_name(path: &[u8]) -> &[u8] {
     path.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
+}
+
+/// The bytes that count for a variable.
+fn bytes_of((name, value): &Variable) -> usize {
+    name.len() + value.len()
 }

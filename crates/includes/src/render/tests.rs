@@ -210,6 +210,22 @@ fn echo_and_set() {
 }
 
 #[test]
+fn a_variable_that_is_set_again_takes_no_more_room() {
+    let name = "n".repeat(2000);
+    let set = format!("<!--#set var='{name}' value='v' -->").repeat(1000);
+    assert_eq!(render(&format!("{set}<!--#echo var='{name}' -->")), "v");
+}
+
+#[test]
+fn a_thousand_variables_may_be_set_and_then_set_again() {
+    let set = |value: &str| -> String {
+        (0..1000).map(|index| format!("<!--#set var='v{index}' value='{value}' -->")).collect()
+    };
+    let page = set("first") + &set("last") + "<!--#echo var='v0' --> <!--#echo var='v999' -->";
+    assert_eq!(render(&page), "last last");
+}
+
+#[test]
 fn variables_of_the_page() {
     assert_eq!(render("<!--#config timefmt='%Y' --><!--#echo var='DATE_GMT' -->"), "2001");
     assert_eq!(

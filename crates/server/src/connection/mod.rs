@@ -29,7 +29,6 @@ use touchstone_http::request::{RequestError, RequestHead, Version};
 use touchstone_observe::metrics::Timeout;
 
 use crate::account::{self, Account, Origin};
-use crate::answer::{Answer, Part};
 use crate::calls::GoesOn;
 use crate::core::{Core, Hot};
 use crate::deadline::DeadlineGuard;
@@ -37,6 +36,7 @@ use crate::exchange::Progress;
 use crate::session::{Opened, UnderWayGuard};
 use crate::site::Snapshot;
 use crate::transport::Transport;
+use touchstone_handler::answer::{Answer, Part};
 
 use at_once::Made;
 use begun::Waits;

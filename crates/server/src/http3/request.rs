@@ -24,13 +24,13 @@ use super::connection::{Connection, OpenStream};
 use super::response::{Writer, encode_answer, encode_fields};
 use super::stream::{Failure, code};
 use crate::account::{self, Account, Origin};
-use crate::answer::{Answer, Framing};
 use crate::cache_lookup::{self, Lookup, Outcome, Place};
 use crate::connection::as_http1;
 use crate::core::Hot;
 use crate::exchange::{self, Answered, Arrival, Progress};
 use crate::header_blocks::split_field;
 use crate::site::Snapshot;
+use touchstone_handler::answer::{Answer, Framing};
 
 /// How many bytes of a request's body wait for its handler, besides what QUIC holds.
 const BODY_BYTES: usize = 256 * 1024;

@@ -15,9 +15,9 @@ use touchstone_http::h3::qpack;
 
 use super::stream::{Failure, poll_once};
 use super::transport::SEND_WINDOW_BYTES;
-use crate::answer::{Answer, Framing, Part};
 use crate::core::Core;
 use crate::header_blocks::split_field;
+use touchstone_handler::answer::{Answer, Framing, Part};
 
 /// Read from a file at a time.
 const FILE_BYTES: usize = 64 * 1024;

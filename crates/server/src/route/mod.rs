@@ -17,8 +17,8 @@ use touchstone_handler::handler::Interface;
 use touchstone_http::path::PathRules;
 use touchstone_http::request_view::RequestView;
 
-use crate::answer::{Answer, Part};
 use crate::interface::{self, RouteInterface};
+use touchstone_handler::answer::{Answer, Part};
 
 /// How often a request may be rewritten.
 const MOST_REWRITES: usize = 10;

@@ -12,10 +12,10 @@ use touchstone_http::content_coding::CodingPreference;
 use super::content::Content;
 use super::find::Found;
 use super::try_again;
-use crate::answer::Answer;
 use crate::core::Core;
 use crate::file_request::FileRequest;
 use crate::whole_file;
+use touchstone_handler::answer::Answer;
 
 /// Chooses among the representations of a cached file, making the one that is wanted if it is not there yet;
 /// `None`: the file has changed, and the entry is gone.

@@ -10,8 +10,8 @@ use touchstone_http::conditional::{
 use touchstone_http::range::{self, ByteRange, MultipartByteRanges, Ranges};
 use touchstone_http::request::{KnownField, Method};
 
-use crate::answer::{Answer, Part};
 use crate::file_request::FileRequest;
+use touchstone_handler::answer::{Answer, Part};
 
 /// Where a file's bytes are.
 pub enum Content {

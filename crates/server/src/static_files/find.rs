@@ -14,13 +14,13 @@ use touchstone_http::date::format_imf_fixdate;
 use super::codings::{choose_coding, choose_uncached};
 use super::content::Content;
 use super::{list, refusal, try_again, unusable_page};
-use crate::answer::Answer;
 use crate::core::Core;
 use crate::file_request::FileRequest;
 use crate::hidden_names::is_refused_name;
 use crate::includes::{self, FoundPage, Made};
 use crate::site::Site;
 use crate::whole_file;
+use touchstone_handler::answer::Answer;
 
 /// How often a file that changes while it is read is read again before its answer is 503.
 const READ_ATTEMPTS: usize = 5;

@@ -27,12 +27,12 @@ use touchstone_http::request::Method;
 use touchstone_http::target::{PathError, normalise_path};
 use touchstone_http::weight::NOT_ACCEPTABLE;
 
-use crate::answer::{Answer, Part};
 use crate::core::Core;
 use crate::file_request::FileRequest;
 use crate::hidden_names::is_refused_name;
 use crate::includes::LoadError;
 use crate::site::Site;
+use touchstone_handler::answer::{Answer, Part};
 
 use content::{answer_content, precondition};
 use find::{Found, find, find_page};

@@ -59,7 +59,7 @@ pub enum Command {
     Status(status::Arguments),
     /// Stop a running server: requests under way are finished
     Stop(stop::Arguments),
-    /// Drive one URL with virtual clients and print the figures
+    /// Drive a URL, or a list of them, with virtual clients and print the figures
     Load(Box<load::Arguments>),
     /// Run a suite on one or more systems under test and write a report
     Bench(Box<bench::Arguments>),

@@ -10,10 +10,10 @@ use touchstone_http::request::RequestHead;
 use super::Http2;
 use super::streams::Outgoing;
 use crate::account;
-use crate::answer::Part;
 use crate::cache_lookup::{self, HitOf, Lookup, Outcome, Place};
 use crate::connection::as_http1::request_text;
 use crate::core::Hot;
+use touchstone_handler::answer::Part;
 
 impl Http2 {
     /// Answers a request from the caches, if that is possible at once.

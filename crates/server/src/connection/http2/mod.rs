@@ -29,11 +29,11 @@ use touchstone_observe::metrics::Timeout;
 use super::Connection;
 use super::as_http1::{nothing_received, request_text};
 use crate::account::{self, Account};
-use crate::answer::{Answer, Framing, Part};
 use crate::core::Hot;
 use crate::exchange::{self, Arrival, Progress};
 use crate::header_blocks::{encode_fields, field_lines, split_field};
 use streams::{BodyEnd, Brought, Exchange, Found, Inbox, Incoming, Outgoing};
+use touchstone_handler::answer::{Answer, Framing, Part};
 
 /// The first bytes of every HTTP/2 connection (RFC 9113 section 3.4), as far as they tell it from HTTP/1.
 const PREFACE_START: &[u8] = b"PRI * HTTP/2.0\r\n";
