@@ -8,14 +8,14 @@ use std::time::Instant;
 use touchstone_handler::answer::CacheResult;
 use touchstone_handler::request::{Protocol, TlsFacts};
 use touchstone_http::request::{KnownField, RequestHead};
-
-use crate::cache_lookup::HitOf;
-use crate::core::Hot;
-use crate::exchange::Progress;
 use touchstone_http::request_view::HeadFields;
 use touchstone_observe::log::access::{Record, TlsRecord};
 use touchstone_observe::metrics::{Answered, RouteTable};
 use touchstone_observe::request_id::RequestId;
+
+use crate::cache_lookup::HitOf;
+use crate::core::Hot;
+use crate::exchange::Progress;
 
 /// Where a request came from.
 pub struct Origin<'a> {

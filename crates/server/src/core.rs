@@ -11,8 +11,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use touchstone_access::{Admission, TOO_MANY_CONNECTIONS};
+use touchstone_config::LogLevel;
 use touchstone_files::cache::{CoreCache, Entry, NewEntry, Prepared, ReadTicket, Variant};
 use touchstone_http::request::{Limits, RequestHead};
+use touchstone_observe::log::access::CoreBuffer;
+use touchstone_observe::log::error::ErrorLog;
+use touchstone_observe::metrics::{CoreCounts, CoreMetrics, Metrics, Refused, Timeout};
+use touchstone_observe::request_id::RequestIds;
+use touchstone_tls::CiphertextBuffer;
 
 use crate::cache_lookup::Caches;
 use crate::calls::{Callers, Calls};
@@ -23,13 +30,6 @@ use crate::header_blocks::HeaderBlocks;
 use crate::site::Snapshot;
 use crate::socket::Socket;
 use crate::transport::Transport;
-use touchstone_access::{Admission, TOO_MANY_CONNECTIONS};
-use touchstone_config::LogLevel;
-use touchstone_observe::log::access::CoreBuffer;
-use touchstone_observe::log::error::ErrorLog;
-use touchstone_observe::metrics::{CoreCounts, CoreMetrics, Metrics, Refused, Timeout};
-use touchstone_observe::request_id::RequestIds;
-use touchstone_tls::CiphertextBuffer;
 
 /// The most bytes received at once. A request head is far smaller; a body or a pipeline comes in a few
 /// pieces.

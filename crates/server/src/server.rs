@@ -15,6 +15,13 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::unbounded_channel;
 use touchstone_accelerator::layer::Accelerator;
+use touchstone_access::AccessShared;
+use touchstone_acme::AcmeManager;
+use touchstone_config::{AdminConfig, AdminListen, Config, ControlSocket, LogLevel};
+use touchstone_observe::log::access::AccessLog;
+use touchstone_observe::log::error::ErrorLog;
+use touchstone_observe::metrics::Metrics;
+use touchstone_tls::TlsShared;
 
 use crate::accelerator;
 use crate::admin::Admin;
@@ -36,13 +43,6 @@ use crate::site::Snapshot;
 use crate::start_error::StartError;
 use crate::systemd::Notifier;
 use crate::{programs, servlet};
-use touchstone_access::AccessShared;
-use touchstone_acme::AcmeManager;
-use touchstone_config::{AdminConfig, AdminListen, Config, ControlSocket, LogLevel};
-use touchstone_observe::log::access::AccessLog;
-use touchstone_observe::log::error::ErrorLog;
-use touchstone_observe::metrics::Metrics;
-use touchstone_tls::TlsShared;
 
 /// A server with everything open that has not accepted a connection yet.
 pub struct Server {

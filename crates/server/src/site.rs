@@ -10,11 +10,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use touchstone_accelerator::layer::Accelerator;
+use touchstone_access::{AccessShared, ConnectionGate};
+use touchstone_acme::HttpChallenges;
+use touchstone_config::{self as config, Config, SiteConfig, names_of_sites};
 use touchstone_files::cache::{CacheLimits, FileCache};
 use touchstone_files::coding::CodingSettings;
 use touchstone_files::mime::ContentTypes;
 use touchstone_files::root::{Root, SymlinkPolicy};
 use touchstone_includes::PageCache;
+use touchstone_observe::log::error::ErrorLog;
+use touchstone_observe::metrics::RouteTable;
+use touchstone_tls::{ServerNames, TlsEndpoint, TlsShared, host_name};
 
 use crate::compression;
 use crate::includes::SiteIncludes;
@@ -22,12 +28,6 @@ use crate::on_disk;
 use crate::route::SiteRules;
 use crate::site_tls::open_endpoint;
 use crate::unusable::Unusable;
-use touchstone_access::{AccessShared, ConnectionGate};
-use touchstone_acme::HttpChallenges;
-use touchstone_config::{self as config, Config, SiteConfig, names_of_sites};
-use touchstone_observe::log::error::ErrorLog;
-use touchstone_observe::metrics::RouteTable;
-use touchstone_tls::{ServerNames, TlsEndpoint, TlsShared, host_name};
 
 /// One generation of the configuration, ready for use.
 pub struct Snapshot {

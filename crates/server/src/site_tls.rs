@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::unusable::Unusable;
 use touchstone_acme as acme;
 use touchstone_config::{AcmeConfig, Config, SiteConfig};
 use touchstone_observe::log::error::ErrorLog;
@@ -11,6 +10,8 @@ use touchstone_tls::{
     CertificateSource, ClientAuthorities, EndpointSettings, Notice, NoticeLevel, Policy, SiteSettings,
     TlsEndpoint, TlsShared, UnknownNames,
 };
+
+use crate::unusable::Unusable;
 
 /// The endpoint of `address`; `None` where it speaks plain HTTP.
 pub fn open_endpoint(

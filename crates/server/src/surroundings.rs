@@ -8,9 +8,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
-
-use crate::admin_token::read_token;
-use crate::privileges::Account;
 use touchstone_access::PasswordFile;
 use touchstone_acme::read_hmac_key;
 use touchstone_config::{
@@ -18,6 +15,9 @@ use touchstone_config::{
     LogDestination, PasswordSource, SectionPlaces, ServerConfig, SiteConfig,
 };
 use touchstone_tls::read_certificates;
+
+use crate::admin_token::read_token;
+use crate::privileges::Account;
 
 /// Everything that the machine lacks for this configuration, each at the place of the key that needs it.
 ///

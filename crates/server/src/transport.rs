@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use touchstone_handler::request::TlsFacts;
-
-use crate::socket::Socket;
 use touchstone_observe::metrics::CoreCounts;
 use touchstone_tls::{CiphertextBuffer, RECORD_BYTES, Received, TlsError, TlsSession};
+
+use crate::socket::Socket;
 
 /// Plaintext encrypted at a time: four whole records, one write.
 const SEND_BYTES: usize = 4 * RECORD_BYTES;

@@ -4,6 +4,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
+use touchstone_handler::pipe::Receiver;
+use touchstone_handler::request::{MOST_DERIVED, Request};
 use touchstone_http::grammar::list_members;
 use touchstone_http::request::Method;
 
@@ -15,10 +19,6 @@ use super::writer::{RequestWriter, Unsendable};
 use super::{Ajp, State, request};
 use crate::backend::{About, Call, CallRules, Caller, Group, Owner, Protocol as _, SharedGroup, Upload};
 use crate::cgi_response::HeaderLimits;
-use touchstone_handler::answer::{Answer, Part};
-use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
-use touchstone_handler::pipe::Receiver;
-use touchstone_handler::request::{MOST_DERIVED, Request};
 
 /// Servlet containers, as a configuration has them.
 pub struct Containers {

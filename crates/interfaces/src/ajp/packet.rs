@@ -7,12 +7,12 @@
 use std::fmt;
 
 use bytes::{Buf, Bytes, BytesMut};
+use touchstone_handler::reason_phrase::ReasonPhrase;
 use touchstone_http::decimal;
 use touchstone_http::grammar::{is_field_value_byte, is_token, trim_optional_white_space};
 
 use super::code::{self, CODED_FIELD, FROM_CONTAINER, NO_STRING, PACKET_HEADER_BYTES};
 use crate::cgi_response::{DocumentHead, is_left_out};
-use touchstone_handler::reason_phrase::ReasonPhrase;
 
 /// What a container sends.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,13 +9,13 @@ use std::net::IpAddr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use touchstone_handler::request::{Request, TlsFacts};
 use touchstone_http::grammar::list_members;
 
 use super::code::{attribute, attribute_name};
 use super::settings::Settings;
 use super::writer::{RequestLine, RequestWriter};
 use crate::meta_variables::RequestFacts;
-use touchstone_handler::request::{Request, TlsFacts};
 
 /// Fields that are not passed on: those of one connection, and those that are said otherwise.
 const LEFT_OUT: [&str; 11] = [

@@ -3,8 +3,9 @@
 //! Containers write the name of their route behind the identifier of a session: `1A2B3C.worker1`. It comes
 //! back in a cookie, or, where there are none, as a parameter of the path.
 
-use super::path;
 use touchstone_handler::request::ReceivedHead;
+
+use super::path;
 
 /// How sessions are found.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,6 +12,9 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use touchstone_handler::answer::Answer;
+use touchstone_handler::handler::{Begun, Handled, OnCore};
+use touchstone_handler::request::{PlainGet, Request};
 
 use super::connections::Connection;
 use super::exchange::Exchange;
@@ -21,9 +24,6 @@ use super::protocol::{ProgramProtocol, WholeAnswer};
 use super::respond::{self, Body};
 use super::variables::ProgramVariables;
 use crate::cgi_response::{ProgramResponse, ResponseParser};
-use touchstone_handler::answer::Answer;
-use touchstone_handler::handler::{Begun, Handled, OnCore};
-use touchstone_handler::request::{PlainGet, Request};
 
 /// Answers up to this, with what the protocol adds, are looked for in one piece.
 const RECEIVE_BYTES: usize = 64 * 1024;

@@ -14,6 +14,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use touchstone_files::root::Root;
+use touchstone_handler::answer::Answer;
+use touchstone_handler::handler::{Handled, Level, Server};
+use touchstone_handler::interim::TakesInterim;
+use touchstone_handler::pipe::pipe;
+use touchstone_handler::request::{ReceivedHead, Request};
 
 use super::connections::{Connection, Connections, NoConnection};
 use super::exchange::{Exchange, Failure, FailureKind, TimeLimits};
@@ -24,11 +29,6 @@ use super::respond::{self, Body};
 use super::upload::Upload;
 use crate::body_end::BodyEnd;
 use crate::cgi_response::{DocumentHead, HeaderLimits, ProgramResponse, ResponseParser, pass_interim};
-use touchstone_handler::answer::Answer;
-use touchstone_handler::handler::{Handled, Level, Server};
-use touchstone_handler::interim::TakesInterim;
-use touchstone_handler::pipe::pipe;
-use touchstone_handler::request::{ReceivedHead, Request};
 
 /// What comes at once up to this is one answer; of a longer one this much waits for the client.
 const GATHERED_BYTES: usize = 64 * 1024;

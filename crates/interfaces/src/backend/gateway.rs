@@ -13,6 +13,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use touchstone_handler::answer::Answer;
+use touchstone_handler::handler::{AtOnce, Handled, Handler, Interface, Level, OnCore, Server};
+use touchstone_handler::request::{PlainGet, Request};
 use touchstone_http::request::Method;
 
 use super::begun::{BegunCall, Scratch};
@@ -23,9 +26,6 @@ use super::script::{Script, Target};
 use super::settings::{Paths, Settings};
 use super::upload::Upload;
 use super::variables::ProgramVariables;
-use touchstone_handler::answer::Answer;
-use touchstone_handler::handler::{AtOnce, Handled, Handler, Interface, Level, OnCore, Server};
-use touchstone_handler::request::{PlainGet, Request};
 
 /// Programs that listen, as a configuration has them.
 pub struct Programs<P> {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::BytesMut;
+use touchstone_handler::handler::{Level, Server};
 
 use super::address::Address;
 use super::balance::{Share, choose};
@@ -16,7 +17,6 @@ use super::health::{Change, Health, HealthRules};
 use super::settings::{Backend, GroupRules};
 use crate::clock::now_ms;
 use crate::outage::Outage;
-use touchstone_handler::handler::{Level, Server};
 
 /// What the cores share of the backends of a route.
 pub struct SharedGroup {

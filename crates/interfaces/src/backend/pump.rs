@@ -5,14 +5,14 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use touchstone_handler::handler::{Level, Server};
+use touchstone_handler::pipe::{Gone, Sender};
 
 use super::caller::About;
 use super::exchange::Exchange;
 use super::group::Group;
 use super::protocol::{Output, Protocol};
 use crate::body_end::BodyEnd;
-use touchstone_handler::handler::{Level, Server};
-use touchstone_handler::pipe::{Gone, Sender};
 
 /// The longest line of a program's messages that is logged.
 const LONGEST_MESSAGE_BYTES: usize = 2048;

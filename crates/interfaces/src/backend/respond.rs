@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use touchstone_files::root::{FileKind, Refused, Root};
-
-use crate::cgi_response::DocumentHead;
 use touchstone_handler::answer::{Answer, Part};
 use touchstone_handler::handler::{Level, Server};
 use touchstone_handler::pipe::Receiver;
+
+use crate::cgi_response::DocumentHead;
 
 /// A body as it is known when the answer begins.
 pub enum Body {

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use touchstone_processes::pool::Pool;
+
 use super::address::Address;
 use super::balance::Balance;
 use super::connections::ConnectionRules;
@@ -12,7 +14,6 @@ use super::health::HealthRules;
 use super::ping::PingRules;
 use super::script::ScriptRules;
 use crate::cgi_response::HeaderLimits;
-use touchstone_processes::pool::Pool;
 
 /// Everything about the programs behind a route.
 #[derive(Debug, Clone)]

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
+use touchstone_handler::request::{PlainGet, Request};
 use touchstone_http::request::{RequestBody, RequestHead};
 
 use super::script::Script;
 use super::settings::{Paths, Settings};
 use crate::meta_variables::{MetaVariables, RequestFacts, VariableSink, ZeroByte, write_variables};
-use touchstone_handler::request::{PlainGet, Request};
 
 /// What a program is told of a request.
 pub struct ProgramVariables<'a> {

@@ -23,6 +23,11 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
+use touchstone_handler::interim::TakesInterim;
+use touchstone_handler::pipe::{Sender, pipe};
+use touchstone_handler::request::Request;
 use touchstone_http::request::Method;
 
 use super::connection::{Outcome, connection};
@@ -36,11 +41,6 @@ use super::spool::{SpoolError, spool};
 use crate::body_end::BodyEnd;
 use crate::cgi_response::{DocumentHead, ProgramResponse, ResponseError, ResponseParser, pass_interim};
 use crate::meta_variables::{MetaVariables, RequestFacts};
-use touchstone_handler::answer::{Answer, Part};
-use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
-use touchstone_handler::interim::TakesInterim;
-use touchstone_handler::pipe::{Sender, pipe};
-use touchstone_handler::request::Request;
 
 /// Bytes of a program's output that are held for a slower client.
 const HELD_BYTES: usize = 128 * 1024;

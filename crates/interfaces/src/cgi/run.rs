@@ -11,12 +11,12 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, Sleep};
+use touchstone_handler::pipe::Receiver;
 
 use super::connection::{Outcome, Ticket};
 use super::error_output::ErrorOutput;
 use super::queue::Permit;
 use super::spawn::Stage;
-use touchstone_handler::pipe::Receiver;
 
 /// Read from a program at once: what most print as a whole, then as much as a pipe holds.
 const FIRST_READ_BYTES: usize = 16 * 1024;

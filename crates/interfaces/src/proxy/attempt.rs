@@ -7,6 +7,10 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use touchstone_handler::answer::Answer;
+use touchstone_handler::handler::Level;
+use touchstone_handler::pipe::Receiver;
+use touchstone_handler::request::Request;
 use touchstone_http::request::Method;
 
 use super::balance::Balance;
@@ -23,10 +27,6 @@ use super::request_body::RequestBody;
 use super::settings::Version;
 use super::{grpc, http1, http2};
 use crate::clock::now_ms;
-use touchstone_handler::answer::Answer;
-use touchstone_handler::handler::Level;
-use touchstone_handler::pipe::Receiver;
-use touchstone_handler::request::Request;
 
 /// So many connections that turn out to have ended are given up before a new one is made.
 const MOST_STALE: usize = 2;

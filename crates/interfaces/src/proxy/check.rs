@@ -5,6 +5,7 @@ use std::rc::{Rc, Weak};
 use std::sync::atomic::Ordering::Relaxed;
 
 use tokio::time::{sleep, timeout};
+use touchstone_handler::pipe::Receiver;
 
 use super::check_rules::CheckRules;
 use super::failure::Failure;
@@ -15,7 +16,6 @@ use super::origin::Opened;
 use super::proxy_header;
 use super::request_body::RequestBody;
 use super::{http1, http2};
-use touchstone_handler::pipe::Receiver;
 
 /// Begins to check an origin, for as long as this core has the group.
 pub fn begin(group: &Rc<Group>, index: usize) {

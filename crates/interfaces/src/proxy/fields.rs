@@ -6,6 +6,8 @@
 use std::rc::Rc;
 
 use bytes::Bytes;
+use touchstone_handler::interim::TakesInterim;
+use touchstone_handler::request::{Protocol, Request};
 use touchstone_http::date::{format_imf_fixdate, parse_http_date};
 use touchstone_http::forged_fields;
 use touchstone_http::grammar::list_members;
@@ -16,8 +18,6 @@ use super::balance::{HashBy, hash};
 use super::forwarded::{self, OWN_FIELDS};
 use super::origin_url::OriginUrl;
 use super::settings::{HostField, ProxySettings};
-use touchstone_handler::interim::TakesInterim;
-use touchstone_handler::request::{Protocol, Request};
 
 /// Fields of one connection.
 const CONNECTION_FIELDS: [&str; 8] = [

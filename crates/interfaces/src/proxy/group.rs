@@ -9,6 +9,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use touchstone_handler::handler::{Level, Server};
+use touchstone_handler::request::Request;
+
 use super::balance::{Balance, Candidate, Chance, Turns, by_hash, least_requests};
 use super::check;
 use super::failure::Failure;
@@ -20,8 +23,6 @@ use super::origin_url::Role;
 use super::retry::RetryBudget;
 use super::settings::ProxySettings;
 use crate::clock::now_ms;
-use touchstone_handler::handler::{Level, Server};
-use touchstone_handler::request::Request;
 
 /// How often connections without requests are looked at.
 const LOOK: Duration = Duration::from_secs(1);

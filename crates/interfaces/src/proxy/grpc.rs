@@ -4,8 +4,9 @@
 //! says nothing of it: nothing of a call is kept here, windows bound what is on its way, and how long a
 //! message may be the origin decides.
 
-use super::settings::Version;
 use touchstone_handler::request::Request;
+
+use super::settings::Version;
 
 /// Whether a request is a call that passes to an origin of this version.
 pub fn is_call(request: &Request, version: Version) -> bool {

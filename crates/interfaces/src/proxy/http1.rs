@@ -13,6 +13,9 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::time::{Instant, timeout, timeout_at};
+use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::pipe::{Sender, pipe};
+use touchstone_handler::reason_phrase::ReasonPhrase;
 use touchstone_http::chunked::{ChunkedDecoder, ChunkedLimits, LAST_CHUNK, chunk_head};
 use touchstone_http::response::{BodyFraming, Parsed, ResponseHead, body_framing, parse_response_head};
 
@@ -23,9 +26,6 @@ use super::lease::Lease;
 use super::request_body::RequestBody;
 use super::tunnel;
 use crate::stream::Stream;
-use touchstone_handler::answer::{Answer, Part};
-use touchstone_handler::pipe::{Sender, pipe};
-use touchstone_handler::reason_phrase::ReasonPhrase;
 
 /// How much of a response waits for its client.
 pub const PIPE_BYTES: usize = 128 * 1024;

@@ -20,6 +20,8 @@ use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{timeout, timeout_at};
+use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::pipe::{Sender, pipe};
 
 use super::failure::{Failure, Step};
 use super::fields::{Outbound, passes_back, response_date};
@@ -30,8 +32,6 @@ use super::request_body::RequestBody;
 use super::settings::ProxySettings;
 use crate::core_local::CoreLocal;
 use crate::stream::{RECEIVE_BYTES, Stream};
-use touchstone_handler::answer::{Answer, Part};
-use touchstone_handler::pipe::{Sender, pipe};
 
 /// How much of each response's body may be on its way.
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;

@@ -7,9 +7,9 @@ use std::io;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use touchstone_handler::pipe::Receiver;
 
 use super::fields::trailer_lines;
-use touchstone_handler::pipe::Receiver;
 
 /// So much is kept to be sent again.
 const KEPT_BYTES: usize = 64 * 1024;

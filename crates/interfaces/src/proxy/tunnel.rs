@@ -6,6 +6,9 @@ use std::rc::Rc;
 
 use bytes::BytesMut;
 use tokio::time::{Instant, sleep_until};
+use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::pipe::pipe;
+use touchstone_handler::reason_phrase::ReasonPhrase;
 use touchstone_http::response::ResponseHead;
 
 use super::connections::Connection;
@@ -13,9 +16,6 @@ use super::fields::response_fields;
 use super::http1::PIPE_BYTES;
 use super::lease::Lease;
 use super::request_body::RequestBody;
-use touchstone_handler::answer::{Answer, Part};
-use touchstone_handler::pipe::pipe;
-use touchstone_handler::reason_phrase::ReasonPhrase;
 
 /// The answer that begins the tunnel; `input` is what the origin has said already.
 pub fn begin(

@@ -16,13 +16,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use socket2::{Domain, SockAddr, Socket, Type};
 use tempfile::TempDir;
+use touchstone_handler::handler::Level;
 
 use super::child::{Child, number_of};
 use super::log::PoolLog;
 use super::php_fpm;
 use super::spec::{PoolSpec, Program};
 use super::state::State;
-use touchstone_handler::handler::Level;
 
 /// The beginning of the names of pools' directories.
 const DIRECTORY_PREFIX: &str = "touchstone-pool-";

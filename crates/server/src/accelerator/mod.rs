@@ -14,13 +14,13 @@ use touchstone_accelerator::rules::fields::Fields;
 use touchstone_accelerator::rules::key::Target;
 use touchstone_accelerator::rules::policy::Policy;
 use touchstone_accelerator::store::{Front, PlainRequest, Store, Tier};
+use touchstone_config::{AcceleratorConfig, ProxyConfig, RouteConfig, SiteConfig};
 use touchstone_files::cache::{DateSecond, Prepared, Variant};
 use touchstone_handler::handler::{Interface, Level};
-
-use crate::site::Site;
-use touchstone_config::{AcceleratorConfig, ProxyConfig, RouteConfig, SiteConfig};
 use touchstone_http::request_view::RequestView;
 use touchstone_observe::log::error::ErrorLog;
+
+use crate::site::Site;
 
 /// Puts the cache before the interface of a route, where its configuration says so.
 pub fn open(

@@ -10,13 +10,13 @@ use std::net::IpAddr;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use touchstone_http::host::split_port;
-use touchstone_http::request::RequestHead;
-
-use crate::admin_token::read_token;
 use touchstone_access::AddressRules;
 use touchstone_config::{AdminConfig, AdminListen};
+use touchstone_http::host::split_port;
+use touchstone_http::request::RequestHead;
 use touchstone_http::request_view::{HeadFields, RequestFields};
+
+use crate::admin_token::read_token;
 
 /// Who may ask.
 pub struct Gate {

@@ -16,6 +16,7 @@ use touchstone_handler::handler::{AtOnce, Called, Caller};
 use touchstone_handler::request::PlainGet;
 use touchstone_http::forged_fields;
 use touchstone_http::request::FieldLine;
+use touchstone_http::request_view::{HeadFields, RequestView};
 use touchstone_http::trace_context;
 
 use super::begun::Waits;
@@ -28,7 +29,6 @@ use crate::core::Hot;
 use crate::exchange::{self, Answered, Progress};
 use crate::route::{ProgramAtOnce, SiteRules};
 use crate::site::Snapshot;
-use touchstone_http::request_view::{HeadFields, RequestView};
 
 /// A body longer than this leaves from where it is, beside its head: copying it behind the head costs more.
 const TOGETHER_BYTES: usize = 2 * 1024;

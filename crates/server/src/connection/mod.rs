@@ -24,6 +24,7 @@ use std::time::Instant;
 
 use touchstone_access::{ConnectionPermit, Pace};
 use touchstone_files::cache::{Prepared, Variant};
+use touchstone_handler::answer::{Answer, Part};
 use touchstone_handler::request::{Protocol, TlsFacts};
 use touchstone_http::request::{RequestError, RequestHead, Version};
 use touchstone_observe::metrics::Timeout;
@@ -36,7 +37,6 @@ use crate::exchange::Progress;
 use crate::session::{Opened, UnderWayGuard};
 use crate::site::Snapshot;
 use crate::transport::Transport;
-use touchstone_handler::answer::{Answer, Part};
 
 use at_once::Made;
 use begun::Waits;

@@ -10,11 +10,11 @@ use touchstone_handler::pipe::Receiver;
 use touchstone_handler::request::{Protocol, ReceivedHead, Request, RequestDetails, TlsFacts};
 use touchstone_http::path::{PathRules, ReadPath};
 use touchstone_http::request::{Expectation, Method, RequestBody, RequestHead};
+use touchstone_http::request_view::HeadFields;
 use touchstone_http::target::{RequestTarget, is_plain_path, parse_target};
 
 use crate::site::{ListenerSites, Snapshot};
 use crate::static_files;
-use touchstone_http::request_view::HeadFields;
 
 /// How a request arrived.
 pub struct Arrival {

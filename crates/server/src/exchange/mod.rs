@@ -23,12 +23,15 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use touchstone_access as access;
+use touchstone_config::LogLevel;
 use touchstone_files::cache::Variant;
 use touchstone_handler::answer::Answer;
 use touchstone_handler::handler::{self, Begun, Handled, OnCore};
 use touchstone_handler::request::Request;
 use touchstone_http::forged_fields;
 use touchstone_http::path::{ESCAPED_SLASH, needs_escapes};
+use touchstone_http::request_view::{HeadFields, RequestView};
 use touchstone_http::target::{PathError, normalise_path};
 use touchstone_http::trace_context;
 
@@ -39,9 +42,6 @@ use crate::on_disk;
 use crate::route::{Outcome, Resolved};
 use crate::site::Snapshot;
 use crate::static_files;
-use touchstone_access as access;
-use touchstone_config::LogLevel;
-use touchstone_http::request_view::{HeadFields, RequestView};
 
 pub use begin::{Arrival, begin, client_of, refuse};
 pub use core_handlers::{begin_early, handler_of};

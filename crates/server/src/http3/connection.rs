@@ -16,6 +16,7 @@ use quinn::{Incoming, ReadError, RecvStream, SendStream, ZeroRttAccepted};
 use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
+use touchstone_access::ConnectionPermit;
 use touchstone_handler::request::TlsFacts;
 use touchstone_http::h2::Priority;
 use touchstone_http::h3::frame::append_goaway;
@@ -24,14 +25,13 @@ use touchstone_http::h3::unidirectional::CONTROL;
 use touchstone_http::h3::{
     ConnectionError, ControlEvent, CriticalStreams, ErrorCode, UnidirectionalStream, varint,
 };
+use touchstone_tls::{QuicFacts, client_certificate, host_name};
 
 use super::listener::{Handshake, Listener};
 use super::request;
 use super::stream::{RECEIVE_BYTES, code, poll_once};
 use crate::deadline::{DeadlineGuard, SessionHandle};
 use crate::session::Opened;
-use touchstone_access::ConnectionPermit;
-use touchstone_tls::{QuicFacts, client_certificate, host_name};
 
 /// What a client is told first when the server leaves: no stream is excluded yet, since some may be on their
 /// way (RFC 9114 section 5.2).

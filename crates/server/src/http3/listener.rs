@@ -9,8 +9,11 @@ use std::sync::Arc;
 
 use quinn::{Endpoint, EndpointConfig, Incoming, TokioRuntime};
 use tokio::sync::{Notify, watch};
+use touchstone_access::Admission;
+use touchstone_config::LogLevel;
 use touchstone_files::cache::Prepared;
 use touchstone_http::h2::hpack::FieldList;
+use touchstone_tls::QuicCrypto;
 
 use super::connection;
 use super::connection_id::CoreConnectionIds;
@@ -21,9 +24,6 @@ use crate::cache_lookup::HitOf;
 use crate::core::Core;
 use crate::header_blocks::HeaderBlocks;
 use crate::site::{ListenerSites, Snapshot};
-use touchstone_access::Admission;
-use touchstone_config::LogLevel;
-use touchstone_tls::QuicCrypto;
 
 /// The QUIC version that the server speaks (RFC 9000 section 15).
 const QUIC_VERSION: u32 = 1;

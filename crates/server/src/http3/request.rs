@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use touchstone_access::MinimumPace;
 use touchstone_config::{LimitsConfig, LogLevel};
 use touchstone_files::cache::{Prepared, Variant};
+use touchstone_handler::answer::{Answer, Framing};
 use touchstone_handler::pipe::{Receiver, pipe};
 use touchstone_handler::request::{Protocol, ReceivedHead, Request, TlsFacts};
 use touchstone_http::h2::StreamRequest;
@@ -30,7 +31,6 @@ use crate::core::Hot;
 use crate::exchange::{self, Answered, Arrival, Progress};
 use crate::header_blocks::split_field;
 use crate::site::Snapshot;
-use touchstone_handler::answer::{Answer, Framing};
 
 /// How many bytes of a request's body wait for its handler, besides what QUIC holds.
 const BODY_BYTES: usize = 256 * 1024;

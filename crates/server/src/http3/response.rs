@@ -10,6 +10,7 @@ use quinn::SendStream;
 use tokio::time::timeout;
 use touchstone_access::{MinimumPace, Pace};
 use touchstone_files::cache::Prepared;
+use touchstone_handler::answer::{Answer, Framing, Part};
 use touchstone_http::h3::frame::{self, FrameType};
 use touchstone_http::h3::qpack;
 
@@ -17,7 +18,6 @@ use super::stream::{Failure, poll_once};
 use super::transport::SEND_WINDOW_BYTES;
 use crate::core::Core;
 use crate::header_blocks::split_field;
-use touchstone_handler::answer::{Answer, Framing, Part};
 
 /// Read from a file at a time.
 const FILE_BYTES: usize = 64 * 1024;

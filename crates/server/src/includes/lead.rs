@@ -4,17 +4,17 @@
 use bytes::Bytes;
 use std::rc::Rc;
 
+use touchstone_access as access;
 use touchstone_files::percent::encode_path;
 use touchstone_handler::request::{ReceivedHead, Request};
 use touchstone_http::content_coding::AcceptEncoding;
+use touchstone_http::request_view::{HeadFields, RequestView};
 use touchstone_includes::{Place, Target};
 
 use crate::hidden_names::is_refused_name;
 use crate::route::{Outcome, Resolved};
 use crate::site::Snapshot;
 use crate::static_files;
-use touchstone_access as access;
-use touchstone_http::request_view::{HeadFields, RequestView};
 
 /// Where a path leads.
 pub struct Lead {

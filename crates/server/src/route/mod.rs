@@ -13,12 +13,12 @@ use touchstone_accelerator::layer::{Accelerator, CachedRoute};
 use touchstone_access::{AccessShared, Admitted, Gate};
 use touchstone_config::routes::{Action, AnswerFields, Rewritten, Route, Routes};
 use touchstone_config::{RespondConfig, SiteConfig};
+use touchstone_handler::answer::{Answer, Part};
 use touchstone_handler::handler::Interface;
 use touchstone_http::path::PathRules;
 use touchstone_http::request_view::RequestView;
 
 use crate::interface::{self, RouteInterface};
-use touchstone_handler::answer::{Answer, Part};
 
 /// How often a request may be rewritten.
 const MOST_REWRITES: usize = 10;

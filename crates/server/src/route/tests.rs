@@ -4,14 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-
-use super::*;
 use touchstone_accelerator::layer::Accelerator;
 use touchstone_accelerator::store::Store;
 use touchstone_access::{AccessShared, pass};
 use touchstone_config::{Config, RouteConfig, parse};
 use touchstone_http::request_view::RequestView;
 use touchstone_http::target::normalise_path;
+
+use super::*;
 
 /// The configuration of one site with these lines after its own.
 fn config(routes: &str) -> Config {

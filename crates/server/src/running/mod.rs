@@ -20,6 +20,13 @@ use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::UnboundedSender;
 use touchstone_accelerator::layer::Accelerator;
+use touchstone_access::AccessShared;
+use touchstone_acme::AcmeManager;
+use touchstone_observe::log::access::AccessLog;
+use touchstone_observe::log::error::ErrorLog;
+use touchstone_observe::metrics::Metrics;
+use touchstone_tls::TlsShared;
+use upgrade::Upgrade;
 
 use crate::accelerator::purge::PurgeOrder;
 use crate::admin::Admin;
@@ -35,13 +42,6 @@ use crate::pid_file::PidFile;
 use crate::site::{Snapshot, scheme};
 use crate::systemd::{self, Notice, Notifier};
 use crate::{programs, servlet};
-use touchstone_access::AccessShared;
-use touchstone_acme::AcmeManager;
-use touchstone_observe::log::access::AccessLog;
-use touchstone_observe::log::error::ErrorLog;
-use touchstone_observe::metrics::Metrics;
-use touchstone_tls::TlsShared;
-use upgrade::Upgrade;
 
 /// A core and the channel to it.
 pub struct RunningCore {

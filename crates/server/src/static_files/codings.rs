@@ -7,6 +7,7 @@ use std::sync::Arc;
 use touchstone_files::cache::{Begun, CodingJob, Entry, FileCache, Prepared, Representation, Selection};
 use touchstone_files::coding::{CodingSource, Codings, twin_etag, twin_path};
 use touchstone_files::root::{Opened, Refused};
+use touchstone_handler::answer::Answer;
 use touchstone_http::content_coding::CodingPreference;
 
 use super::content::Content;
@@ -15,7 +16,6 @@ use super::try_again;
 use crate::core::Core;
 use crate::file_request::FileRequest;
 use crate::whole_file;
-use touchstone_handler::answer::Answer;
 
 /// Chooses among the representations of a cached file, making the one that is wanted if it is not there yet;
 /// `None`: the file has changed, and the entry is gone.

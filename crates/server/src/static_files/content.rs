@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use touchstone_files::cache::{Prepared, Representation};
+use touchstone_handler::answer::{Answer, Part};
 use touchstone_http::conditional::{
     Conditions, FieldLines, Precondition, Validators, evaluate, if_range_holds,
 };
@@ -11,7 +12,6 @@ use touchstone_http::range::{self, ByteRange, MultipartByteRanges, Ranges};
 use touchstone_http::request::{KnownField, Method};
 
 use crate::file_request::FileRequest;
-use touchstone_handler::answer::{Answer, Part};
 
 /// Where a file's bytes are.
 pub enum Content {

@@ -9,6 +9,7 @@ use touchstone_files::cache::{Lasts, NewEntry, ReadTicket, Representation};
 use touchstone_files::coding::Codings;
 use touchstone_files::percent::encode_path;
 use touchstone_files::root::{FileFacts, FileKind, Opened, Root};
+use touchstone_handler::answer::Answer;
 use touchstone_http::date::format_imf_fixdate;
 
 use super::codings::{choose_coding, choose_uncached};
@@ -20,7 +21,6 @@ use crate::hidden_names::is_refused_name;
 use crate::includes::{self, FoundPage, Made};
 use crate::site::Site;
 use crate::whole_file;
-use touchstone_handler::answer::Answer;
 
 /// How often a file that changes while it is read is read again before its answer is 503.
 const READ_ATTEMPTS: usize = 5;

@@ -22,6 +22,7 @@ use std::rc::Rc;
 use touchstone_config::{DirectoryListing, LogLevel};
 use touchstone_files::listing::{self, ListingOptions};
 use touchstone_files::root::{FileKind, Refused};
+use touchstone_handler::answer::{Answer, Part};
 use touchstone_http::accept;
 use touchstone_http::request::Method;
 use touchstone_http::target::{PathError, normalise_path};
@@ -32,7 +33,6 @@ use crate::file_request::FileRequest;
 use crate::hidden_names::is_refused_name;
 use crate::includes::LoadError;
 use crate::site::Site;
-use touchstone_handler::answer::{Answer, Part};
 
 use content::{answer_content, precondition};
 use find::{Found, find, find_page};

@@ -1,12 +1,13 @@
+use bytes::Bytes;
+use proptest::prelude::*;
+use touchstone_files::cache::{DateSecond, Variant};
+
 use super::*;
 use crate::rules::fields::FieldText;
 use crate::rules::key::Target;
 use crate::rules::policy::Policy;
 use crate::rules::storing::Terms;
 use crate::store::{Front, NewObject, PlainRequest};
-use bytes::Bytes;
-use proptest::prelude::*;
-use touchstone_files::cache::{DateSecond, Variant};
 
 fn object(key: &str, fields: &str, body: usize) -> Arc<Object> {
     let key = [&0u64.to_le_bytes()[..], key.as_bytes()].concat();

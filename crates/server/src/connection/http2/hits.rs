@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use touchstone_files::cache::Prepared;
+use touchstone_handler::answer::Part;
 use touchstone_handler::request::Protocol;
 use touchstone_http::h2::{Body, Request, Responded};
 use touchstone_http::request::RequestHead;
@@ -13,7 +14,6 @@ use crate::account;
 use crate::cache_lookup::{self, HitOf, Lookup, Outcome, Place};
 use crate::connection::as_http1::request_text;
 use crate::core::Hot;
-use touchstone_handler::answer::Part;
 
 impl Http2 {
     /// Answers a request from the caches, if that is possible at once.

@@ -16,8 +16,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use streams::{BodyEnd, Brought, Exchange, Found, Inbox, Incoming, Outgoing};
 use touchstone_access::{MinimumPace, Pace};
 use touchstone_files::cache::Variant;
+use touchstone_handler::answer::{Answer, Framing, Part};
 use touchstone_handler::pipe::pipe;
 use touchstone_handler::request::{Protocol, ReceivedHead};
 use touchstone_http::h2::{
@@ -32,8 +34,6 @@ use crate::account::{self, Account};
 use crate::core::Hot;
 use crate::exchange::{self, Arrival, Progress};
 use crate::header_blocks::{encode_fields, field_lines, split_field};
-use streams::{BodyEnd, Brought, Exchange, Found, Inbox, Incoming, Outgoing};
-use touchstone_handler::answer::{Answer, Framing, Part};
 
 /// The first bytes of every HTTP/2 connection (RFC 9113 section 3.4), as far as they tell it from HTTP/1.
 const PREFACE_START: &[u8] = b"PRI * HTTP/2.0\r\n";
