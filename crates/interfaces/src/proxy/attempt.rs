@@ -230,9 +230,7 @@ async fn open(
         Turn::Kept(connection) => return Ok((Link::Http1(connection), true)),
         Turn::New(place) => place,
     };
-    let opened = origin.open(settings, place, &call.begins_with, only_http1).await?;
-    lease.member().counts.opened.fetch_add(1, Relaxed);
-    match opened {
+    match lease.member().open(settings, place, &call.begins_with, only_http1).await? {
         Opened::Http1(connection) => Ok((Link::Http1(connection), false)),
         Opened::Http2(new) => {
             let sessions = &lease.group().sessions[lease.index()];

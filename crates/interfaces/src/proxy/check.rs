@@ -2,7 +2,6 @@
 //! makes them for all that share the origin.
 
 use std::rc::{Rc, Weak};
-use std::sync::atomic::Ordering::Relaxed;
 
 use tokio::time::{sleep, timeout};
 use touchstone_handler::pipe::Receiver;
@@ -53,11 +52,9 @@ async fn check(group: &Rc<Group>, index: usize, rules: &CheckRules) -> Result<()
     let lease = Lease::new(group.clone(), index, busy, None);
     let place = origin.connections.extra_place();
     let begins_with = settings.proxy_header.map(|version| proxy_header::header(version, None));
-    let opened = origin.open(settings, place, &begins_with.unwrap_or_default(), false).await;
+    let opened = member.open(settings, place, &begins_with.unwrap_or_default(), false).await;
     let text = |failure: Failure| failure.to_string();
-    let opened = opened.map_err(text)?;
-    member.counts.opened.fetch_add(1, Relaxed);
-    let answer = match opened {
+    let answer = match opened.map_err(text)? {
         Opened::Http1(connection) => http1::exchange(lease, *connection, &outbound, &body).await,
         Opened::Http2(new) => {
             // A connection of its own, which goes with its answer.

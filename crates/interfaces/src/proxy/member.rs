@@ -4,9 +4,12 @@
 use std::sync::Arc;
 
 use super::balance::hash;
+use super::connections::Place;
 use super::counts::OriginCounts;
-use super::origin::SharedOrigin;
+use super::failure::Failure;
+use super::origin::{Opened, SharedOrigin};
 use super::origin_url::OriginSpec;
+use super::settings::ProxySettings;
 
 /// One origin of a group.
 #[derive(Debug)]
@@ -28,5 +31,15 @@ impl Member {
     pub fn new(spec: OriginSpec, origin: Arc<SharedOrigin>) -> Member {
         let name = spec.url.to_string();
         Member { name_hash: hash(name.as_bytes()), name, counts: OriginCounts::default(), origin, spec }
+    }
+    /// Opens a connection, see [`SharedOrigin::open`], and counts it.
+    pub async fn open(
+        &self,
+        settings: &ProxySettings,
+        place: Place,
+        begins_with: &[u8],
+        only_http1: bool,
+    ) -> Result<Opened, Failure> {
+        self.origin.open(settings, place, begins_with, only_http1, &self.counts.opened).await
     }
 }

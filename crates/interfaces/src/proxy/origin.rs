@@ -7,7 +7,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::net::{TcpStream, UnixStream};
@@ -139,15 +139,17 @@ impl SharedOrigin {
     }
 
     /// Opens a connection in its place: looks the host up, connects, says for whom it is, agrees on TLS.
-    /// `only_http1`: no other version will do.
+    /// `only_http1`: no other version will do. `opened` counts what the origin has accepted.
     pub async fn open(
         &self,
         settings: &ProxySettings,
         place: Place,
         begins_with: &[u8],
         only_http1: bool,
+        opened: &AtomicU64,
     ) -> Result<Opened, Failure> {
         let (stream, address) = self.connect(settings).await?;
+        opened.fetch_add(1, Relaxed);
         if !begins_with.is_empty() {
             let sent = timed(settings.times.send, Step::Send, stream.send(begins_with, &[])).await?;
             sent.map_err(Failure::Connect)?;
