@@ -12,6 +12,8 @@
 //! | `backend` | programs that listen: backends, kept connections, time limits; for the next three |
 //! | `fastcgi`, `scgi` | the protocols of programs that listen |
 //! | `ajp` | servlet containers, over AJP13 |
+//! | `in_use`, `core_local` | what routes share: of all cores, and of each core |
+//! | `clock` | the clock by which health is kept |
 //! | `outage` | whether an origin or a backend fails all the time |
 //! | `proxy` | other servers, over HTTP/1.1 or HTTP/2 |
 
@@ -23,6 +25,7 @@ pub mod cgi_response;
 mod clock;
 mod core_local;
 pub mod fastcgi;
+mod in_use;
 pub mod meta_variables;
 mod outage;
 pub mod proxy;

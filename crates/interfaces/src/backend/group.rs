@@ -4,8 +4,9 @@
 //! connection that one route keeps may hold the process that another route's request waits for.
 
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use bytes::BytesMut;
 use touchstone_handler::handler::{Level, Server};
@@ -16,6 +17,7 @@ use super::connections::{ConnectionRules, Connections, SharedConnections};
 use super::health::{Change, Health, HealthRules};
 use super::settings::{Backend, GroupRules};
 use crate::clock::now_ms;
+use crate::in_use::InUse;
 use crate::outage::Outage;
 
 /// What the cores share of the backends of a route.
@@ -32,6 +34,8 @@ struct SharedBackend {
     health: Health,
     outage: Outage,
     connections: Arc<SharedConnections>,
+    /// When a route has checked it last; 0: never.
+    checked_at_ms: AtomicU64,
 }
 
 /// What routes must agree on to share a backend.
@@ -43,33 +47,37 @@ struct Sharing {
 }
 
 /// The backends in use. The processes behind an address are the same for all servers of this process.
-static BACKENDS: Mutex<Vec<Weak<SharedBackend>>> = Mutex::new(Vec::new());
+static BACKENDS: InUse<SharedBackend> = InUse::new();
 
 impl SharedBackend {
     /// The backend of this address under these rules: the one in use, or a new one, thought to be up.
     fn of_process(address: &Address, rules: &GroupRules) -> Arc<SharedBackend> {
-        let mut backends = BACKENDS.lock().unwrap_or_else(PoisonError::into_inner);
-        backends.retain(|backend| backend.strong_count() > 0);
-        let known: Vec<Arc<SharedBackend>> = backends.iter().filter_map(Weak::upgrade).collect();
         let sharing = Sharing {
             address: address.clone(),
             connections: rules.connections.clone(),
             health: rules.health,
         };
-        if let Some(same) = known.iter().find(|backend| backend.sharing == sharing) {
-            return same.clone();
-        }
-        let at_address = known.iter().find(|backend| backend.sharing.address == *address);
-        let connections =
-            SharedConnections::new(&rules.connections, at_address.map(|other| &*other.connections));
-        let backend = Arc::new(SharedBackend {
+        BACKENDS.get(sharing, |backend, wanted| backend.sharing == *wanted, SharedBackend::new)
+    }
+
+    fn new(sharing: Sharing, known: &[Arc<SharedBackend>]) -> SharedBackend {
+        let at_address = known.iter().find(|backend| backend.sharing.address == sharing.address);
+        let others = at_address.map(|other| &*other.connections);
+        SharedBackend {
+            connections: Arc::new(SharedConnections::new(&sharing.connections, others)),
             sharing,
             health: Health::default(),
             outage: Outage::default(),
-            connections: Arc::new(connections),
-        });
-        backends.push(Arc::downgrade(&backend));
-        backend
+            checked_at_ms: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether the backend is to be checked now: no route has done so within this time.
+    fn takes_check(&self, now_ms: u64, interval: Duration) -> bool {
+        let last = self.checked_at_ms.load(Relaxed);
+        let interval = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
+        let is_due = last == 0 || now_ms.saturating_sub(last) >= interval;
+        is_due && self.checked_at_ms.compare_exchange(last, now_ms, Relaxed, Relaxed).is_ok()
     }
 }
 
@@ -229,12 +237,16 @@ impl Group {
     }
 }
 
-/// Connects to each backend from time to time, and asks it whether it is there, where that can be asked.
-async fn check(group: std::rc::Weak<Group>, interval: std::time::Duration) {
+/// Connects to each backend from time to time, unless another route has done so, and asks it whether it is
+/// there, where that can be asked.
+async fn check(group: std::rc::Weak<Group>, interval: Duration) {
     loop {
         tokio::time::sleep(interval).await;
         let Some(group) = group.upgrade() else { return };
         for (index, backend) in group.backends.iter().enumerate() {
+            if !group.shared.backends[index].takes_check(now_ms(), interval) {
+                continue;
+            }
             let timeout = group.rules().connections.connect_timeout;
             let is_up = match tokio::time::timeout(timeout, backend.connections.address().connect()).await {
                 Ok(Ok(stream)) => match &group.rules().ping {
@@ -245,5 +257,35 @@ async fn check(group: std::rc::Weak<Group>, interval: std::time::Duration) {
             };
             if is_up { group.succeeded(index) } else { group.failed(index) }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_the_routes_that_share_a_backend_checks_it() {
+        let sharing = Sharing {
+            address: Address::Unix("/nowhere/app.sock".into()),
+            connections: ConnectionRules {
+                keep: false,
+                most: 0,
+                most_waiting: 0,
+                wait_timeout: Duration::ZERO,
+                most_idle: 0,
+                idle_timeout: Duration::ZERO,
+                most_requests: 0,
+                connect_timeout: Duration::ZERO,
+            },
+            health: HealthRules { max_failures: 1, fail_timeout: Duration::ZERO },
+        };
+        let backend = SharedBackend::new(sharing, &[]);
+        let interval = Duration::from_millis(100);
+        let taken: Vec<u64> = [1, 1, 50, 100, 101, 150, 201]
+            .into_iter()
+            .filter(|now| backend.takes_check(*now, interval))
+            .collect();
+        assert_eq!(taken, [1, 101, 201]);
     }
 }

@@ -5,8 +5,8 @@
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak as LocalWeak};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use touchstone_handler::handler::{Level, Server};
@@ -23,6 +23,7 @@ use super::origin_url::Role;
 use super::retry::RetryBudget;
 use super::settings::ProxySettings;
 use crate::clock::now_ms;
+use crate::in_use::InUse;
 
 /// How often connections without requests are looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -39,23 +40,21 @@ pub struct SharedGroup {
 }
 
 /// The groups of this process, for metrics and for the next configuration.
-static GROUPS: Mutex<Vec<Weak<SharedGroup>>> = Mutex::new(Vec::new());
+static GROUPS: InUse<SharedGroup> = InUse::new();
 
 /// The groups of this process that are in use.
 pub fn groups_of_process() -> Vec<Arc<SharedGroup>> {
-    GROUPS.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect()
+    GROUPS.all()
 }
 
 impl SharedGroup {
-    /// The group with these settings: the one that there is already, or a new one. Its origins are those of
-    /// other groups where these agree on them; others are thought well.
+    /// The group with these settings: the one that there is already, or a new one.
     pub fn of_process(settings: ProxySettings) -> Arc<SharedGroup> {
-        let mut groups = GROUPS.lock().unwrap_or_else(PoisonError::into_inner);
-        groups.retain(|group| group.strong_count() > 0);
-        let known: Vec<Arc<SharedGroup>> = groups.iter().filter_map(Weak::upgrade).collect();
-        if let Some(same) = known.iter().find(|group| group.settings == settings) {
-            return same.clone();
-        }
+        GROUPS.get(settings, |group, wanted| group.settings == *wanted, SharedGroup::new)
+    }
+
+    /// A group whose origins are those of other groups where these agree on them; others are thought well.
+    fn new(settings: ProxySettings, known: &[Arc<SharedGroup>]) -> SharedGroup {
         let mut members: Vec<Member> = Vec::with_capacity(settings.origins.len());
         for spec in &settings.origins {
             let sharing = Sharing::new(&spec.url, &settings);
@@ -65,9 +64,7 @@ impl SharedGroup {
                 origin.map_or_else(|| Arc::new(SharedOrigin::new(sharing)), |other| other.origin.clone());
             members.push(Member::new(spec.clone(), origin));
         }
-        let group = Arc::new(SharedGroup { members, settings, budget: RetryBudget::new() });
-        groups.push(Arc::downgrade(&group));
-        group
+        SharedGroup { members, settings, budget: RetryBudget::new() }
     }
 
     /// How an origin is.

@@ -11,7 +11,7 @@ use super::support::{AnswerTo, Client, Origin, Server, Tree, read_head, wait_unt
 use super::{proxy, repeating, say, to};
 
 /// An origin that answers slowly, and notes how many requests it had at a time.
-fn slow(most: &Arc<AtomicUsize>) -> Origin {
+pub(super) fn slow(most: &Arc<AtomicUsize>) -> Origin {
     let (most, now) = (most.clone(), AtomicUsize::new(0));
     Origin::start(move |stream| {
         while read_head(stream).is_some() {

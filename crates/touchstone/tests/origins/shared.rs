@@ -3,10 +3,10 @@
 use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use super::http2::Http2Origin;
+use super::limits::slow;
 use super::support::{Origin, Server, Tree, free_port, read_head, wait_until};
 use super::{say, saying, text};
 
@@ -49,16 +49,8 @@ fn one_http2_connection_serves_all_routes_that_agree_on_it() {
 
 #[test]
 fn a_limit_holds_for_the_routes_together() {
-    let (now, most) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
-    let seen = most.clone();
-    let origin = Origin::start(move |stream| {
-        while read_head(stream).is_some() {
-            seen.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            thread::sleep(Duration::from_millis(30));
-            now.fetch_sub(1, Ordering::SeqCst);
-            say(stream, "ok");
-        }
-    });
+    let most = Arc::new(AtomicUsize::new(0));
+    let origin = slow(&most);
     let keys = format!("to = \"http://{}\"\nconnections = 2", origin.address);
     let tree = Tree::standard();
     let server = routes(&tree, &[&keys, &keys]);
