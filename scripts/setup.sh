@@ -32,7 +32,7 @@ testing|wrk|wrk|comparing the load engine
 testing|/usr/lib/python3/dist-packages/prometheus_client|python3-prometheus-client|reading the metrics
 testing|php-fpm php-fpm8.2 /usr/sbin/php-fpm8.2|php-fpm|PHP
 demo|/usr/include/fcgi_stdio.h|libfcgi-dev|FastCGI programs in C
-testing|uwsgi|uwsgi-core uwsgi-plugin-python3|an SCGI server
+testing|uwsgi|uwsgi-core uwsgi-plugin-python3|an SCGI server; a system under test
 offered|javac|openjdk-17-jdk-headless|servlets
 offered|mvn|maven|building the jars for servlets
 testing|zsh|zsh|completions
@@ -51,6 +51,7 @@ testing|chromium chromium-browser google-chrome|chromium|looking at the report, 
 testing|/usr/sbin/sshd|openssh-server openssh-client|systems on another machine
 testing|h2o|h2o|a system under test
 testing|lighttpd|lighttpd|a system under test
+testing|/usr/lib/apache2/modules/mod_wsgi.so|libapache2-mod-wsgi-py3|a system under test
 testing|ip|iproute2|load machines in network namespaces
 testing|slurmctld|slurm-wlm munge|load machines under Slurm
 rival|varnishd|varnish|a system under test
@@ -109,6 +110,11 @@ main() {
     fi || true
     if [ $brief = no ]; then scripts/setup-axe.sh; else scripts/setup-axe.sh --brief; fi || true
     if [ $brief = no ]; then scripts/setup-tomcat.sh; else scripts/setup-tomcat.sh --brief; fi || true
+    if [ $brief = no ]; then
+        scripts/setup-python-servers.sh
+    else
+        scripts/setup-python-servers.sh --brief
+    fi || true
     if [ $rivals = yes ]; then scripts/setup-jetty.sh; fi || true
     if [ $brief = no ]; then scripts/setup-java.sh; else scripts/setup-java.sh --brief; fi || true
     after=$(missing "$wanted")

@@ -1,7 +1,7 @@
 //! What a system under test can do, and what a suite can ask for: the words that both sides use.
 
 /// Every capability: its name, and what a system does that has it, as "does not ..." goes on.
-const CAPABILITIES: [(&str, &str); 13] = [
+const CAPABILITIES: [(&str, &str); 15] = [
     ("files", "serve files"),
     ("includes", "carry out the directives of pages (SHTML)"),
     ("cgi", "run CGI programs"),
@@ -10,6 +10,8 @@ const CAPABILITIES: [(&str, &str); 13] = [
     ("servlet", "run servlets"),
     ("jsp", "run Java Server Pages"),
     ("ajp", "ask servlet containers over AJP"),
+    ("wsgi", "call Python applications through WSGI"),
+    ("asgi", "call Python applications through ASGI"),
     ("cache", "keep the answers of another server"),
     ("tls", "serve the same over TLS"),
     ("http_two", "speak HTTP/2 over TLS"),
@@ -31,8 +33,8 @@ pub const HTTP2: &str = "http_two";
 pub const OWN_REQUESTS: &str = "own_requests";
 
 /// The programs that an interface may name, which the laboratory can build.
-pub const PROGRAMS: [&str; 8] =
-    ["cgi", "cgi-send", "simcgi", "application", "fastcgi", "nsapi", "servlet", "jsp"];
+pub const PROGRAMS: [&str; 10] =
+    ["cgi", "cgi-send", "simcgi", "application", "fastcgi", "nsapi", "servlet", "jsp", "wsgi", "asgi"];
 
 /// Whether there is such a capability.
 pub fn is_known(name: &str) -> bool {

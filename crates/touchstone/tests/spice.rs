@@ -7,7 +7,7 @@
 mod support;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 
@@ -155,7 +155,9 @@ fn all_interfaces_of_the_server_are_measured_in_one_run() {
     ];
     assert_eq!(measured(&result, 0), all.map(|name| (name.to_string(), 1)));
     assert_eq!(measured(&result, 1), [("static".to_string(), 1)]);
-    assert_eq!(result["systems"][0]["skipped"], Value::Array(Vec::new()));
+    let skipped = result["systems"][0]["skipped"].as_array().unwrap();
+    let names: Vec<&str> = skipped.iter().map(|one| one["interface"].as_str().unwrap()).collect();
+    assert_eq!(names, ["wsgi", "asgi"], "{skipped:?}");
     assert_eq!(result["spice"].as_array().unwrap().len(), 12);
     // Root's rights are dropped, and with them those of every program.
     let configuration = result["systems"][0]["configuration"][0]["text"].as_str().unwrap();
@@ -198,7 +200,7 @@ fn another_server(name: &str, executable: &str, expected: &[&str]) -> Option<Val
         .iter()
         .map(|skipped| skipped["reason"].as_str().unwrap())
         .collect();
-    assert_eq!(reasons.len() + found.len(), 11, "{reasons:?}");
+    assert_eq!(reasons.len() + found.len(), 13, "{reasons:?}");
     let printed = String::from_utf8_lossy(&output.stdout);
     for reason in reasons {
         assert!(printed.contains(reason), "{reason} is not in\n{printed}");
@@ -303,6 +305,51 @@ fn the_same_tomcat_is_measured_over_ajp_behind_the_server_and_behind_apache() {
     for (index, system) in systems.iter().enumerate() {
         let all = ["ajp", "static"].map(|name| (name.to_string(), 1));
         assert_eq!(measured(&result, index), all, "{system}");
+    }
+}
+
+/// Those of these servers for Python applications that are installed; what is missing is named.
+fn servers_for_python<'n>(systems: &[&'n str]) -> Vec<&'n str> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = |program: &str| {
+        let directories = std::env::split_paths(&path).chain(["/usr/sbin", "/usr/bin"].map(PathBuf::from));
+        directories.into_iter().any(|directory| directory.join(program).exists())
+    };
+    let there = |name: &str| match name {
+        "apache-wsgi" => on_path("apache2") && Path::new("/usr/lib/apache2/modules/mod_wsgi.so").exists(),
+        "granian-asgi" => on_path("granian"),
+        name => on_path(name),
+    };
+    let (found, missing): (Vec<&str>, Vec<&str>) = systems.iter().partition(|name| there(name));
+    if !missing.is_empty() {
+        let missing = missing.join(", ");
+        skipped(&format!(
+            "SPICE on {missing} (run scripts/setup-python-servers.sh, with its place on the PATH; install \
+             uwsgi-core uwsgi-plugin-python3 libapache2-mod-wsgi-py3)"
+        ));
+    }
+    found
+}
+
+#[test]
+fn python_applications_are_measured_on_other_servers() {
+    for (interface, systems) in [
+        ("wsgi", &["granian", "gunicorn", "uwsgi", "apache-wsgi"][..]),
+        ("asgi", &["granian-asgi", "uvicorn"]),
+    ] {
+        let systems = servers_for_python(systems);
+        if systems.is_empty() {
+            continue;
+        }
+        let place = tempfile::tempdir().unwrap();
+        let (output, result) = bench(place.path(), &format!("spice-{interface}"), &systems.join(","));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let mut all = [interface, "static"].map(|name| (name.to_string(), 1));
+        all.sort();
+        for (index, system) in systems.iter().enumerate() {
+            assert_eq!(measured(&result, index), all, "{system}");
+        }
+        every_figure_follows_from_the_raw_data(place.path());
     }
 }
 

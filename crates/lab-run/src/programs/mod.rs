@@ -3,8 +3,9 @@
 //!
 //! The search order: the directory that `$TOUCHSTONE_PROGRAMS` names; `lib/touchstone/programs` beside the
 //! directory of this executable, where the package installs them; the cache directory. A program that is in
-//! none of them is compiled into the cache directory with `cc`, or with `javac` for web applications, under a
-//! name made of the sources, so that changed sources are compiled anew.
+//! none of them is compiled into the cache directory with `cc`, or with `javac` for web applications, or only
+//! written there if it is in Python, under a name made of the sources, so that changed sources are compiled
+//! anew.
 
 mod jars;
 mod web_application;
@@ -39,9 +40,11 @@ enum Tool {
     C(&'static [&'static str]),
     /// The compiler of Java, which makes a web application of these classes, and of copies of one page.
     Java { classes: &'static [&'static str], page: Option<(&'static str, usize)> },
+    /// None: the source is the program, which the interpreter of Python reads.
+    Python,
 }
 
-const RECIPES: [Recipe; 8] = [
+const RECIPES: [Recipe; 10] = [
     Recipe {
         name: "cgi",
         sources: &[("cgi.c", include_str!("../../../../programs/cgi/spice.c"))],
@@ -109,11 +112,26 @@ const RECIPES: [Recipe; 8] = [
         outputs: &[("", "jsp/spice-jsp.war")],
         tool: Tool::Java { classes: &["Today.java"], page: Some(("page.jsp", 100)) },
     },
+    Recipe {
+        name: "wsgi",
+        sources: &[("spice_wsgi.py", include_str!("../../../../programs/python/spice_wsgi.py"))],
+        outputs: &[("spice_wsgi.py", "python/spice_wsgi.py")],
+        tool: Tool::Python,
+    },
+    Recipe {
+        name: "asgi",
+        sources: &[("spice_asgi.py", include_str!("../../../../programs/python/spice_asgi.py"))],
+        outputs: &[("spice_asgi.py", "python/spice_asgi.py")],
+        tool: Tool::Python,
+    },
 ];
 
 /// The compiler, and its arguments for every program.
 const COMPILER: &str = "cc";
 const ARGUMENTS: [&str; 1] = ["-O2"];
+
+/// The interpreter of programs in Python.
+const INTERPRETER: &str = "python3";
 
 /// The programs that a run needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -203,6 +221,7 @@ impl Recipe {
             let built = match &self.tool {
                 Tool::C(arguments) => compile(source, arguments, &new, &sources),
                 Tool::Java { classes, page } => web_application::build(&sources, classes, *page, &new)?,
+                Tool::Python => write_for_python(&sources.join(source), &new)?,
             };
             if let Err(reason) = built {
                 let _ = fs::remove_file(&new);
@@ -241,6 +260,20 @@ fn compile(source: &str, arguments: &[&str], output: &Path, sources: &Path) -> R
     }
 }
 
+/// Copies a source in Python, if there is an interpreter to run it; the text of an error is the reason why
+/// there is no program.
+fn write_for_python(source: &Path, output: &Path) -> io::Result<Result<(), String>> {
+    let asked = Command::new(INTERPRETER).arg("--version").stdin(Stdio::null()).output();
+    match asked {
+        Ok(asked) if asked.status.success() => fs::copy(source, output).map(|_| Ok(())),
+        Ok(asked) => Ok(Err(format!("{INTERPRETER} --version ended with {}", asked.status))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Ok(Err(format!("there is no {INTERPRETER} to run its program (install python3)")))
+        }
+        Err(error) => Ok(Err(format!("{INTERPRETER} cannot be started: {error}"))),
+    }
+}
+
 /// Which of the programs a directory lacks.
 fn absent<'r>(recipes: &[&'r Recipe], directory: &Path) -> Vec<&'r str> {
     recipes.iter().filter(|recipe| !recipe.is_in(directory)).map(|recipe| recipe.name).collect()
@@ -267,6 +300,7 @@ fn digest() -> String {
             Tool::Java { page, .. } => {
                 all.extend_from_slice(&page.map_or(0, |(_, copies)| copies).to_le_bytes());
             }
+            Tool::Python => {}
         }
     }
     ARGUMENTS.iter().for_each(|argument| all.extend_from_slice(argument.as_bytes()));

@@ -24,7 +24,7 @@ use companion::{Companion, PreparedCompanion};
 pub use template::Values;
 
 /// The systems that are built in: name and TOML text.
-const BUILT_IN: [(&str, &str); 19] = [
+const BUILT_IN: [(&str, &str); 25] = [
     ("touchstone", include_str!("../../../../systems/touchstone.toml")),
     ("touchstone-accelerator", include_str!("../../../../systems/touchstone-accelerator.toml")),
     ("touchstone-proxy", include_str!("../../../../systems/touchstone-proxy.toml")),
@@ -44,6 +44,12 @@ const BUILT_IN: [(&str, &str); 19] = [
     ("jetty", include_str!("../../../../systems/jetty.toml")),
     ("apache-ajp", include_str!("../../../../systems/apache-ajp.toml")),
     ("touchstone-ajp", include_str!("../../../../systems/touchstone-ajp.toml")),
+    ("granian", include_str!("../../../../systems/granian.toml")),
+    ("granian-asgi", include_str!("../../../../systems/granian-asgi.toml")),
+    ("uvicorn", include_str!("../../../../systems/uvicorn.toml")),
+    ("gunicorn", include_str!("../../../../systems/gunicorn.toml")),
+    ("uwsgi", include_str!("../../../../systems/uwsgi.toml")),
+    ("apache-wsgi", include_str!("../../../../systems/apache-wsgi.toml")),
 ];
 
 /// Directories of servers that are not on an ordinary user's PATH.
@@ -294,6 +300,8 @@ mod tests {
                 "servlet",
                 "jsp",
                 "ajp",
+                "wsgi",
+                "asgi",
                 "tls",
                 "http_two",
                 "application",

@@ -10,7 +10,7 @@ use crate::definition::{DefinitionError, Document, Table, nearest};
 use crate::result::{InterfaceRecord, ReportFigures};
 
 /// The interfaces that are built in: name and TOML text.
-const BUILT_IN: [(&str, &str); 15] = [
+const BUILT_IN: [(&str, &str); 17] = [
     ("static", include_str!("../../../../suites/interfaces/static.toml")),
     ("shtml", include_str!("../../../../suites/interfaces/shtml.toml")),
     ("cgi", include_str!("../../../../suites/interfaces/cgi.toml")),
@@ -23,6 +23,8 @@ const BUILT_IN: [(&str, &str); 15] = [
     ("servlet-writer", include_str!("../../../../suites/interfaces/servlet-writer.toml")),
     ("ajp", include_str!("../../../../suites/interfaces/ajp.toml")),
     ("jsp", include_str!("../../../../suites/interfaces/jsp.toml")),
+    ("wsgi", include_str!("../../../../suites/interfaces/wsgi.toml")),
+    ("asgi", include_str!("../../../../suites/interfaces/asgi.toml")),
     ("cgi-send", include_str!("../../../../suites/interfaces/cgi-send.toml")),
     ("simcgi", include_str!("../../../../suites/interfaces/simcgi.toml")),
     ("application", include_str!("../../../../suites/interfaces/application.toml")),

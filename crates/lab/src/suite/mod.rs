@@ -32,7 +32,7 @@ use touchstone_load::{ConnectionUse, HttpVersion, Plan, Target, TimeSpread};
 pub use workload::{Class, Content, Order, Part, Workload};
 
 /// The suites that are built in: name and TOML text.
-const BUILT_IN: [(&str, &str); 31] = [
+const BUILT_IN: [(&str, &str); 33] = [
     ("webstone-1.1", include_str!("../../../../suites/webstone-1.1.toml")),
     ("webstone-2", include_str!("../../../../suites/webstone-2.toml")),
     ("webstone-2-cgi", include_str!("../../../../suites/webstone-2-cgi.toml")),
@@ -59,6 +59,8 @@ const BUILT_IN: [(&str, &str); 31] = [
     ("spice-servlet", include_str!("../../../../suites/spice-servlet.toml")),
     ("spice-ajp", include_str!("../../../../suites/spice-ajp.toml")),
     ("spice-jsp", include_str!("../../../../suites/spice-jsp.toml")),
+    ("spice-wsgi", include_str!("../../../../suites/spice-wsgi.toml")),
+    ("spice-asgi", include_str!("../../../../suites/spice-asgi.toml")),
     ("tls", include_str!("../../../../suites/tls.toml")),
     ("tls-full", include_str!("../../../../suites/tls-full.toml")),
     ("tls-resumed", include_str!("../../../../suites/tls-resumed.toml")),

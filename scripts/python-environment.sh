@@ -1,0 +1,37 @@
+# shellcheck shell=bash
+# Sourced by the scripts that install Python packages from PyPI. Nothing of the machine's own Python is
+# changed: packages are put into an environment (venv) of their own.
+
+# make_python_environment WHAT DIRECTORY --brief|"" PACKAGE==VERSION...
+#
+# Makes the environment with these packages, unless exactly these are in it already. WHAT is their name in
+# messages; --brief says nothing where nothing is to be done. It fails if they could not be installed, and
+# says so. Environment: SETUP_INSTALL=no looks and never installs.
+make_python_environment() {
+    local what=$1 directory=$2 brief=$3 python=/usr/bin/python3
+    shift 3
+    local marker=$directory/installed-by-touchstone
+    if [ "$(cat "$marker" 2>/dev/null)" = "$*" ]; then
+        [ "$brief" = --brief ] || echo "setup: $what: there"
+        return 0
+    fi
+    if [ "${SETUP_INSTALL:-yes}" = no ]; then
+        echo "setup: $what: missing (${0##*/} installs it)"
+        return 1
+    fi
+    [ -x $python ] || python=$(command -v python3) || {
+        echo "setup: $what: python3 is missing (install python3 python3-venv)"
+        return 1
+    }
+    echo "setup: installing $what"
+    mkdir -p "$(dirname "$directory")"
+    rm -rf "$directory"
+    if "$python" -m venv "$directory" &&
+        "$directory/bin/pip" install --quiet --disable-pip-version-check --timeout 30 "$@"; then
+        printf '%s\n' "$*" >"$marker"
+    else
+        rm -rf "$directory"
+        echo "setup: $what: could not be installed (python3 with venv and pypi.org are needed)"
+        return 1
+    fi
+}

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Installs the servers for Python applications that are measured beside this one, from PyPI, into a Python
+# environment in the user's cache: Granian, uvicorn and gunicorn, with what serves files on the last two.
+#
+#   scripts/setup-python-servers.sh [--brief]      --brief prints nothing when they are installed
+#
+# It lies in ${XDG_CACHE_HOME:-~/.cache}/touchstone, beside no checkout. Its Python is Debian's where there is
+# one: uWSGI and mod_wsgi have that, too, so that all are measured with the same. Environment:
+# SETUP_INSTALL=no looks and never installs.
+set -euo pipefail
+# shellcheck source=scripts/environment.sh
+. "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+# shellcheck source=scripts/python-environment.sh
+. scripts/python-environment.sh
+
+cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/touchstone
+home=$cache/python-servers
+
+make_python_environment "the servers for Python" "$home" "${1:-}" \
+    granian==2.8.7 uvicorn==0.54.0 uvloop==0.23.0 httptools==0.9.0 gunicorn==27.0.1 \
+    whitenoise==6.12.0 starlette==1.10.0 || exit 0
+# The other scripts have this directory in their PATH, so that the bench finds them.
+mkdir -p "$cache/bin"
+for server in granian uvicorn gunicorn; do
+    ln -sfn "$home/bin/$server" "$cache/bin/$server"
+done
