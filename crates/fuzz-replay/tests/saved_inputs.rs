@@ -63,6 +63,8 @@ targets! {
     "lab-run":
     exposition = "../../lab-run/fuzz/fuzz_targets/exposition.rs";
     live_request = "../../lab-run/fuzz/fuzz_targets/live_request.rs";
+    "lifecycle":
+    control = "../../lifecycle/fuzz/fuzz_targets/control.rs";
     "load":
     http1_answer = "../../load/fuzz/fuzz_targets/http1_answer.rs";
     http2_answers = "../../load/fuzz/fuzz_targets/http2_answers.rs";
@@ -71,8 +73,6 @@ targets! {
     pattern = "../../nsapi/fuzz/fuzz_targets/pattern.rs";
     "observe":
     log_line = "../../observe/fuzz/fuzz_targets/log_line.rs";
-    "server":
-    control = "../../server/fuzz/fuzz_targets/control.rs";
     "servlet":
     answers = "../../servlet/fuzz/fuzz_targets/answers.rs";
 }

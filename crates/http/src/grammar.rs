@@ -102,6 +102,12 @@ pub fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(trim_optional_white_space).filter(|member| !member.is_empty())
 }
 
+/// A field line without its end as name and value.
+pub fn split_field(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let colon = line.iter().position(|&byte| byte == b':')?;
+    Some((&line[..colon], line[colon + 1..].trim_ascii_start()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,10 +17,10 @@ use touchstone_http::h2::hpack::KnownName;
 use touchstone_http::request::{Expectation, Method, RequestBody, RequestHead};
 use touchstone_http::request_view::{HeadFields, RequestFields, RequestView};
 use touchstone_http::target::is_plain_path;
+use touchstone_sites::route::AtOnce;
+use touchstone_sites::site::{ListenerSites, Snapshot};
 
 use crate::accelerator::{self, Ready};
-use crate::route::AtOnce;
-use crate::site::{ListenerSites, Snapshot};
 
 /// The caches of a core.
 pub struct Caches {

@@ -74,7 +74,7 @@ pub struct Ticker {
 impl Ticker {
     /// A ticker for this thread's event loop.
     pub fn new() -> io::Result<Ticker> {
-        Ok(Ticker { timer: crate::sys::register_descriptor(ticking_timer()?)? })
+        Ok(Ticker { timer: touchstone_transport::sys::register_descriptor(ticking_timer()?)? })
     }
 
     /// Waits for the next tick; ticks that were missed count as one.

@@ -19,7 +19,10 @@ use touchstone_observe::log::access::CoreBuffer;
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::{CoreCounts, CoreMetrics, Metrics, Refused, Timeout};
 use touchstone_observe::request_id::RequestIds;
+use touchstone_sites::site::Snapshot;
 use touchstone_tls::CiphertextBuffer;
+use touchstone_transport::Socket;
+use touchstone_transport::Transport;
 
 use crate::cache_lookup::Caches;
 use crate::calls::{Callers, Calls};
@@ -27,9 +30,6 @@ use crate::clock::CoreClock;
 use crate::deadline::Deadlines;
 use crate::handlers::Handlers;
 use crate::header_blocks::HeaderBlocks;
-use crate::site::Snapshot;
-use crate::socket::Socket;
-use crate::transport::Transport;
 
 /// The most bytes received at once. A request head is far smaller; a body or a pipeline comes in a few
 /// pieces.

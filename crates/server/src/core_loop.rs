@@ -10,21 +10,21 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedReceiver;
+use touchstone_admin::session::CoreSessions;
 use touchstone_config::LogLevel;
+use touchstone_lifecycle::heartbeat::Heartbeat;
 use touchstone_observe::log::access::CoreBuffer;
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::Metrics;
+use touchstone_sites::site::Snapshot;
+use touchstone_sites::site_tls::log_notices;
 
 use crate::calls::{Calls, CallsSeed};
 use crate::clock::{TICK, Ticker};
 use crate::core::{Connections, Core};
 use crate::exchange::begin_early;
-use crate::heartbeat::Heartbeat;
 use crate::http3;
 use crate::listener::{Listener, ListenerSeed};
-use crate::session::CoreSessions;
-use crate::site::Snapshot;
-use crate::site_tls::log_notices;
 
 /// After a stop began: how long an idle persistent connection may still send a request.
 const IDLE_GRACE: Duration = Duration::from_secs(1);

@@ -9,8 +9,9 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use touchstone_admin::session::{CoreSessions, Session, UnderWayGuard};
+
 use crate::clock::TICK;
-use crate::session::{CoreSessions, Session, UnderWayGuard};
 
 /// One connection's note.
 #[derive(Default)]

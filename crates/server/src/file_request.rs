@@ -6,8 +6,7 @@ use touchstone_files::cache::Variant;
 use touchstone_handler::request::Request;
 use touchstone_http::content_coding::CodingPreference;
 use touchstone_http::request::{KnownField, Method, RequestHead};
-
-use crate::site::{Site, Snapshot};
+use touchstone_sites::site::{Site, Snapshot};
 
 /// What the file handler needs of a request.
 pub struct FileRequest<'a> {

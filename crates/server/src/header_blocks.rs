@@ -1,12 +1,12 @@
 //! Header blocks of cached responses for HTTP/2 and HTTP/3, encoded once a second for all connections of a
 //! core.
 
-use std::sync::Arc;
-
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use touchstone_files::cache::Prepared;
+use touchstone_http::grammar::split_field;
 use touchstone_http::h2::Fields;
 use touchstone_http::h2::hpack::encode_response_block;
 
@@ -98,12 +98,6 @@ impl HeaderBlocks {
 pub fn encode_head(head: &[u8]) -> Vec<u8> {
     let text = head.split(|&byte| byte == b'\n').skip(1).map(<[u8]>::trim_ascii_end);
     encode_fields(200, text.filter_map(split_field))
-}
-
-/// A field line without its end as name and value.
-pub fn split_field(line: &[u8]) -> Option<(&[u8], &[u8])> {
-    let colon = line.iter().position(|&byte| byte == b':')?;
-    Some((&line[..colon], line[colon + 1..].trim_ascii_start()))
 }
 
 /// A header block of a response.

@@ -16,10 +16,10 @@ use touchstone_access::proxy_protocol::ProxySource;
 use touchstone_access::{Admission, ConnectionPermit, proxy_header};
 use touchstone_config::LogLevel;
 use touchstone_observe::metrics::Refused;
+use touchstone_transport::Socket;
 
 use crate::connection::{Connection, Next};
 use crate::core::Core;
-use crate::socket::Socket;
 
 /// How many connections the kernel queues while the server is busy (it caps this at net.core.somaxconn).
 const BACKLOG: i32 = 4096;
@@ -72,7 +72,7 @@ pub fn adopt(socket: &TcpListener) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     SockRef::from(socket).set_tcp_nodelay(true)?;
     SockRef::from(socket).set_tcp_notsent_lowat(UNSENT_BYTES)?;
-    let _ = crate::sys::set_defer_accept(socket.as_fd(), DEFER_ACCEPT_SECONDS);
+    let _ = touchstone_transport::sys::set_defer_accept(socket.as_fd(), DEFER_ACCEPT_SECONDS);
     Ok(())
 }
 
@@ -110,7 +110,7 @@ fn bind_one(address: SocketAddr, shared: bool) -> io::Result<Bound> {
 
 /// TCP_DEFER_ACCEPT only saves a wake-up, so an error is ignored.
 fn set_defer_accept(socket: &RawSocket, seconds: u32) {
-    let _ = crate::sys::set_defer_accept(socket.as_fd(), seconds);
+    let _ = touchstone_transport::sys::set_defer_accept(socket.as_fd(), seconds);
 }
 
 /// What a core needs to make a listener.
@@ -138,7 +138,7 @@ impl Listener {
     pub fn new(seed: ListenerSeed) -> io::Result<Rc<Listener>> {
         Ok(Rc::new(Listener {
             configured: seed.configured,
-            socket: crate::sys::register_listener(seed.socket)?,
+            socket: touchstone_transport::sys::register_listener(seed.socket)?,
             lent: Cell::new(seed.lent),
             stop: Notify::new(),
         }))

@@ -12,11 +12,11 @@ use std::os::fd::OwnedFd;
 
 use socket2::SockRef;
 use touchstone_config::Config;
+use touchstone_lifecycle::handover::{Kind, Passed};
+use touchstone_lifecycle::inherited::InheritedSocket;
+use touchstone_lifecycle::start_error::StartError;
 
-use crate::handover::{Kind, Passed};
-use crate::inherited::InheritedSocket;
 use crate::listener::{self, ListenerSeed};
-use crate::start_error::StartError;
 
 /// Every address that the server listens on.
 #[derive(Default)]

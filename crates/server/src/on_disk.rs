@@ -1,48 +1,24 @@
 //! What a handler has found on the disk in a way of its own: pages with directives and directories to be
 //! listed, for the functions `parse-html` and `index-common` of an obj.conf.
 //!
-//! Everything else about files knows them by a site and a path below its root. So each directory that an
-//! obj.conf names is a site of its own that no host leads to, as directories of routes are, and at last the
-//! whole disk is one.
+//! The directories that an obj.conf names are sites of their own: `places` of the crate `sites`.
 
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use touchstone_config::{AccessConfig, SiteConfig};
 use touchstone_files::cache::Variant;
 use touchstone_files::mime;
 use touchstone_handler::answer::Answer;
 use touchstone_handler::handler::{OnDisk, Show};
 use touchstone_http::request::Method;
+use touchstone_sites::site::Snapshot;
 
 use crate::core::Core;
 use crate::file_request::FileRequest;
 use crate::includes::{self, FoundPage, Made};
-use crate::site::Snapshot;
-use crate::{nsapi, static_files};
-
-/// The sites for the places of a site's plug-ins.
-pub fn places(site: &SiteConfig) -> Vec<SiteConfig> {
-    let mut roots: Vec<PathBuf> = Vec::new();
-    for route in site.routes.iter().filter(|route| route.nsapi.is_some()) {
-        let named = nsapi::directories(route, site);
-        let absolute = named.iter().filter_map(|root| std::path::absolute(root).ok());
-        roots.extend(absolute.chain([PathBuf::from("/")]));
-    }
-    // Where one contains another, the inner one is asked first.
-    roots.sort_by_key(|root| std::cmp::Reverse(root.as_os_str().len()));
-    roots.dedup();
-    let place = |root| SiteConfig {
-        root,
-        access: AccessConfig::default(),
-        routes: Vec::new(),
-        includes: Some(site.includes.clone().unwrap_or_default()),
-        ..site.clone()
-    };
-    roots.into_iter().map(place).collect()
-}
+use crate::static_files;
 
 /// Shows what was found.
 pub async fn answer(

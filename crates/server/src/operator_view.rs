@@ -8,15 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedSender;
-
 use touchstone_accelerator::layer::CachedRoute;
+use touchstone_accelerator::purge::PurgeOrder;
+use touchstone_admin::Sources;
+use touchstone_admin::session::CoreSessions;
 use touchstone_observe::metrics::Metrics;
+use touchstone_sites::site::Snapshot;
 
-use crate::accelerator::purge::PurgeOrder;
-use crate::admin::Sources;
 use crate::core_loop::Order;
-use crate::session::CoreSessions;
-use crate::site::Snapshot;
 
 /// How long a core may take to answer; after that its answer is left out.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -60,7 +59,7 @@ impl OperatorView {
         self.metrics.use_cache(snapshot.cache.as_ref());
         self.metrics.use_accelerator(snapshot.accelerator.as_ref().map(|accelerator| &accelerator.store));
         let state = &mut *self.state();
-        let url = |sites: &crate::site::ListenerSites| {
+        let url = |sites: &touchstone_sites::site::ListenerSites| {
             let scheme = if sites.tls.is_some() { "https" } else { "http" };
             format!("{scheme}://{}", state.bound.get(&sites.address).unwrap_or(&sites.address))
         };

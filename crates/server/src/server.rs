@@ -17,32 +17,32 @@ use tokio::sync::mpsc::unbounded_channel;
 use touchstone_accelerator::layer::Accelerator;
 use touchstone_access::AccessShared;
 use touchstone_acme::AcmeManager;
+use touchstone_admin::Admin;
 use touchstone_config::{AdminConfig, AdminListen, Config, ControlSocket, LogLevel};
+use touchstone_lifecycle::control::{ControlAddress, ControlListener};
+use touchstone_lifecycle::handover::Predecessor;
+use touchstone_lifecycle::heartbeat::Heartbeat;
+use touchstone_lifecycle::inherited::Inheritance;
+use touchstone_lifecycle::pid_file::PidFile;
+use touchstone_lifecycle::privileges::{self, Account};
+use touchstone_lifecycle::start_error::StartError;
+use touchstone_lifecycle::systemd::Notifier;
 use touchstone_observe::log::access::AccessLog;
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::Metrics;
+use touchstone_sites::accelerator;
+use touchstone_sites::site::Snapshot;
+use touchstone_sites::{programs, servlet};
 use touchstone_tls::TlsShared;
 
-use crate::accelerator;
-use crate::admin::Admin;
 use crate::calls::CallsSeed;
-use crate::control::{ControlAddress, ControlListener};
 use crate::core::Connections;
 use crate::core_loop::{self, CoreSeed};
-use crate::handover::Predecessor;
-use crate::heartbeat::Heartbeat;
 use crate::http3;
-use crate::inherited::Inheritance;
 use crate::listener::ListenerSeed;
 use crate::listening::{Listening, addresses};
 use crate::operator_view::OperatorView;
-use crate::pid_file::PidFile;
-use crate::privileges::{self, Account};
 use crate::running::{Running, RunningCore};
-use crate::site::Snapshot;
-use crate::start_error::StartError;
-use crate::systemd::Notifier;
-use crate::{programs, servlet};
 
 /// A server with everything open that has not accepted a connection yet.
 pub struct Server {

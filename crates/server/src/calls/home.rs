@@ -13,13 +13,13 @@ use touchstone_config::LogLevel;
 use touchstone_observe::log::access::CoreBuffer;
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::Metrics;
+use touchstone_sites::site::Snapshot;
 
 use super::station::{Arrival, Order, Station, Told};
 use super::thread;
 use crate::connection::{Connection, Ending};
 use crate::core::{Connections, Core};
 use crate::deadline::DeadlineGuard;
-use crate::site::Snapshot;
 
 /// The stack of a thread for calls; the programs run on it.
 const STACK_BYTES: usize = 8 * 1024 * 1024;

@@ -12,8 +12,7 @@ use rustix::event::EventfdFlags;
 use tokio::sync::mpsc::UnboundedSender;
 use touchstone_files::cache::Prepared;
 use touchstone_handler::handler::{CallUnderWay, WayBack};
-
-use crate::site::Snapshot;
+use touchstone_sites::site::Snapshot;
 
 /// A connection as the thread receives it.
 pub struct Arrival {

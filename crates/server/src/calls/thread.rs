@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use touchstone_sites::site::Snapshot;
 
 use super::callers::Callers;
 use super::home::CallsSeed;
@@ -14,7 +15,6 @@ use super::station::{Arrival, Order, Return, Station, ToDo, Told};
 use crate::clock::ticking_timer;
 use crate::connection::{Connection, Next};
 use crate::core::Core;
-use crate::site::Snapshot;
 
 /// The most events taken from the kernel at a time.
 const EVENTS: usize = 256;

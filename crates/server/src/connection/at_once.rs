@@ -18,6 +18,8 @@ use touchstone_http::forged_fields;
 use touchstone_http::request::FieldLine;
 use touchstone_http::request_view::{HeadFields, RequestView};
 use touchstone_http::trace_context;
+use touchstone_sites::route::{ProgramAtOnce, SiteRules};
+use touchstone_sites::site::Snapshot;
 
 use super::begun::Waits;
 use super::hits::Hit;
@@ -27,8 +29,6 @@ use crate::account::{self, Account};
 use crate::calls::{CallOf, Callers};
 use crate::core::Hot;
 use crate::exchange::{self, Answered, Progress};
-use crate::route::{ProgramAtOnce, SiteRules};
-use crate::site::Snapshot;
 
 /// A body longer than this leaves from where it is, beside its head: copying it behind the head costs more.
 const TOGETHER_BYTES: usize = 2 * 1024;

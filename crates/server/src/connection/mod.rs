@@ -22,25 +22,24 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use at_once::Made;
+use begun::Waits;
+use http2::Http2;
 use touchstone_access::{ConnectionPermit, Pace};
+use touchstone_admin::session::{Opened, UnderWayGuard};
 use touchstone_files::cache::{Prepared, Variant};
 use touchstone_handler::answer::{Answer, Part};
 use touchstone_handler::request::{Protocol, TlsFacts};
 use touchstone_http::request::{RequestError, RequestHead, Version};
 use touchstone_observe::metrics::Timeout;
+use touchstone_sites::site::Snapshot;
+use touchstone_transport::Transport;
 
 use crate::account::{self, Account, Origin};
 use crate::calls::GoesOn;
 use crate::core::{Core, Hot};
 use crate::deadline::DeadlineGuard;
 use crate::exchange::Progress;
-use crate::session::{Opened, UnderWayGuard};
-use crate::site::Snapshot;
-use crate::transport::Transport;
-
-use at_once::Made;
-use begun::Waits;
-use http2::Http2;
 pub use visit::Ending;
 
 /// What a connection has to do next.

@@ -19,13 +19,13 @@ use touchstone_handler::request::ReceivedHead;
 use touchstone_http::chunked::{LAST_CHUNK, chunk_head};
 use touchstone_http::request::{Expectation, Method, RequestHead, Version};
 use touchstone_http::status::reason;
+use touchstone_sites::site::Snapshot;
 
 use super::hits::GATHER_BYTES;
 use super::request_body::{BodyFeed, BodyProblem};
 use super::{Connection, Next, ParsedHead, protocol_of};
 use crate::account::{self, Account};
 use crate::exchange::{self, Answered, Arrival, Progress};
-use crate::site::Snapshot;
 
 /// How many bytes of a file are sent before other connections get their turn.
 const FILE_TURN_BYTES: usize = 256 * 1024;

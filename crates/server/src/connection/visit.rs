@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use rustix::net::Shutdown;
 use touchstone_http::request::Version;
+use touchstone_transport::Socket;
+use touchstone_transport::Transport;
 
 use super::request_body::BodyFeed;
 use super::{Connection, Next};
 use crate::calls::{CallOf, GoesOn, LeftBehind, Return, ToDo};
 use crate::core::{Core, RECEIVE_BYTES};
 use crate::exchange::{self, Answered, Progress};
-use crate::socket::Socket;
-use crate::transport::Transport;
 
 /// A connection goes after so many requests in a row that might be answered there; after a visit that was for
 /// nothing, after twice as many.

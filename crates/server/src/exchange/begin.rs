@@ -12,8 +12,8 @@ use touchstone_http::path::{PathRules, ReadPath};
 use touchstone_http::request::{Expectation, Method, RequestBody, RequestHead};
 use touchstone_http::request_view::HeadFields;
 use touchstone_http::target::{RequestTarget, is_plain_path, parse_target};
+use touchstone_sites::site::{ListenerSites, Snapshot};
 
-use crate::site::{ListenerSites, Snapshot};
 use crate::static_files;
 
 /// How a request arrived.

@@ -7,11 +7,11 @@ use touchstone_files::cache::DateSecond;
 use touchstone_handler::answer::Answer;
 use touchstone_handler::handler::{self, Interface, Level, OnCore};
 use touchstone_handler::request::{MOST_DERIVED, Request};
+use touchstone_sites::route::SiteRules;
+use touchstone_sites::site::Snapshot;
 
 use super::answer_boxed;
 use crate::core::Core;
-use crate::route::SiteRules;
-use crate::site::Snapshot;
 
 /// The handler of an interface on this core.
 pub fn handler_of(

@@ -34,13 +34,13 @@ use touchstone_http::path::{ESCAPED_SLASH, needs_escapes};
 use touchstone_http::request_view::{HeadFields, RequestView};
 use touchstone_http::target::{PathError, normalise_path};
 use touchstone_http::trace_context;
+use touchstone_sites::route::{Outcome, Resolved};
+use touchstone_sites::site::Snapshot;
 
 use crate::core::Core;
 use crate::file_request::FileRequest;
 use crate::includes;
 use crate::on_disk;
-use crate::route::{Outcome, Resolved};
-use crate::site::Snapshot;
 use crate::static_files;
 
 pub use begin::{Arrival, begin, client_of, refuse};

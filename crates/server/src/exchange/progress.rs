@@ -5,12 +5,11 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use touchstone_admin::session::UnderWayGuard;
 use touchstone_handler::answer::CacheResult;
 use touchstone_handler::interim::{InterimResponses, TakesInterim};
 use touchstone_observe::request_id::RequestId;
-
-use crate::session::UnderWayGuard;
-use crate::site::Snapshot;
+use touchstone_sites::site::Snapshot;
 
 /// The state of an exchange, as far as the connection needs it while it waits for the answer.
 #[derive(Default)]

@@ -17,6 +17,7 @@ use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use touchstone_access::ConnectionPermit;
+use touchstone_admin::session::Opened;
 use touchstone_handler::request::TlsFacts;
 use touchstone_http::h2::Priority;
 use touchstone_http::h3::frame::append_goaway;
@@ -31,7 +32,6 @@ use super::listener::{Handshake, Listener};
 use super::request;
 use super::stream::{RECEIVE_BYTES, code, poll_once};
 use crate::deadline::{DeadlineGuard, SessionHandle};
-use crate::session::Opened;
 
 /// What a client is told first when the server leaves: no stream is excluded yet, since some may be on their
 /// way (RFC 9114 section 5.2).

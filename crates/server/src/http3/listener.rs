@@ -13,6 +13,7 @@ use touchstone_access::Admission;
 use touchstone_config::LogLevel;
 use touchstone_files::cache::Prepared;
 use touchstone_http::h2::hpack::FieldList;
+use touchstone_sites::site::{ListenerSites, Snapshot};
 use touchstone_tls::QuicCrypto;
 
 use super::connection;
@@ -23,7 +24,6 @@ use super::transport::server_config;
 use crate::cache_lookup::HitOf;
 use crate::core::Core;
 use crate::header_blocks::HeaderBlocks;
-use crate::site::{ListenerSites, Snapshot};
 
 /// The QUIC version that the server speaks (RFC 9000 section 15).
 const QUIC_VERSION: u32 = 1;

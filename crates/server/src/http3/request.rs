@@ -15,10 +15,12 @@ use touchstone_files::cache::{Prepared, Variant};
 use touchstone_handler::answer::{Answer, Framing};
 use touchstone_handler::pipe::{Receiver, pipe};
 use touchstone_handler::request::{Protocol, ReceivedHead, Request, TlsFacts};
+use touchstone_http::grammar::split_field;
 use touchstone_http::h2::StreamRequest;
 use touchstone_http::h3::{Error, ErrorCode, RequestHead as Head, SectionLimits};
 use touchstone_http::request::{Expectation, Method, Parsed, RequestHead};
 use touchstone_observe::metrics::Timeout;
+use touchstone_sites::site::Snapshot;
 
 use super::body::{BodyProblem, Got, Reader, feed};
 use super::connection::{Connection, OpenStream};
@@ -29,8 +31,6 @@ use crate::cache_lookup::{self, Lookup, Outcome, Place};
 use crate::connection::as_http1;
 use crate::core::Hot;
 use crate::exchange::{self, Answered, Arrival, Progress};
-use crate::header_blocks::split_field;
-use crate::site::Snapshot;
 
 /// How many bytes of a request's body wait for its handler, besides what QUIC holds.
 const BODY_BYTES: usize = 256 * 1024;

@@ -11,13 +11,13 @@ use tokio::time::timeout;
 use touchstone_access::{MinimumPace, Pace};
 use touchstone_files::cache::Prepared;
 use touchstone_handler::answer::{Answer, Framing, Part};
+use touchstone_http::grammar::split_field;
 use touchstone_http::h3::frame::{self, FrameType};
 use touchstone_http::h3::qpack;
 
 use super::stream::{Failure, poll_once};
 use super::transport::SEND_WINDOW_BYTES;
 use crate::core::Core;
-use crate::header_blocks::split_field;
 
 /// Read from a file at a time.
 const FILE_BYTES: usize = 64 * 1024;

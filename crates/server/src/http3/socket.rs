@@ -35,7 +35,7 @@ pub fn bind(address: SocketAddr, cores: usize) -> io::Result<(Vec<UdpSocket>, St
     let first = bind_one(address, true)?;
     // Before there is a second socket, so that no packet ever goes astray. Sockets are numbered as they are
     // bound.
-    if crate::sys::attach_reuse_port_filter(first.as_fd(), &core_of_packet(cores)).is_err() {
+    if touchstone_transport::sys::attach_reuse_port_filter(first.as_fd(), &core_of_packet(cores)).is_err() {
         return Ok((vec![first.into()], Steering::FirstCore));
     }
     let mut sockets = vec![first.into()];

@@ -4,12 +4,12 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 
+use touchstone_lifecycle::handover::{Kind, Passed};
 use touchstone_observe::log::error::ErrorLog;
+use touchstone_sites::site::Snapshot;
 
 use super::secrets::Secrets;
 use super::socket::{Steering, bind};
-use crate::handover::{Kind, Passed};
-use crate::site::Snapshot;
 
 /// Sockets of one core, each with the address that the configuration gives it.
 pub type CoreSockets = Vec<(SocketAddr, UdpSocket)>;

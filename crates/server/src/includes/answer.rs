@@ -18,12 +18,12 @@ use touchstone_handler::pipe::{Sender, pipe};
 use touchstone_http::date::format_imf_fixdate;
 use touchstone_http::request::Method;
 use touchstone_includes::{CachedPage, DependsOn, PageSource, Rendering};
+use touchstone_sites::includes::SiteIncludes;
+use touchstone_sites::site::Site;
 
-use super::SiteIncludes;
 use super::host::PageHost;
 use crate::core::Core;
 use crate::file_request::FileRequest;
-use crate::site::Site;
 
 /// Outputs up to this size are joined; longer ones are sent in their pieces.
 const TOGETHER_BYTES: usize = 16 * 1024;

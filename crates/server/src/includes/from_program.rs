@@ -14,11 +14,11 @@ use touchstone_handler::answer::Answer;
 use touchstone_handler::request::Request;
 use touchstone_http::request::Method;
 use touchstone_includes::{PageSource, Rendering, parse};
+use touchstone_sites::site::Snapshot;
 
 use super::answer::body_of;
 use super::host::{PageHost, collect};
 use crate::core::Core;
-use crate::site::Snapshot;
 
 /// Leaves out of a request what would get another answer than a whole page, not coded.
 pub fn ask_for_a_page(request: &mut Request) {

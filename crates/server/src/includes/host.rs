@@ -16,15 +16,16 @@ use touchstone_includes::{
     DependsOn, Fetched, Host, PageSource, Place, Problem, Resolved, ShellCommand, Target, TargetFacts,
     Variable,
 };
+use touchstone_sites::includes::SiteIncludes;
+use touchstone_sites::site::Snapshot;
 
 use super::command::{self, Limits};
 use super::lead::{Lead, LeadTo, lead, lead_at_once};
 use super::variables::{self, Variables};
-use super::{SiteIncludes, kept, load};
+use super::{kept, load};
 use crate::core::Core;
 use crate::exchange;
 use crate::file_request::FileRequest;
-use crate::site::Snapshot;
 use crate::static_files;
 
 /// The server as the page of one request sees it.

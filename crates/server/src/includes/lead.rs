@@ -1,19 +1,19 @@
 //! Where an included path leads: through the routes and access rules of the site, like a request of the
 //! client.
 
-use bytes::Bytes;
 use std::rc::Rc;
 
+use bytes::Bytes;
 use touchstone_access as access;
 use touchstone_files::percent::encode_path;
 use touchstone_handler::request::{ReceivedHead, Request};
 use touchstone_http::content_coding::AcceptEncoding;
 use touchstone_http::request_view::{HeadFields, RequestView};
 use touchstone_includes::{Place, Target};
+use touchstone_sites::hidden_names::is_refused_name;
+use touchstone_sites::route::{Outcome, Resolved};
+use touchstone_sites::site::Snapshot;
 
-use crate::hidden_names::is_refused_name;
-use crate::route::{Outcome, Resolved};
-use crate::site::Snapshot;
 use crate::static_files;
 
 /// Where a path leads.
@@ -116,7 +116,7 @@ fn begin(snapshot: &Snapshot, request: &Request, files: usize, target: &Target) 
     Ok(Lead { request: derived, to: LeadTo::Files { site }, asked_rules: false })
 }
 
-fn rules_for<'s>(snapshot: &'s Snapshot, lead: &Lead) -> Option<&'s crate::route::SiteRules> {
+fn rules_for<'s>(snapshot: &'s Snapshot, lead: &Lead) -> Option<&'s touchstone_sites::route::SiteRules> {
     match lead.to {
         LeadTo::Files { site } if site == lead.request.site => snapshot.sites[site].rules.as_ref(),
         _ => None,

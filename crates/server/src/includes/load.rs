@@ -6,10 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use touchstone_files::root::{FileKind, Opened, Refused};
 use touchstone_includes::{CachedPage, PageKey, parse};
+use touchstone_sites::includes::SiteIncludes;
+use touchstone_sites::site::Snapshot;
 
-use super::SiteIncludes;
 use crate::core::Core;
-use crate::site::Snapshot;
 use crate::whole_file;
 
 /// How often a file that changes while it is read is read again.

@@ -20,28 +20,28 @@ use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use tokio::sync::mpsc::UnboundedSender;
 use touchstone_accelerator::layer::Accelerator;
+use touchstone_accelerator::purge::PurgeOrder;
 use touchstone_access::AccessShared;
 use touchstone_acme::AcmeManager;
+use touchstone_admin::Admin;
+use touchstone_lifecycle::control::{Answer, Control, ControlListener, Reply, Request};
+use touchstone_lifecycle::handover::{Predecessor, Ready};
+use touchstone_lifecycle::heartbeat::Heartbeat;
+use touchstone_lifecycle::pid_file::PidFile;
+use touchstone_lifecycle::systemd::{self, Notice, Notifier};
 use touchstone_observe::log::access::AccessLog;
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::Metrics;
+use touchstone_sites::site::{Snapshot, scheme};
+use touchstone_sites::{programs, servlet};
 use touchstone_tls::TlsShared;
 use upgrade::Upgrade;
 
-use crate::accelerator::purge::PurgeOrder;
-use crate::admin::Admin;
-use crate::control::{Answer, Control, ControlListener, Reply, Request};
 use crate::core::Connections;
 use crate::core_loop::{Departure, Order};
-use crate::handover::{Predecessor, Ready};
-use crate::heartbeat::Heartbeat;
 use crate::http3;
 use crate::listening::Listening;
 use crate::operator_view::OperatorView;
-use crate::pid_file::PidFile;
-use crate::site::{Snapshot, scheme};
-use crate::systemd::{self, Notice, Notifier};
-use crate::{programs, servlet};
 
 /// A core and the channel to it.
 pub struct RunningCore {
@@ -289,7 +289,7 @@ impl Running {
             "connections": parts.connections.open(),
             "listening": parts.listening.bound().map(|(_, bound)| bound.to_string()).collect::<Vec<_>>(),
             "sites": parts.snapshot.config.sites.len(),
-            "origins": crate::admin::origins_json(&touchstone_observe::metrics::origin_totals()),
+            "origins": touchstone_admin::origins_json(&touchstone_observe::metrics::origin_totals()),
             "reloads": self.reloads,
             "user": rustix::process::geteuid().as_raw(),
             "drain_timeout_s": parts.snapshot.config.server.drain_timeout.as_secs(),

@@ -7,15 +7,15 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use touchstone_config::{self as config, Config};
+use touchstone_lifecycle::control::Answer;
+use touchstone_lifecycle::systemd::Notice;
+use touchstone_sites::servlet;
+use touchstone_sites::site::{Snapshot, scheme};
 
 use super::Running;
-use crate::control::Answer;
 use crate::core_loop::Order;
 use crate::http3;
 use crate::listening::{Added, addresses};
-use crate::servlet;
-use crate::site::{Snapshot, scheme};
-use crate::systemd::Notice;
 
 /// How long cores may take to apply a new configuration before the answer is sent without their reports.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(10);
@@ -154,7 +154,7 @@ impl Running {
 fn read(file: &Path) -> Result<Config, Vec<String>> {
     let texts = |problems: Vec<config::ConfigProblem>| problems.iter().map(ToString::to_string).collect();
     let config::Loaded { config, places } = config::load_file(file).map_err(texts)?;
-    let problems = crate::surroundings::check_surroundings(&config, &places);
+    let problems = touchstone_sites::surroundings::check_surroundings(&config, &places);
     if problems.is_empty() { Ok(config) } else { Err(texts(problems)) }
 }
 

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::json;
+use touchstone_lifecycle::control::{Answer, Reply};
+use touchstone_lifecycle::handover::{Ready, Successor, own_program};
+use touchstone_lifecycle::systemd::Notice;
 
 use super::{Event, Running};
-use crate::control::{Answer, Reply};
 use crate::core_loop::{Departure, Order};
-use crate::handover::{Ready, Successor, own_program};
-use crate::systemd::Notice;
 
 /// A new process that is starting.
 pub struct Upgrade {

@@ -11,15 +11,15 @@ use touchstone_files::percent::encode_path;
 use touchstone_files::root::{FileFacts, FileKind, Opened, Root};
 use touchstone_handler::answer::Answer;
 use touchstone_http::date::format_imf_fixdate;
+use touchstone_sites::hidden_names::is_refused_name;
+use touchstone_sites::site::Site;
 
 use super::codings::{choose_coding, choose_uncached};
 use super::content::Content;
 use super::{list, refusal, try_again, unusable_page};
 use crate::core::Core;
 use crate::file_request::FileRequest;
-use crate::hidden_names::is_refused_name;
 use crate::includes::{self, FoundPage, Made};
-use crate::site::Site;
 use crate::whole_file;
 
 /// How often a file that changes while it is read is read again before its answer is 503.

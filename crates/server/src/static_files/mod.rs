@@ -19,6 +19,8 @@ mod tried;
 use std::io;
 use std::rc::Rc;
 
+use content::{answer_content, precondition};
+use find::{Found, find, find_page};
 use touchstone_config::{DirectoryListing, LogLevel};
 use touchstone_files::listing::{self, ListingOptions};
 use touchstone_files::root::{FileKind, Refused};
@@ -27,15 +29,12 @@ use touchstone_http::accept;
 use touchstone_http::request::Method;
 use touchstone_http::target::{PathError, normalise_path};
 use touchstone_http::weight::NOT_ACCEPTABLE;
+use touchstone_sites::hidden_names::is_refused_name;
+use touchstone_sites::site::Site;
 
 use crate::core::Core;
 use crate::file_request::FileRequest;
-use crate::hidden_names::is_refused_name;
 use crate::includes::LoadError;
-use crate::site::Site;
-
-use content::{answer_content, precondition};
-use find::{Found, find, find_page};
 
 pub use find::redirect_to_slash;
 pub use tried::tried_file;

@@ -4,9 +4,9 @@
 
 use touchstone_config::routes::{Rewritten, Route};
 use touchstone_http::request_view::RequestView;
+use touchstone_sites::site::Snapshot;
 
 use super::is_file;
-use crate::site::Snapshot;
 
 /// The first file of the route's `try_files` that is there. `request` is as the routes have rewritten it.
 pub fn tried_file(

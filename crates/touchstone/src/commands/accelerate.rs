@@ -8,7 +8,7 @@ use touchstone_config::{
     Config, ConfigPlaces, ControlSocket, accelerate, parse_duration_text, parse_size_text,
 };
 use touchstone_interfaces::proxy::OriginUrl;
-use touchstone_server::check_surroundings;
+use touchstone_sites::surroundings::check_surroundings;
 
 use super::serve::{log_destination, serve_until_ended};
 use crate::exit::Exit;

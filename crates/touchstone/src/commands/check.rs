@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use touchstone_config::{ConfigProblem, explain, load_file};
-use touchstone_server::check_surroundings;
+use touchstone_sites::surroundings::check_surroundings;
 
 use crate::exit::Exit;
 

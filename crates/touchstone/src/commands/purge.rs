@@ -1,7 +1,7 @@
 //! `touchstone purge`: takes stored responses out of a running server's accelerator.
 
-use touchstone_server::accelerator::purge::PurgeOrder;
-use touchstone_server::control::Request;
+use touchstone_accelerator::purge::PurgeOrder;
+use touchstone_lifecycle::control::Request;
 
 use super::running_server::{PATIENCE, Target};
 use crate::exit::Exit;

@@ -1,6 +1,6 @@
 //! `touchstone reload`: a running server reads its configuration and certificates and opens its logs again.
 
-use touchstone_server::control::{Answer, Request};
+use touchstone_lifecycle::control::{Answer, Request};
 
 use super::running_server::{Asked, PATIENCE, Target};
 use crate::exit::Exit;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use touchstone_config::{ServerConfig, load_file, load_server_section};
-use touchstone_server::control::{Answer, AskError, ControlAddress, Request, ask};
+use touchstone_lifecycle::control::{Answer, AskError, ControlAddress, Request, ask};
 
 use super::print::print;
 use crate::exit::Exit;

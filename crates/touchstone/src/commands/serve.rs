@@ -8,12 +8,14 @@ use touchstone_config::{
     AccessLogFormat, Config, ConfigPlaces, ConfigProblem, DirectoryListing, LogDestination, accelerate,
     load_file, parse, quick,
 };
+use touchstone_import::toml_text::toml_string;
 use touchstone_interfaces::cgi::service::{self, SpawnerCommand};
-use touchstone_server::{Inheritance, Server, check_surroundings};
+use touchstone_lifecycle::inherited::Inheritance;
+use touchstone_server::Server;
+use touchstone_sites::surroundings::check_surroundings;
 
 use super::serve_target::Target;
 use crate::exit::Exit;
-use touchstone_import::toml_text::toml_string;
 
 /// What to serve, and where.
 #[derive(clap::Args)]

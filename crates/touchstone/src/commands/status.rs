@@ -1,7 +1,7 @@
 //! `touchstone status`: the state of a running server.
 
 use serde_json::Value;
-use touchstone_server::control::Request;
+use touchstone_lifecycle::control::Request;
 
 use super::print::print;
 use super::running_server::{PATIENCE, Target};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use touchstone_server::control::{Answer, Request, wait_for_end};
+use touchstone_lifecycle::control::{Answer, Request, wait_for_end};
 
 use super::running_server::{PATIENCE, Target};
 use crate::exit::Exit;

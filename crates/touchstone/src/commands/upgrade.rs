@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use touchstone_server::control::Request;
+use touchstone_lifecycle::control::Request;
 
 use super::running_server::Target;
 use crate::exit::Exit;

@@ -22,6 +22,7 @@ use touchstone_files::cache::Variant;
 use touchstone_handler::answer::{Answer, Framing, Part};
 use touchstone_handler::pipe::pipe;
 use touchstone_handler::request::{Protocol, ReceivedHead};
+use touchstone_http::grammar::split_field;
 use touchstone_http::h2::{
     Body, ErrorCode, Event, Events, Limits, Request, Responded, ServerConnection, StreamKey,
 };
@@ -33,7 +34,7 @@ use super::as_http1::{nothing_received, request_text};
 use crate::account::{self, Account};
 use crate::core::Hot;
 use crate::exchange::{self, Arrival, Progress};
-use crate::header_blocks::{encode_fields, field_lines, split_field};
+use crate::header_blocks::{encode_fields, field_lines};
 
 /// The first bytes of every HTTP/2 connection (RFC 9113 section 3.4), as far as they tell it from HTTP/1.
 const PREFACE_START: &[u8] = b"PRI * HTTP/2.0\r\n";

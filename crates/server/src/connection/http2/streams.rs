@@ -14,16 +14,16 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
+use touchstone_admin::session::UnderWayGuard;
 use touchstone_handler::answer::Part;
 use touchstone_handler::pipe::{Receiver, Sender};
 use touchstone_handler::request::ReceivedHead;
+use touchstone_http::grammar::split_field;
 use touchstone_http::h2::hpack::encode_fields_block;
 use touchstone_http::h2::{ErrorCode, ServerConnection, StreamKey};
+use touchstone_sites::site::Snapshot;
 
 use crate::exchange::{Answered, Progress};
-use crate::header_blocks::split_field;
-use crate::session::UnderWayGuard;
-use crate::site::Snapshot;
 
 /// How many bytes of a body may wait for the client's windows before its handler has to wait.
 const AHEAD_BYTES: u64 = 256 * 1024;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use touchstone_config::load_text;
 use touchstone_interfaces::proxy::OriginUrl;
-use touchstone_server::check_surroundings;
+use touchstone_sites::surroundings::check_surroundings;
 
 use super::print::print;
 use crate::exit::Exit;

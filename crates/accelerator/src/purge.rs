@@ -2,10 +2,11 @@
 //! tag, or all.
 
 use serde_json::{Value, json};
-use touchstone_accelerator::layer::CachedRoute;
-use touchstone_accelerator::rules::key::{self, Target};
-use touchstone_accelerator::store::{Purge, PurgeMode};
 use touchstone_http::path::PathRules;
+
+use crate::layer::CachedRoute;
+use crate::rules::key::{self, Target};
+use crate::store::{Purge, PurgeMode};
 
 /// What is to go.
 #[derive(Debug, Clone, PartialEq, Eq)]

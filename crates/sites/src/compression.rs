@@ -31,9 +31,8 @@ use touchstone_handler::pipe::{Receiver, Sender, pipe};
 use touchstone_handler::request::{PlainGet, Request};
 use touchstone_http::content_coding::{AcceptEncoding, ContentCoding};
 use touchstone_http::grammar::list_members;
+use touchstone_http::grammar::split_field;
 use touchstone_http::request::Method;
-
-use crate::header_blocks::split_field;
 
 /// A body that is there is compressed at once up to this size, which takes about a millisecond.
 const AT_ONCE_BYTES: usize = 32 * 1024;

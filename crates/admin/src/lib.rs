@@ -20,6 +20,8 @@
 //! | `history` | rates of the last minutes |
 //! | `status_json`, `status_page`, `sessions_page` | what is shown |
 //! | `frame` | what the pages for people have in common |
+//! | `session` | what is shown of a connection, which its core fills in |
+//! | `token` | the file of the token |
 //! | `words` | numbers for people |
 
 mod connection;
@@ -28,10 +30,12 @@ mod gate;
 mod history;
 mod listener;
 mod pages;
+pub mod session;
 mod sessions_page;
 mod shared;
 mod status_json;
 mod status_page;
+pub mod token;
 mod words;
 
 pub use listener::Admin;
@@ -39,9 +43,9 @@ pub use status_json::origins_json;
 
 use std::sync::Arc;
 
+use touchstone_accelerator::purge::PurgeOrder;
 use touchstone_observe::metrics::Metrics;
 
-use crate::accelerator::purge::PurgeOrder;
 use crate::session::CoreSessions;
 
 /// Carries out a purge; returns how many stored responses it affected. `None`: no route has a cache.

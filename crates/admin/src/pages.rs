@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use percent_encoding::percent_decode;
 use serde_json::json;
+use touchstone_accelerator::purge::PurgeOrder;
 use touchstone_http::status::reason;
 use touchstone_observe::metrics::{Format, Totals, expose};
 
@@ -13,7 +14,6 @@ use super::history::History;
 use super::sessions_page::{sessions_json, sessions_page};
 use super::status_json::status_json;
 use super::status_page::status_page;
-use crate::accelerator::purge::PurgeOrder;
 use crate::session::CoreSessions;
 
 /// The most sessions that are listed, and how many are listed by default.

@@ -10,14 +10,13 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use touchstone_access::PasswordFile;
 use touchstone_acme::read_hmac_key;
+use touchstone_admin::token::read_token;
 use touchstone_config::{
     AccessConfig, AcmeConfig, AdminListen, Config, ConfigPlaces, ConfigProblem, ControlSocket,
     LogDestination, PasswordSource, SectionPlaces, ServerConfig, SiteConfig,
 };
+use touchstone_lifecycle::privileges::Account;
 use touchstone_tls::read_certificates;
-
-use crate::admin_token::read_token;
-use crate::privileges::Account;
 
 /// Everything that the machine lacks for this configuration, each at the place of the key that needs it.
 ///

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use touchstone_config::{AdminConfig, AdminListen, LogLevel};
+use touchstone_lifecycle::private_socket;
 use touchstone_observe::log::error::ErrorLog;
 
 use super::Sources;
@@ -21,7 +22,6 @@ use super::gate::Gate;
 use super::history::History;
 use super::pages::Pages;
 use super::shared::Shared;
-use crate::private_socket;
 
 /// Connections at a time: a few scrapers and people with a status page open.
 const MOST_CONNECTIONS: usize = 32;

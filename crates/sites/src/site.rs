@@ -24,7 +24,7 @@ use touchstone_tls::{ServerNames, TlsEndpoint, TlsShared, host_name};
 
 use crate::compression;
 use crate::includes::SiteIncludes;
-use crate::on_disk;
+use crate::places;
 use crate::route::SiteRules;
 use crate::site_tls::open_endpoint;
 use crate::unusable::Unusable;
@@ -145,7 +145,9 @@ impl Snapshot {
             sites.iter().filter_map(|site| site.rules.as_ref()).any(|rules| rules.caches().next().is_some());
         for index in 0..config.sites.len() {
             let begin = sites.len();
-            sites.extend(on_disk::places(&config.sites[index]).iter().filter_map(|below| open(below).ok()));
+            sites.extend(
+                places::of_plug_ins(&config.sites[index]).iter().filter_map(|below| open(below).ok()),
+            );
             sites[index].places = begin..sites.len();
         }
         let connection_gate = ConnectionGate::new(&config, access);

@@ -1,7 +1,5 @@
-//! The cache before programs and origins, as this server uses it: which routes have it, and hits that are
-//! answered in passing.
-
-pub mod purge;
+//! The cache before programs and origins: the store, opened as the configuration says, and which routes have
+//! the cache.
 
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
@@ -10,17 +8,11 @@ use std::sync::Arc;
 use rustc_hash::FxHasher;
 use touchstone_accelerator::disk::Disk;
 use touchstone_accelerator::layer::{Accelerated, Accelerator, CachedRoute};
-use touchstone_accelerator::rules::fields::Fields;
-use touchstone_accelerator::rules::key::Target;
 use touchstone_accelerator::rules::policy::Policy;
-use touchstone_accelerator::store::{Front, PlainRequest, Store, Tier};
+use touchstone_accelerator::store::{Store, Tier};
 use touchstone_config::{AcceleratorConfig, ProxyConfig, RouteConfig, SiteConfig};
-use touchstone_files::cache::{DateSecond, Prepared, Variant};
 use touchstone_handler::handler::{Interface, Level};
-use touchstone_http::request_view::RequestView;
 use touchstone_observe::log::error::ErrorLog;
-
-use crate::site::Site;
 
 /// Puts the cache before the interface of a route, where its configuration says so.
 pub fn open(
@@ -79,44 +71,4 @@ fn space(site: &SiteConfig, route: &RouteConfig) -> u64 {
 /// The paths that the URLs of origins have, each once.
 fn base_paths(proxy: &ProxyConfig) -> BTreeSet<String> {
     proxy.origins().into_iter().map(|origin| origin.url.base_path).collect()
-}
-
-/// An answer that is ready.
-pub struct Ready<'f> {
-    /// The answer.
-    pub prepared: &'f Arc<Prepared>,
-    /// The route, by its position.
-    pub route: usize,
-}
-
-/// Finds the answer to a plain GET on a route that has the cache, where that is stored and fresh, and access
-/// rules let the request through at once. `view` has the path as it was sent, which is its own normal form.
-#[inline]
-pub fn ready<'f, F: Fields>(
-    front: &'f mut Front,
-    site: &Site,
-    view: &RequestView<'_>,
-    fields: F,
-    is_secure: bool,
-    (variant, date): (Variant, &DateSecond),
-) -> Option<Ready<'f>> {
-    let program = site.rules.as_ref()?.program_at_once(view)?;
-    let cached = program.cache?;
-    let request = PlainRequest {
-        target: Target {
-            space: cached.space,
-            is_secure,
-            host: view.host?,
-            path: view.path,
-            query: view.query,
-        },
-        fields,
-        policy: &cached.policy,
-        may_be_known: site.config.tls.client_authorities.is_some(),
-        site_fields: &site.fields,
-    };
-    let prepared = front.hit(request, variant, date)?;
-    // Last, because it counts.
-    program.admit(view)?;
-    Some(Ready { prepared, route: program.route })
 }

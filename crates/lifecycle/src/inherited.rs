@@ -13,11 +13,14 @@ use crate::systemd;
 /// What this process received when it started.
 #[derive(Default)]
 pub struct Inheritance {
-    pub(crate) sockets: Vec<InheritedSocket>,
-    /// Each with its address in the configuration of the previous process.
-    pub(crate) http3_sockets: Vec<(SocketAddr, UdpSocket)>,
-    pub(crate) control: Option<ControlListener>,
-    pub(crate) predecessor: Option<Predecessor>,
+    /// Listening sockets for TCP.
+    pub sockets: Vec<InheritedSocket>,
+    /// Sockets for HTTP/3, each with its address in the configuration of the previous process.
+    pub http3_sockets: Vec<(SocketAddr, UdpSocket)>,
+    /// The control socket.
+    pub control: Option<ControlListener>,
+    /// The process that passed them, if it waits for this one to be ready.
+    pub predecessor: Option<Predecessor>,
 }
 
 /// A socket that listens already.

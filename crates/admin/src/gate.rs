@@ -16,7 +16,7 @@ use touchstone_http::host::split_port;
 use touchstone_http::request::RequestHead;
 use touchstone_http::request_view::{HeadFields, RequestFields};
 
-use crate::admin_token::read_token;
+use crate::token::read_token;
 
 /// Who may ask.
 pub struct Gate {

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use touchstone_server::control::{Answer, Request};
+use touchstone_lifecycle::control::{Answer, Request};
 
 fuzz_target!(|line: &[u8]| {
     if let Ok(request) = Request::parse(line) {

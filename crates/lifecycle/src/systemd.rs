@@ -115,7 +115,7 @@ pub fn passed_sockets() -> Result<Vec<TcpListener>, String> {
     )?;
     (FIRST_PASSED..FIRST_PASSED + count)
         .map(|number| {
-            let descriptor = crate::sys::take_descriptor(number)
+            let descriptor = crate::descriptor::take_descriptor(number)
                 .map_err(|error| format!("LISTEN_FDS promises descriptor {number}: {error}"))?;
             as_tcp_listener(descriptor)
                 .map_err(|problem| format!("descriptor {number} of LISTEN_FDS {problem}"))

@@ -4,6 +4,9 @@
 //! still wait to be sent ([`Transport::poll_flush`]), and an end that must be said before the socket is
 //! closed ([`Transport::end`]).
 
+mod socket;
+pub mod sys;
+
 use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
@@ -16,7 +19,7 @@ use touchstone_handler::request::TlsFacts;
 use touchstone_observe::metrics::CoreCounts;
 use touchstone_tls::{CiphertextBuffer, RECORD_BYTES, Received, TlsError, TlsSession};
 
-use crate::socket::Socket;
+pub use socket::Socket;
 
 /// Plaintext encrypted at a time: four whole records, one write.
 const SEND_BYTES: usize = 4 * RECORD_BYTES;

@@ -8,7 +8,6 @@
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
-
 use touchstone_accelerator::layer::{Accelerator, CachedRoute};
 use touchstone_access::{AccessShared, Admitted, Gate};
 use touchstone_config::routes::{Action, AnswerFields, Rewritten, Route, Routes};

@@ -24,12 +24,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use touchstone_accelerator::purge::PurgeOrder;
 use touchstone_config::{ControlSocket, ServerConfig};
 
-use crate::accelerator::purge::PurgeOrder;
-
 pub use client::{AskError, ask, wait_for_end};
-pub(crate) use listener::{Control, ControlListener, Reply};
+pub use listener::{Control, ControlListener, Reply};
 
 /// The longest line that is read as a request.
 const LONGEST_REQUEST_BYTES: u64 = 16 << 10;

@@ -1,0 +1,18 @@
+//! Descriptors that another process passed to this one by their numbers.
+
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+/// Takes an open descriptor that was passed to this process by its number, and closes it in programs that are
+/// started later. A number may be taken only once, before any other code opens files.
+pub fn take_descriptor(number: i32) -> io::Result<OwnedFd> {
+    // SAFETY: fcntl with F_SETFD touches no memory, whatever the number is; if it is not open, the call
+    // fails.
+    if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is open, as the call above has shown. No other code in this process owns it: the
+    // process that started this one passed the number on, and callers take each number once, before files are
+    // opened that could have it.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}

@@ -1,0 +1,50 @@
+//! Hits of the cache before programs and origins that are answered in passing.
+
+use std::sync::Arc;
+
+use touchstone_accelerator::rules::fields::Fields;
+use touchstone_accelerator::rules::key::Target;
+use touchstone_accelerator::store::{Front, PlainRequest};
+use touchstone_files::cache::{DateSecond, Prepared, Variant};
+use touchstone_http::request_view::RequestView;
+use touchstone_sites::site::Site;
+
+/// An answer that is ready.
+pub struct Ready<'f> {
+    /// The answer.
+    pub prepared: &'f Arc<Prepared>,
+    /// The route, by its position.
+    pub route: usize,
+}
+
+/// Finds the answer to a plain GET on a route that has the cache, where that is stored and fresh, and access
+/// rules let the request through at once. `view` has the path as it was sent, which is its own normal form.
+#[inline]
+pub fn ready<'f, F: Fields>(
+    front: &'f mut Front,
+    site: &Site,
+    view: &RequestView<'_>,
+    fields: F,
+    is_secure: bool,
+    (variant, date): (Variant, &DateSecond),
+) -> Option<Ready<'f>> {
+    let program = site.rules.as_ref()?.program_at_once(view)?;
+    let cached = program.cache?;
+    let request = PlainRequest {
+        target: Target {
+            space: cached.space,
+            is_secure,
+            host: view.host?,
+            path: view.path,
+            query: view.query,
+        },
+        fields,
+        policy: &cached.policy,
+        may_be_known: site.config.tls.client_authorities.is_some(),
+        site_fields: &site.fields,
+    };
+    let prepared = front.hit(request, variant, date)?;
+    // Last, because it counts.
+    program.admit(view)?;
+    Some(Ready { prepared, route: program.route })
+}

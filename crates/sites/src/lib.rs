@@ -1,0 +1,25 @@
+//! From a checked configuration to what the cores use of it: sites with their roots opened, and routes with
+//! their interfaces.
+//!
+//! [`site::Snapshot`] is one generation of the configuration. [`route`] applies the routes and access rules
+//! of a site. [`interface`] opens the interface of a route, with a module for each kind; [`compression`] and
+//! [`accelerator`] stand before it. [`surroundings`] checks what a configuration needs from the machine.
+//!
+//! Nothing here knows listeners or connections.
+
+pub mod accelerator;
+mod cgi;
+pub mod compression;
+pub mod hidden_names;
+pub mod includes;
+pub mod interface;
+mod nsapi;
+mod places;
+pub mod programs;
+mod proxy;
+pub mod route;
+pub mod servlet;
+pub mod site;
+pub mod site_tls;
+pub mod surroundings;
+pub mod unusable;
