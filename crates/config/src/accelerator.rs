@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use touchstone_accelerator::rules::policy::{Policy, SetCookie};
 
-use super::SectionPlaces;
-use super::parse::{Reader, Value};
-use super::route::RouteConfig;
 use super::section::{Choice, Key, Kind, Section};
 use super::values;
+use crate::values::MIB;
 
 /// `[accelerator]`: what all routes with a cache share.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +27,6 @@ impl Default for AcceleratorConfig {
     }
 }
 
-const MIB: u64 = 1024 * 1024;
 const TIB: u64 = 1024 * 1024 * MIB;
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
@@ -273,15 +270,4 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
 
 fn boxed(text: String) -> Box<[u8]> {
     text.into_bytes().into_boxed_slice()
-}
-
-pub(super) fn read_cache(
-    reader: &mut Reader<'_>,
-    value: &Value<'_>,
-    route: &mut RouteConfig,
-) -> Vec<SectionPlaces> {
-    reader.table(&CACHE_OF_ROUTE, value).map_or(Vec::new(), |(config, places)| {
-        route.cache = Some(config);
-        vec![places]
-    })
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::network::Network;
-use super::parse::{Reader, Value};
+use super::section::reader::{Reader, Value};
 use super::section::{ABSENT, Choice, Key, Kind, Section};
 use super::{Loaded, SectionPlaces, SiteConfig, values};
 
@@ -315,32 +315,6 @@ pub(super) const fn rate_limit<C>(
             A route without this key counts with its site.",
         kind: Kind::Table { read },
     }
-}
-
-/// Reads `basic_authentication` into the access keys of its section.
-pub(super) fn read_basic_authentication(
-    reader: &mut Reader<'_>,
-    value: &Value<'_>,
-    access: &mut AccessConfig,
-) -> Vec<SectionPlaces> {
-    let read = reader.table(&BASIC_AUTHENTICATION, value);
-    read.map_or(Vec::new(), |(config, places)| {
-        access.basic_authentication = Some(config);
-        vec![places]
-    })
-}
-
-/// Reads `rate_limit` into the access keys of its section.
-pub(super) fn read_rate_limit(
-    reader: &mut Reader<'_>,
-    value: &Value<'_>,
-    access: &mut AccessConfig,
-) -> Vec<SectionPlaces> {
-    let read = reader.table(&RATE_LIMIT, value);
-    read.map_or(Vec::new(), |(config, places)| {
-        access.rate_limit = Some(config);
-        vec![places]
-    })
 }
 
 /// A network in both lists, which would be ambiguous.

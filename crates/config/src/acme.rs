@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::parse::{Reader, Value, alternatives};
+use super::section::reader::{Reader, alternatives};
 use super::section::{ABSENT, Key, Kind, Section};
 use super::{Loaded, SectionPlaces, SiteConfig, values};
 
@@ -167,7 +167,11 @@ pub static ACME: Section<AcmeConfig> = Section {
             example: "{ key_id = \"kid-1\", hmac_key = \"tls/acme-account.hmac\" }",
             documentation: "Binds the ACME account to an account that you already have with the authority, \
                 see `[acme.external_account]`.",
-            kind: Kind::Table { read: read_external_account },
+            kind: Kind::Table {
+                read: |reader, value, acme| {
+                    reader.table_into(&EXTERNAL_ACCOUNT, value, &mut acme.external_account)
+                },
+            },
         },
         Key {
             name: "challenges",
@@ -270,18 +274,6 @@ pub static EXTERNAL_ACCOUNT: Section<ExternalAccountConfig> = Section {
         },
     ],
 };
-
-fn read_external_account(
-    reader: &mut Reader<'_>,
-    value: &Value<'_>,
-    acme: &mut AcmeConfig,
-) -> Vec<SectionPlaces> {
-    let read = reader.table(&EXTERNAL_ACCOUNT, value);
-    read.map_or(Vec::new(), |(config, places)| {
-        acme.external_account = Some(config);
-        vec![places]
-    })
-}
 
 fn parse_directory(text: &str) -> Result<String, String> {
     match text {

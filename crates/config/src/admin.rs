@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use super::network::Network;
-use super::parse::Reader;
+use super::section::reader::Reader;
 use super::section::{Choice, Key, Kind, Section};
 use super::{AcceptRequestId, Loaded, RequestIdConfig, values};
 

@@ -1,13 +1,11 @@
 //! `[site.route.cgi]`: programs that are started for each request.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use super::SectionPlaces;
-use super::parse::{Reader, Value};
-use super::route::RouteConfig;
 use super::section::{Key, Kind, Section};
+use crate::values::DAY;
 
 /// `cgi`
 #[derive(Debug, Clone, PartialEq)]
@@ -69,8 +67,6 @@ impl Default for CgiConfig {
         CGI.defaults()
     }
 }
-
-const DAY: Duration = Duration::from_secs(86_400);
 
 /// `[site.route.cgi]`
 pub static CGI: Section<CgiConfig> = Section {
@@ -337,23 +333,6 @@ pub static CGI: Section<CgiConfig> = Section {
     ],
 };
 
-/// The key `cgi` of a route.
-pub(super) const ROUTE_KEY: Key<RouteConfig> = Key {
-    name: "cgi",
-    default: Some(super::section::ABSENT),
-    example: "{ user = \"www-data\" }",
-    documentation: "Answers with CGI programs, see `[site.route.cgi]`. Together with `nsapi` it sets how the \
-        programs of an obj.conf run. Not together with `redirect`, `rewrite` or `respond`.",
-    kind: Kind::Table { read },
-};
-
-fn read(reader: &mut Reader<'_>, value: &Value<'_>, route: &mut RouteConfig) -> Vec<SectionPlaces> {
-    reader.table(&CGI, value).map_or(Vec::new(), |(config, places)| {
-        route.cgi = Some(config);
-        vec![places]
-    })
-}
-
 fn check_user(text: &str) -> Result<(), String> {
     match text {
         "" => Ok(()),
@@ -369,13 +348,4 @@ pub fn parse_umask(text: &str) -> Result<u32, String> {
         .ok()
         .filter(|_| digits.len() == 3 && digits.bytes().all(|byte| byte.is_ascii_digit()))
         .ok_or_else(|| format!("{text:?} is not three octal digits, such as \"022\""))
-}
-
-/// The route of the quick form: programs in `cgi-bin` of the root, if there is such a directory.
-pub fn quick_route(root: &Path) -> Option<RouteConfig> {
-    root.join("cgi-bin").is_dir().then(|| RouteConfig {
-        path: "/cgi-bin/".to_string(),
-        cgi: Some(CgiConfig::default()),
-        ..RouteConfig::default()
-    })
 }

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use super::keys::{for_each_section, section_header};
-use super::parse::alternatives;
+use super::keys::for_each_section;
+use super::section::reader::alternatives;
 use super::section::{ABSENT, Choice, Key, Kind, Section};
 use super::values::{format_duration, format_size, nearest};
 
@@ -156,7 +156,7 @@ fn explain_section<C>(text: &mut String, section: &'static Section<C>) {
 
 fn explain_key<C>(text: &mut String, section: &Section<C>, key: &Key<C>) {
     let documentation = wrap(&key.documentation.replace('`', ""), "    ");
-    let header = section_header(section.name);
+    let header = section.header();
     let _ = write!(text, "\n  {header} {}\n{documentation}\n", key.name);
     if let Kind::Choice(choices) = &key.kind {
         for Choice { word, meaning, .. } in *choices {

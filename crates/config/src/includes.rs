@@ -5,10 +5,8 @@ use std::time::Duration;
 
 use touchstone_includes::Grammar;
 
-use super::SectionPlaces;
-use super::SiteConfig;
-use super::parse::{Reader, Value};
 use super::section::{Choice, Key, Kind, Section};
+use crate::values::MIB;
 
 /// `[site.includes]`: which files are pages with directives, and what these may do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,8 +65,6 @@ impl Default for IncludesConfig {
         INCLUDES.defaults()
     }
 }
-
-const MIB: u64 = 1024 * 1024;
 
 /// `[site.includes]`
 pub static INCLUDES: Section<IncludesConfig> = Section {
@@ -326,16 +322,4 @@ fn check_tag(text: &str, _: &Path) -> Result<String, String> {
         true => Err("must not be empty or hold white space".to_string()),
         false => Ok(text.to_string()),
     }
-}
-
-/// Reads the section of a site.
-pub(super) fn read_includes(
-    reader: &mut Reader<'_>,
-    value: &Value<'_>,
-    site: &mut SiteConfig,
-) -> Vec<SectionPlaces> {
-    reader.table(&INCLUDES, value).map_or(Vec::new(), |(config, places)| {
-        site.includes = Some(config);
-        vec![places]
-    })
 }

@@ -11,6 +11,9 @@ use std::time::Duration;
 
 pub use super::section::{ABSENT, Choice, Key, Kind, Section};
 
+use super::access;
+use super::includes::INCLUDES;
+use super::routes::config as route;
 use super::section::as_usize;
 use super::values;
 use super::{
@@ -18,15 +21,12 @@ use super::{
     ErrorLogConfig, LimitsConfig, LogDestination, LogLevel, MaximumVersion, MinimumVersion, SiteConfig,
     SymlinkPolicy, TlsConfig,
 };
-use super::{access, includes, route};
+use crate::values::{DAY, HOUR, MIB};
 
-const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 const ZERO: Duration = Duration::ZERO;
 const INSTANT: Duration = Duration::from_millis(100);
-const HOUR: Duration = Duration::from_secs(3600);
-const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// `[limits]`
 pub static LIMITS: Section<LimitsConfig> = Section {
@@ -718,16 +718,20 @@ pub static SITE: Section<SiteConfig> = Section {
         access::allow(|site, value| site.access.allow = value),
         access::deny(|site, value| site.access.deny = value),
         access::basic_authentication(|reader, value, site| {
-            access::read_basic_authentication(reader, value, &mut site.access)
+            reader.table_into(&access::BASIC_AUTHENTICATION, value, &mut site.access.basic_authentication)
         }),
-        access::rate_limit(|reader, value, site| access::read_rate_limit(reader, value, &mut site.access)),
+        access::rate_limit(|reader, value, site| {
+            reader.table_into(&access::RATE_LIMIT, value, &mut site.access.rate_limit)
+        }),
         Key {
             name: "includes",
             default: Some(ABSENT),
             example: "{ suffixes = [\".shtml\"] }",
             documentation: "Pages with directives in them (SHTML, server-side includes), see \
                 `[site.includes]`. Without it no file is searched for directives.",
-            kind: Kind::Table { read: includes::read_includes },
+            kind: Kind::Table {
+                read: |reader, value, site| reader.table_into(&INCLUDES, value, &mut site.includes),
+            },
         },
         Key {
             name: "route",
@@ -811,19 +815,19 @@ macro_rules! for_each_section {
             $code
         }
         {
-            let $section = &$crate::route::ROUTE;
+            let $section = &$crate::routes::config::ROUTE;
             $code
         }
         {
-            let $section = &$crate::route::REDIRECT;
+            let $section = &$crate::routes::config::REDIRECT;
             $code
         }
         {
-            let $section = &$crate::route::REWRITE;
+            let $section = &$crate::routes::config::REWRITE;
             $code
         }
         {
-            let $section = &$crate::route::RESPOND;
+            let $section = &$crate::routes::config::RESPOND;
             $code
         }
         {
@@ -831,19 +835,19 @@ macro_rules! for_each_section {
             $code
         }
         {
-            let $section = &$crate::fastcgi::FASTCGI;
+            let $section = &$crate::programs::fastcgi::FASTCGI;
             $code
         }
         {
-            let $section = &$crate::fastcgi::SCGI;
+            let $section = &$crate::programs::fastcgi::SCGI;
             $code
         }
         {
-            let $section = &$crate::fastcgi::PHP;
+            let $section = &$crate::programs::fastcgi::PHP;
             $code
         }
         {
-            let $section = &$crate::ajp::AJP;
+            let $section = &$crate::programs::ajp::AJP;
             $code
         }
         {
@@ -886,40 +890,18 @@ macro_rules! for_each_section {
 }
 pub(super) use for_each_section;
 
-impl<C> Section<C> {
-    /// The header as it is written: `[server]`, `[[site]]`.
-    pub fn header(&self) -> String {
-        section_header(self.name)
-    }
-
-    /// The key of this name.
-    pub fn key(&self, name: &str) -> Option<&'static Key<C>> {
-        self.keys.iter().find(|key| key.name == name)
-    }
-}
-
-impl<C> Key<C> {
-    /// Whether its value is written as a separate section.
-    pub fn is_section(&self) -> bool {
-        matches!(self.kind, Kind::Table { .. } | Kind::Tables { .. })
-    }
-}
-
-/// The header of a section as it is written: `[server]`, `[[site]]`.
-pub(super) fn section_header(name: &str) -> String {
-    if name == SITE.name || name == route::ROUTE.name { format!("[[{name}]]") } else { format!("[{name}]") }
-}
-
-/// The names of all sections that are not inside another.
-pub(super) fn section_names() -> Vec<&'static str> {
+/// The names of all sections that are not inside another, each with its header.
+pub(super) fn section_names() -> Vec<(&'static str, String)> {
     let mut names = Vec::new();
-    for_each_section!(section => if !section.name.contains('.') { names.push(section.name) });
+    for_each_section!(section => if !section.name.contains('.') {
+        names.push((section.name, section.header()))
+    });
     names
 }
 
-/// The sections that have a key of this name.
-pub(super) fn sections_with_key(name: &str) -> Vec<&'static str> {
-    let mut names = Vec::new();
-    for_each_section!(section => if section.key(name).is_some() { names.push(section.name) });
-    names
+/// The headers of the sections that have a key of this name.
+pub(super) fn sections_with_key(name: &str) -> Vec<String> {
+    let mut headers = Vec::new();
+    for_each_section!(section => if section.key(name).is_some() { headers.push(section.header()) });
+    headers
 }

@@ -15,21 +15,18 @@ mod access;
 mod account_name;
 mod acme;
 mod admin;
-mod ajp;
 mod cgi;
 mod documentation;
-mod fastcgi;
 mod include;
 mod includes;
 pub mod keys;
-mod kinds;
 mod names;
 mod network;
 mod nsapi;
 mod parse;
 mod problem;
+mod programs;
 mod proxy;
-mod route;
 pub mod routes;
 mod schema;
 mod section;
@@ -44,19 +41,18 @@ pub use access::{
 pub use account_name::check_name as check_account_name;
 pub use acme::{AcmeChallenge, AcmeConfig, ExternalAccountConfig};
 pub use admin::{AdminConfig, AdminListen};
-pub use ajp::{AjpConfig, Sessions};
 pub use cgi::{CgiConfig, parse_umask};
 pub use documentation::{complete_example, documentation_markdown, explain};
-pub use fastcgi::ProgramsConfig;
 pub use includes::{IncludesConfig, XBitHack};
 pub use names::{names_of_sites, route_name, site_name};
 pub use network::{Network, NetworkMap, NetworkSet};
 pub use nsapi::NsapiConfig;
-pub use parse::{Loaded, load_file, load_server_section, load_text, parse, read_file};
+pub use parse::{load_file, load_server_section, load_text, parse, read_file};
 pub use problem::{ConfigPlaces, ConfigProblem, KeyPlaces, Place, SectionPlaces};
+pub use programs::{AjpConfig, ProgramsConfig, Sessions};
 pub use proxy::ProxyConfig;
 pub use proxy::tables::{ProxyCheckConfig, ProxyForwardConfig, ProxyHealthConfig, ProxyRetryConfig};
-pub use route::{RedirectConfig, RespondConfig, RewriteConfig, RouteConfig};
+pub use routes::config::{RedirectConfig, RespondConfig, RewriteConfig, RouteConfig};
 pub use schema::json_schema;
 pub use server::{ControlSocket, ServerConfig};
 pub use servlet::{JavaConfig, ServletConfig};
@@ -101,6 +97,15 @@ pub struct Config {
     pub java: JavaConfig,
     /// `[[site]]`, at least one.
     pub sites: Vec<SiteConfig>,
+}
+
+/// A configuration and the places of its parts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// The places of its values, for problems that show only later.
+    pub places: ConfigPlaces,
 }
 
 /// `[limits]`: what one client may ask for.
@@ -314,9 +319,14 @@ pub fn accelerate(origin: String, listen: SocketAddr) -> Config {
     config
 }
 
-/// Programs in the root's `cgi-bin`.
+/// The routes of the quick form: programs in `cgi-bin` of the root, if there is such a directory.
 fn quick_routes(root: &Path) -> Vec<RouteConfig> {
-    cgi::quick_route(root).into_iter().collect()
+    let programs = || RouteConfig {
+        path: "/cgi-bin/".to_string(),
+        cgi: Some(CgiConfig::default()),
+        ..RouteConfig::default()
+    };
+    root.join("cgi-bin").is_dir().then(programs).into_iter().collect()
 }
 
 impl SiteConfig {

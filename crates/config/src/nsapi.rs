@@ -3,11 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::SectionPlaces;
-use super::fastcgi::DAY;
-use super::parse::{Reader, Value};
-use super::route::RouteConfig;
 use super::section::{Choice, Key, Kind, Section};
+use crate::values::DAY;
 
 /// `[site.route.nsapi]`
 #[derive(Debug, Clone, PartialEq)]
@@ -185,15 +182,4 @@ fn line(text: &str) -> Result<String, String> {
         trimmed if trimmed.contains(['\n', '\r', '\0']) => Err("a line holds no line break".to_string()),
         trimmed => Ok(trimmed.to_string()),
     }
-}
-
-pub(super) fn read(
-    reader: &mut Reader<'_>,
-    value: &Value<'_>,
-    route: &mut RouteConfig,
-) -> Vec<SectionPlaces> {
-    reader.table(&NSAPI, value).map_or(Vec::new(), |(config, places)| {
-        route.nsapi = Some(config);
-        vec![places]
-    })
 }

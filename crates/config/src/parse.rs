@@ -7,35 +7,27 @@
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
-use toml::de::{DeArray, DeTable, DeValue};
+use toml::de::{DeTable, DeValue};
 
 use super::include::{INCLUDE, MOST_FILES, Source, matching};
 use super::keys;
 use super::problem::problem_at;
-use super::section::{Key, Section};
+use super::section::Section;
+use super::section::reader::{Lines, Reader, Value, is_array_of_tables, words};
 use super::values;
 use super::{
-    Config, ConfigPlaces, ConfigProblem, MaximumVersion, MinimumVersion, Place, SectionPlaces, ServerConfig,
-    SiteConfig, accelerator, access, acme, admin, server, servlet,
+    Config, ConfigPlaces, ConfigProblem, Loaded, MaximumVersion, MinimumVersion, Place, SectionPlaces,
+    ServerConfig, SiteConfig, accelerator, access, acme, admin, server, servlet,
 };
 
 /// The largest file that is read as a configuration, in bytes.
 const LARGEST_FILE_BYTES: u64 = 16 << 20;
-
-/// A configuration and the places of its parts.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Loaded {
-    /// The configuration.
-    pub config: Config,
-    /// The places of its values, for problems that show only later.
-    pub places: ConfigPlaces,
-}
 
 /// Reads and checks a configuration file; relative paths in it are relative to its directory.
 pub fn read_file(path: &Path) -> Result<Config, Vec<ConfigProblem>> {
@@ -94,21 +86,6 @@ pub fn load_server_section(path: &Path) -> Option<ServerConfig> {
     Some(reader.single_of(&server::SERVER, name, value, &mut ConfigPlaces::default()))
 }
 
-impl<C> Section<C> {
-    /// The section without any keys given; required keys stay empty.
-    pub fn defaults(&self) -> C {
-        let mut target = (self.blank)();
-        for key in self.keys {
-            let Some(text) = key.default else { continue };
-            // This is the table's own text; a test checks it.
-            if let Ok(value) = DeValue::parse(text) {
-                Reader::new(text, Path::new(""), Path::new("")).value(key, &value, &mut target);
-            }
-        }
-        target
-    }
-}
-
 /// Reads at most one byte more than a configuration may have, so that reading `/dev/zero` ends too.
 fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
@@ -122,7 +99,7 @@ fn sources(first: Source) -> Result<Vec<Source>, Vec<ConfigProblem>> {
     let (document, errors) = DeTable::parse_recoverable(&first.text);
     // If it is not TOML, that is reported later.
     let included = if errors.is_empty() { reader.included(document.get_ref()) } else { Vec::new() };
-    let mut problems = reader.problems;
+    let mut problems = reader.into_problems();
     let mut all = vec![first];
     for path in included {
         // Relative as the user named the first file, so that an editor finds this one too.
@@ -154,7 +131,8 @@ fn load(first: Source) -> Result<Loaded, Vec<ConfigProblem>> {
         return Err(problems);
     }
     let first = &sources[0];
-    let mut reader = Reader { sources: &sources, ..Reader::new(&first.text, &first.name, &first.base) };
+    let mut reader =
+        Reader::new(&first.text, &first.name, &first.base).with_sources(&sources, keys::sections_with_key);
     let loaded = reader.documents(&documents);
     reader.check_server(&loaded);
     reader.check_hosts(&loaded);
@@ -163,65 +141,12 @@ fn load(first: Source) -> Result<Loaded, Vec<ConfigProblem>> {
     reader.check_acme(&loaded);
     reader.check_admin(&loaded);
     let position = |problem: &ConfigProblem| sources.iter().position(|source| source.name == problem.file);
-    reader.problems.sort_by_key(|problem| (position(problem), problem.line, problem.column));
-    if reader.problems.is_empty() { Ok(loaded) } else { Err(reader.problems) }
+    let mut problems = reader.into_problems();
+    problems.sort_by_key(|problem| (position(problem), problem.line, problem.column));
+    if problems.is_empty() { Ok(loaded) } else { Err(problems) }
 }
-
-/// One pass over a text: its position, and the problems found.
-pub struct Reader<'t> {
-    pub(super) text: &'t str,
-    lines: Lines<'t>,
-    file: &'t Path,
-    /// The position of the file in `sources`.
-    file_position: usize,
-    /// All files, if there are several.
-    sources: &'t [Source],
-    /// The directory of relative paths.
-    pub(super) base: &'t Path,
-    problems: Vec<ConfigProblem>,
-}
-
-/// A value with its place.
-pub type Value<'i> = Spanned<DeValue<'i>>;
 
 impl<'t> Reader<'t> {
-    fn new(text: &'t str, file: &'t Path, base: &'t Path) -> Reader<'t> {
-        let lines = Lines::of(text);
-        Reader { text, lines, file, file_position: 0, sources: &[], base, problems: Vec::new() }
-    }
-
-    /// Continues in this file.
-    fn enter(&mut self, position: usize) {
-        let source = &self.sources[position];
-        self.file_position = position;
-        (self.text, self.file, self.base) = (&source.text, &source.name, &source.base);
-        self.lines = Lines::of(&source.text);
-    }
-
-    pub(super) fn place(&self, offset: usize) -> Place {
-        Place { file: self.file_position, ..self.lines.place(offset) }
-    }
-
-    /// A line for a message about something at `here`, with its file if that is another.
-    pub(super) fn line(&self, place: Place, here: Place) -> String {
-        match self.sources.get(place.file) {
-            Some(source) if place.file != here.file => {
-                format!("line {} of {}", place.line, source.name.display())
-            }
-            _ => format!("line {}", place.line),
-        }
-    }
-
-    /// How many problems have been found so far.
-    pub(super) fn problem_count(&self) -> usize {
-        self.problems.len()
-    }
-
-    pub(super) fn problem(&mut self, place: Place, message: String) {
-        let file = self.sources.get(place.file).map_or(self.file, |source| &source.name);
-        self.problems.push(problem_at(file, Some(place), message));
-    }
-
     /// Reports what is not TOML: the first error of each line, because later ones on the line follow from it.
     fn syntax_problems(mut self, errors: &[toml::de::Error]) -> Vec<ConfigProblem> {
         let mut places: Vec<(Place, String)> = errors
@@ -237,7 +162,7 @@ impl<'t> Reader<'t> {
         for (place, message) in places {
             self.problem(place, format!("not TOML: {message}"));
         }
-        self.problems
+        self.into_problems()
     }
 
     /// The files that the first document names. An error in the key becomes a problem.
@@ -276,7 +201,7 @@ impl<'t> Reader<'t> {
 
     /// The documents of all files: their sections.
     fn documents(&mut self, documents: &[DeTable<'_>]) -> Loaded {
-        let files = self.sources.iter().map(|source| source.name.clone()).collect();
+        let files = self.sources().iter().map(|source| source.name.clone()).collect();
         let mut places = ConfigPlaces { files, ..ConfigPlaces::default() };
         let mut config = Config {
             server: self.single(&server::SERVER, documents, &mut places),
@@ -302,12 +227,13 @@ impl<'t> Reader<'t> {
         let mut unknown_sections = false;
         for (position, document) in documents.iter().enumerate() {
             self.enter(position);
-            let is_known = |name: &str| names.contains(&name);
+            let is_known = |name: &str| names.iter().any(|(known, _)| *known == name);
             for (name, value) in document.iter().filter(|(name, _)| !is_known(name.get_ref().as_ref())) {
                 if name.get_ref() != INCLUDE {
                     unknown_sections |= self.unknown_at_top(name, value);
                 } else if position != 0 {
-                    let message = format!("'{INCLUDE}' may stand in {} only", self.sources[0].name.display());
+                    let message =
+                        format!("'{INCLUDE}' may stand in {} only", self.sources()[0].name.display());
                     self.problem(self.place(name.span().start), message);
                 }
             }
@@ -335,7 +261,7 @@ impl<'t> Reader<'t> {
             let header = section.header();
             if section.name == server::SERVER.name && position != 0 {
                 // The commands for a running server look for it there.
-                let message = format!("{header} must stand in {}", self.sources[0].name.display());
+                let message = format!("{header} must stand in {}", self.sources()[0].name.display());
                 self.problem(place, message);
             } else if let Some((_, other)) = &first {
                 let line = self.line(*other, place);
@@ -414,49 +340,6 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// A table inside a section; `None`, with a problem, if it is not a table.
-    pub(super) fn table<C>(
-        &mut self,
-        section: &'static Section<C>,
-        value: &Value<'_>,
-    ) -> Option<(C, SectionPlaces)> {
-        let place = self.place(value.span().start);
-        match value.get_ref() {
-            DeValue::Table(table) => Some(self.section(section, table, place)),
-            _ => {
-                let message =
-                    format!("'{}' must be a table; write {}", last_name(section.name), section.header());
-                self.problem(place, message);
-                None
-            }
-        }
-    }
-
-    /// Tables inside a section, each written with two pairs of brackets.
-    pub(super) fn tables<C>(
-        &mut self,
-        section: &'static Section<C>,
-        value: &Value<'_>,
-    ) -> Vec<(C, SectionPlaces)> {
-        match value.get_ref() {
-            DeValue::Array(items) if is_array_of_tables(items) => {
-                items.iter().filter_map(|item| self.table(section, item)).collect()
-            }
-            _ => {
-                let place = self.place(value.span().start);
-                let (name, header) = (last_name(section.name), section.header());
-                self.problem(
-                    place,
-                    format!(
-                        "'{name}' is written with two pairs of brackets, \
-                         because there may be several: {header}"
-                    ),
-                );
-                Vec::new()
-            }
-        }
-    }
-
     /// Reports a name outside of every section that is not a section's. Returns whether a section was
     /// probably meant.
     fn unknown_at_top(&mut self, name: &Spanned<Cow<'_, str>>, value: &Value<'_>) -> bool {
@@ -467,72 +350,26 @@ impl<'t> Reader<'t> {
             DeValue::Array(items) => is_array_of_tables(items),
             _ => false,
         };
-        let headers =
-            |names: &[&str]| words(&names.iter().map(|name| keys::section_header(name)).collect::<Vec<_>>());
         let message = match (is_section, keys::sections_with_key(name.get_ref())) {
             (true, _) => {
-                let advice = match values::nearest(name.get_ref(), keys::section_names()) {
-                    Some(near) => format!("did you mean {}?", keys::section_header(near)),
-                    None => format!("the sections are {}", headers(&keys::section_names())),
+                let all = keys::section_names();
+                let near = values::nearest(name.get_ref(), all.iter().map(|(known, _)| *known));
+                let advice = match all.iter().find(|(known, _)| near == Some(known)) {
+                    Some((_, header)) => format!("did you mean {header}?"),
+                    None => {
+                        let headers: Vec<String> = all.into_iter().map(|(_, header)| header).collect();
+                        format!("the sections are {}", words(&headers))
+                    }
                 };
                 format!("unknown section '{text}'; {advice}")
             }
             (false, sections) if sections.is_empty() => {
                 format!("unknown key '{text}' outside of every section")
             }
-            (false, sections) => format!("key '{text}' must stand in a section, {}", headers(&sections)),
+            (false, sections) => format!("key '{text}' must stand in a section, {}", words(&sections)),
         };
         self.problem(place, message);
         is_section
-    }
-
-    /// The keys of one section.
-    fn section<C>(
-        &mut self,
-        section: &'static Section<C>,
-        table: &DeTable<'_>,
-        header: Place,
-    ) -> (C, SectionPlaces) {
-        let mut target = section.defaults();
-        let mut places = SectionPlaces { header, keys: BTreeMap::new() };
-        let mut meant = Vec::new();
-        for (name, value) in table.iter() {
-            match section.key(name.get_ref()) {
-                Some(key) => {
-                    let key_places = self.value(key, value, &mut target);
-                    places.keys.insert(key.name, key_places);
-                }
-                None => meant.extend(self.unknown_key(section, name)),
-            }
-        }
-        // A misspelt key is not reported as missing as well.
-        let is_missing = |key: &&Key<C>| !table.contains_key(key.name) && !meant.contains(&key.name);
-        for key in section.keys.iter().filter(|key| key.default.is_none()).filter(is_missing) {
-            let message =
-                format!("{} needs '{}', such as {} = {}", section.header(), key.name, key.name, key.example);
-            self.problem(header, message);
-        }
-        (target, places)
-    }
-
-    /// The key that was probably meant.
-    fn unknown_key<C>(&mut self, section: &Section<C>, name: &Spanned<Cow<'_, str>>) -> Option<&'static str> {
-        let header = section.header();
-        let names = || section.keys.iter().map(|key| key.name);
-        let near = values::nearest(name.get_ref(), names());
-        let advice = match near {
-            Some(near) => format!("did you mean '{near}'?"),
-            None => match keys::sections_with_key(name.get_ref()).first() {
-                Some(other) => format!("it belongs in {}", keys::section_header(other)),
-                None => format!("the keys are {}", words(&names().map(str::to_string).collect::<Vec<_>>())),
-            },
-        };
-        let place = self.place(name.span().start);
-        self.problem(
-            place,
-            format!("unknown key '{}' in {header}; {advice}", values::shorten(name.get_ref())),
-        );
-        near
     }
 
     /// A site has one kind of certificate, and all sites of an address have HTTPS, or none has.
@@ -615,55 +452,6 @@ impl<'t> Reader<'t> {
                 self.problem(places.item("hosts", position), message);
             }
         }
-    }
-}
-
-/// The offsets at which the lines of a text begin.
-struct Lines<'t> {
-    text: &'t str,
-    starts: Vec<usize>,
-}
-
-impl<'t> Lines<'t> {
-    fn of(text: &'t str) -> Lines<'t> {
-        // A byte order mark takes no column.
-        let first = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-        let newlines =
-            text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(offset, _)| offset + 1);
-        Lines { text, starts: std::iter::once(first).chain(newlines).collect() }
-    }
-
-    fn place(&self, offset: usize) -> Place {
-        let line = self.starts.partition_point(|start| *start <= offset).max(1);
-        let before = self.text.get(self.starts[line - 1]..offset).unwrap_or("");
-        Place { file: 0, line, column: before.chars().count() + 1 }
-    }
-}
-
-/// The name of a section relative to the section around it.
-fn last_name(section: &str) -> &str {
-    section.rsplit('.').next().unwrap_or(section)
-}
-
-fn is_array_of_tables(items: &DeArray<'_>) -> bool {
-    !items.is_empty() && items.iter().all(|item| item.get_ref().is_table())
-}
-
-/// `a, b and c`
-fn words(list: &[String]) -> String {
-    join(list, "and")
-}
-
-/// `a, b or c`
-pub(super) fn alternatives(list: &[String]) -> String {
-    join(list, "or")
-}
-
-fn join(list: &[String], last: &str) -> String {
-    match list {
-        [] => String::new(),
-        [one] => one.clone(),
-        [rest @ .., end] => format!("{} {last} {end}", rest.join(", ")),
     }
 }
 

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::parse::Reader;
+use super::section::reader::Reader;
 use super::section::{Key, Kind, Section, as_usize};
 use super::{Loaded, SectionPlaces, account_name, values};
+use crate::values::DAY;
 
 /// The longest path of a unix socket (sun_path without its end).
 const LONGEST_SOCKET_PATH_BYTES: usize = 107;
@@ -56,7 +57,6 @@ impl Default for ServerConfig {
 }
 
 const ZERO: Duration = Duration::ZERO;
-const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// `[server]`
 pub static SERVER: Section<ServerConfig> = Section {

@@ -5,9 +5,6 @@ use std::time::Duration;
 
 use touchstone_servlet::settings::{Convert, Isolation, JavaSettings, RouteSettings};
 
-use super::SectionPlaces;
-use super::parse::{Reader, Value};
-use super::route::RouteConfig;
 use super::section::{Choice, Key, Kind, Section, as_usize};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -415,17 +412,6 @@ fn context(text: &str) -> Result<String, String> {
         return Err(format!("{text:?} is no path of a context, such as \"/shop\""));
     }
     Ok(text.to_string())
-}
-
-pub(super) fn read(
-    reader: &mut Reader<'_>,
-    value: &Value<'_>,
-    route: &mut RouteConfig,
-) -> Vec<SectionPlaces> {
-    reader.table(&SERVLET, value).map_or(Vec::new(), |(config, places)| {
-        route.servlet = Some(config);
-        vec![places]
-    })
 }
 
 #[cfg(test)]

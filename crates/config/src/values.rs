@@ -25,6 +25,13 @@ const SIZE_UNITS: [(&str, u64); 9] = [
     ("TB", 1_000_000_000_000),
 ];
 
+/// Bytes of a mebibyte.
+pub const MIB: u64 = 1 << 20;
+/// One hour.
+pub const HOUR: Duration = Duration::from_secs(3600);
+/// One day.
+pub const DAY: Duration = Duration::from_secs(24 * 3600);
+
 /// A duration: a whole number and its unit, `500ms`, `10s`, `2m` or `1h`.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let refused =

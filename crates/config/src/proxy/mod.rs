@@ -8,10 +8,8 @@ use touchstone_interfaces::proxy::{
     Balance, HashBy, HostField, OriginSpec, ProxyHeader, TlsSettings, Version,
 };
 
-use super::SectionPlaces;
-use super::parse::{Reader, Value};
-use super::route::RouteConfig;
 use super::section::{ABSENT, Choice, Key, Kind, Section, as_usize};
+use crate::values::DAY;
 use tables::{ProxyCheckConfig, ProxyForwardConfig, ProxyHealthConfig, ProxyRetryConfig};
 
 /// `proxy`
@@ -94,7 +92,6 @@ impl ProxyConfig {
 
 const ZERO: Duration = Duration::ZERO;
 const INSTANT: Duration = Duration::from_millis(10);
-const DAY: Duration = Duration::from_secs(24 * 3600);
 const MOST_COUNT: u64 = 1_000_000;
 
 /// `[site.route.proxy]`
@@ -528,14 +525,3 @@ pub static PROXY: Section<ProxyConfig> = Section {
         },
     ],
 };
-
-pub(super) fn read_proxy(
-    reader: &mut Reader<'_>,
-    value: &Value<'_>,
-    route: &mut RouteConfig,
-) -> Vec<SectionPlaces> {
-    reader.table(&PROXY, value).map_or(Vec::new(), |(config, places)| {
-        route.proxy = Some(config);
-        vec![places]
-    })
-}

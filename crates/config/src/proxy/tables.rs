@@ -7,7 +7,7 @@ use touchstone_interfaces::proxy::{CheckRules, Forward, TlsSettings};
 
 use super::{DAY, INSTANT, ProxyConfig};
 use crate::SectionPlaces;
-use crate::parse::{Reader, Value};
+use crate::section::reader::{Reader, Value};
 use crate::section::{Choice, Key, Kind, Section};
 use crate::values;
 

@@ -4,9 +4,10 @@
 //! needed later. Regular expressions take linear time, and work on bytes: a path need not be UTF-8, and a
 //! client could evade a rule that matched only UTF-8.
 
+use std::collections::BTreeMap;
+
 use regex::bytes::{Regex, RegexBuilder};
 
-use crate::RouteConfig;
 use touchstone_http::request_view::RequestView;
 
 /// The largest compiled expression, in bytes.
@@ -268,13 +269,18 @@ pub struct RequestMatch {
 
 impl RequestMatch {
     /// Compiles the keys of a route.
-    pub fn new(config: &RouteConfig) -> Result<RequestMatch, String> {
+    pub fn new(
+        pattern: &str,
+        suffixes: &[String],
+        methods: &[String],
+        headers: &BTreeMap<String, String>,
+    ) -> Result<RequestMatch, String> {
         let boxed = |texts: &[String]| texts.iter().map(|text| text.as_bytes().into()).collect();
         Ok(RequestMatch {
-            pattern: PathMatch::from_pattern(&config.pattern)?,
-            suffixes: boxed(&config.suffixes),
-            methods: boxed(&config.methods),
-            fields: config.request_headers.iter().map(|(name, value)| FieldMatch::new(name, value)).collect(),
+            pattern: PathMatch::from_pattern(pattern)?,
+            suffixes: boxed(suffixes),
+            methods: boxed(methods),
+            fields: headers.iter().map(|(name, value)| FieldMatch::new(name, value)).collect(),
         })
     }
 

@@ -6,12 +6,14 @@
 //!
 //! | module | |
 //! |---|---|
+//! | `config` | the keys of a route |
 //! | `matcher` | what a route asks of a path, a field and a request |
 //! | `template` | where a redirect or rewrite leads |
 //! | `escape` | percent-encoding |
 //! | `answer_fields` | fields that the answer gets |
 
 mod answer_fields;
+pub mod config;
 mod escape;
 mod matcher;
 mod template;
@@ -24,7 +26,8 @@ use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use touchstone_http::path::{PathRules, other_readings};
 
-use super::{IncludesConfig, RespondConfig, RouteConfig};
+use crate::IncludesConfig;
+use config::{RespondConfig, RouteConfig};
 use matcher::{PathMatch, RequestMatch};
 use template::{Template, Values};
 use touchstone_http::request_view::RequestView;
@@ -333,7 +336,9 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
         PathMatch::Any
     });
     let request =
-        RequestMatch::new(config).map_err(|message| problem("pattern", format!("'pattern': {message}"))).ok();
+        RequestMatch::new(&config.pattern, &config.suffixes, &config.methods, &config.request_headers)
+            .map_err(|message| problem("pattern", format!("'pattern': {message}")))
+            .ok();
     let names = match request.as_ref().map(RequestMatch::pattern) {
         None | Some(PathMatch::Any) => path.capture_names(),
         Some(pattern) => pattern.capture_names(),

@@ -1,62 +1,17 @@
 //! `[site.route.ajp]`: servlet containers, such as Tomcat, over AJP13.
 //!
-//! The keys that it shares with other programs that listen are in [`fastcgi`](super::fastcgi); this module
-//! has its own.
+//! The keys that it shares with other programs that listen are in [`keys`](super::keys); this module has its
+//! own.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use touchstone_interfaces::ajp::{LEAST_PACKET_BYTES, MOST_PACKET_BYTES};
 
-use super::fastcgi::{
-    BACKENDS, BALANCE, CHECK_INTERVAL, CONNECT_TIMEOUT, CONNECTION_REQUESTS, CONNECTIONS, DAY, FAIL_TIMEOUT,
-    FIRST_BYTE_TIMEOUT, HOUR, IDLE_CONNECTIONS, IDLE_TIMEOUT, INSTANT, KEEP_ALIVE_TIMEOUT, KEEP_CONNECTIONS,
-    MAX_FAILURES, PASS_AUTHORIZATION, ProgramsConfig, QUEUE, QUEUE_TIMEOUT, TOTAL_TIMEOUT, blank,
-    parse_backend, read_table,
-};
-use super::route::RouteConfig;
-use super::section::{ABSENT, Choice, Key, Kind, Section, as_usize};
-use super::values;
-
-/// The settings that only servlet containers have.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct AjpConfig {
-    /// The secret that server and containers share; empty: none.
-    pub secret: String,
-    /// The file with the secret.
-    pub secret_file: Option<PathBuf>,
-    /// The largest packet.
-    pub packet_bytes: usize,
-    /// The most fields of an answer.
-    pub header_fields: usize,
-    /// Attributes of requests.
-    pub attributes: BTreeMap<String, String>,
-    /// How requests with a session are distributed.
-    pub sessions: Sessions,
-    /// The cookie of a session.
-    pub session_cookie: String,
-    /// The parameter of a path with a session.
-    pub session_parameter: String,
-    /// How long a connection must be idle for the container to be checked before a request.
-    pub ping_after: Duration,
-    /// How long the container may take to answer the check.
-    pub ping_timeout: Duration,
-    /// New connections are checked too.
-    pub ping_new: bool,
-}
-
-/// Where requests with a session go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Sessions {
-    /// To the container of the session, or to another if it is down.
-    #[default]
-    Prefer,
-    /// To the container of the session only.
-    Bind,
-    /// To any container.
-    Ignore,
-}
+use super::backend::parse_backend;
+use super::keys::*;
+use super::{ProgramsConfig, Sessions, blank};
+use crate::section::{Choice, Key, Kind, Section, as_usize};
+use crate::values::{self, DAY, HOUR};
 
 /// `[site.route.ajp]`
 pub static AJP: Section<ProgramsConfig> = Section {
@@ -270,16 +225,6 @@ const PING_NEW: Key<ProgramsConfig> = Key {
     documentation: "Also checks on each new connection, so that a request of any method goes to another \
         container after `ping_timeout` if one accepts connections and answers none.",
     kind: Kind::Boolean(|programs, value| programs.ajp.ping_new = value),
-};
-
-/// The key `ajp` of a route.
-pub(super) const ROUTE_KEY: Key<RouteConfig> = Key {
-    name: "ajp",
-    default: Some(ABSENT),
-    example: "{ backends = [\"127.0.0.1:8009\"], secret_file = \"ajp.secret\" }",
-    documentation: "Answers with servlet containers, see `[site.route.ajp]`. \
-        Not together with `redirect`, `rewrite`, `respond` or other programs.",
-    kind: Kind::Table { read: |reader, value, route| read_table(reader, &AJP, value, &mut route.ajp) },
 };
 
 /// Attributes that hold what the server knows may not be set.

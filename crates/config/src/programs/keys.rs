@@ -1,302 +1,16 @@
-//! `[site.route.fastcgi]`, `[site.route.scgi]` and `[site.route.php]`: programs that listen and keep running.
-//!
-//! The three are one struct and share most of their keys: `php` is FastCGI with scripts that are files, and
-//! `scgi` is another protocol for the same.
+//! The keys of programs that listen, those of all protocols.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use toml::de::DeValue;
-use touchstone_interfaces::backend::{Address, Balance};
+use touchstone_interfaces::backend::Balance;
 
-use super::ajp::AjpConfig;
-use super::parse::{Reader, Value};
-use super::route::RouteConfig;
-use super::section::{ABSENT, Choice, Key, Kind, Section};
-use super::{SectionPlaces, values};
+use super::ProgramsConfig;
+use super::backend::{is_suffix_byte, parse_backend};
+use crate::section::{ABSENT, Choice, Key, Kind};
+use crate::values::{self, DAY, HOUR, MIB};
 
-/// `fastcgi`, `scgi` or `php`
-#[derive(Debug, Clone, PartialEq)]
-pub struct ProgramsConfig {
-    /// Where programs listen, with their weights.
-    pub backends: Vec<String>,
-    /// The program that the server starts, with its arguments; empty: none.
-    pub command: Vec<String>,
-    /// The php-fpm that the server starts.
-    pub program: String,
-    /// How many processes; 0: chosen by the number of processors.
-    pub processes: u64,
-    /// The socket of the server's own processes; `None`: the server chooses.
-    pub socket: Option<PathBuf>,
-    /// Their current directory.
-    pub directory: Option<PathBuf>,
-    /// Their environment.
-    pub environment: BTreeMap<String, String>,
-    /// The user under which they run; empty: that of the server.
-    pub user: String,
-    /// PHP's settings.
-    pub settings: BTreeMap<String, String>,
-    /// After how many requests a process is replaced; 0: never.
-    pub process_requests: u64,
-    /// The memory of each process; 0: no limit is set.
-    pub memory: u64,
-    /// The open files of each process; 0: no limit is set.
-    pub open_files: u64,
-    /// The time between SIGTERM and SIGKILL.
-    pub stop_timeout: Duration,
-    /// How requests are distributed.
-    pub balance: Balance,
-    /// After how many failures a backend counts as down.
-    pub max_failures: u64,
-    /// How long it counts as down.
-    pub fail_timeout: Duration,
-    /// How often the server connects to backends to check them; zero: never.
-    pub check_interval: Duration,
-    /// Whether connections are persistent; `None`: only those to processes that the server starts.
-    pub keep_connections: Option<bool>,
-    /// The most connections; 0: any number, or the number of processes.
-    pub connections: u64,
-    /// The most idle ones on each core.
-    pub idle_connections: u64,
-    /// How long an idle one is kept.
-    pub keep_alive_timeout: Duration,
-    /// The most requests on one; 0: any number.
-    pub connection_requests: u64,
-    /// How long it may take to connect.
-    pub connect_timeout: Duration,
-    /// How many requests wait for a connection.
-    pub queue: u64,
-    /// How long a request waits.
-    pub queue_timeout: Duration,
-    /// The time limit until the first byte of an answer.
-    pub first_byte_timeout: Duration,
-    /// The time limit between two bytes.
-    pub idle_timeout: Duration,
-    /// The time limit in all; zero: no limit.
-    pub total_timeout: Duration,
-    /// The largest header of an answer.
-    pub header_bytes: u64,
-    /// The beginning of the path that is the program's name.
-    pub script_name: String,
-    /// The endings of scripts; empty: one program answers all paths.
-    pub scripts: Vec<String>,
-    /// The names that are tried for a directory.
-    pub index: Vec<String>,
-    /// The script for paths that are not files; empty: none.
-    pub front_controller: String,
-    /// The root as the programs see it; `None`: the same.
-    pub document_root: Option<PathBuf>,
-    /// Variables of requests.
-    pub variables: BTreeMap<String, String>,
-    /// The programs see `Authorization`.
-    pub pass_authorization: bool,
-    /// The directory of files that programs can let the server send.
-    pub send_files_from: Option<PathBuf>,
-    /// The settings that only servlet containers have.
-    pub ajp: AjpConfig,
-}
-
-impl ProgramsConfig {
-    /// The defaults of `fastcgi`.
-    pub fn fastcgi() -> ProgramsConfig {
-        FASTCGI.defaults()
-    }
-
-    /// The defaults of `php`.
-    pub fn php() -> ProgramsConfig {
-        PHP.defaults()
-    }
-
-    /// The parsed backends; wrong ones have been refused before.
-    pub fn parsed_backends(&self) -> Vec<touchstone_interfaces::backend::Backend> {
-        self.backends.iter().filter_map(|text| parse_backend(text).ok()).collect()
-    }
-}
-
-const MIB: u64 = 1 << 20;
 const MOST_COUNT: u64 = 1 << 24;
 pub(super) const INSTANT: Duration = Duration::from_millis(10);
-pub(super) const HOUR: Duration = Duration::from_secs(3600);
-pub(super) const DAY: Duration = Duration::from_secs(86_400);
-
-/// `[site.route.fastcgi]`
-pub static FASTCGI: Section<ProgramsConfig> = Section {
-    name: "site.route.fastcgi",
-    repeated: false,
-    documentation: "FastCGI programs answer the requests of the route, see [FastCGI and SCGI](fastcgi.md): \
-        those that listen at `backends`, or processes of `command`, which the server starts and watches \
-        itself.",
-    blank,
-    keys: &[
-        BACKENDS,
-        COMMAND,
-        PROCESSES,
-        SOCKET,
-        DIRECTORY,
-        ENVIRONMENT,
-        USER,
-        MEMORY,
-        OPEN_FILES,
-        STOP_TIMEOUT,
-        Key { default: Some("\"\""), ..SCRIPT_NAME },
-        Key { default: Some("[]"), ..SCRIPTS },
-        Key { default: Some("[]"), ..INDEX },
-        FRONT_CONTROLLER,
-        DOCUMENT_ROOT,
-        VARIABLES,
-        PASS_AUTHORIZATION,
-        SEND_FILES_FROM,
-        KEEP_CONNECTIONS,
-        CONNECTIONS,
-        IDLE_CONNECTIONS,
-        KEEP_ALIVE_TIMEOUT,
-        CONNECTION_REQUESTS,
-        CONNECT_TIMEOUT,
-        QUEUE,
-        QUEUE_TIMEOUT,
-        FIRST_BYTE_TIMEOUT,
-        IDLE_TIMEOUT,
-        TOTAL_TIMEOUT,
-        HEADER_BYTES,
-        BALANCE,
-        MAX_FAILURES,
-        FAIL_TIMEOUT,
-        CHECK_INTERVAL,
-    ],
-};
-
-/// `[site.route.scgi]`
-pub static SCGI: Section<ProgramsConfig> = Section {
-    name: "site.route.scgi",
-    repeated: false,
-    documentation: "SCGI programs answer the requests of the route, see [FastCGI and SCGI](fastcgi.md): \
-        those that listen at `backends`, or processes of `command`, which the server starts and watches \
-        itself.",
-    blank,
-    keys: &[
-        BACKENDS,
-        COMMAND,
-        PROCESSES,
-        SOCKET,
-        DIRECTORY,
-        ENVIRONMENT,
-        USER,
-        MEMORY,
-        OPEN_FILES,
-        STOP_TIMEOUT,
-        SCRIPT_NAME,
-        SCRIPTS,
-        INDEX,
-        FRONT_CONTROLLER,
-        DOCUMENT_ROOT,
-        VARIABLES,
-        PASS_AUTHORIZATION,
-        SEND_FILES_FROM,
-        CONNECTIONS,
-        CONNECT_TIMEOUT,
-        QUEUE,
-        QUEUE_TIMEOUT,
-        FIRST_BYTE_TIMEOUT,
-        IDLE_TIMEOUT,
-        TOTAL_TIMEOUT,
-        HEADER_BYTES,
-        BALANCE,
-        MAX_FAILURES,
-        FAIL_TIMEOUT,
-        CHECK_INTERVAL,
-    ],
-};
-
-/// `[site.route.php]`
-pub static PHP: Section<ProgramsConfig> = Section {
-    name: "site.route.php",
-    repeated: false,
-    documentation: "PHP scripts answer the requests of the route, see [PHP](php.md). \
-        `php = \"unix:/run/php/php-fpm.sock\"` is enough for a php-fpm that already runs, and `php = \
-        \"managed\"` for one that the server starts and watches itself. Other files are served as they \
-        are.",
-    blank,
-    keys: &[
-        BACKENDS,
-        PROGRAM,
-        PROCESSES,
-        SETTINGS,
-        PROCESS_REQUESTS,
-        SOCKET,
-        DIRECTORY,
-        ENVIRONMENT,
-        USER,
-        OPEN_FILES,
-        STOP_TIMEOUT,
-        Key { default: Some("[\".php\"]"), ..SCRIPTS },
-        Key { default: Some("[\"index.php\", \"index.html\"]"), ..INDEX },
-        FRONT_CONTROLLER,
-        DOCUMENT_ROOT,
-        VARIABLES,
-        PASS_AUTHORIZATION,
-        SEND_FILES_FROM,
-        KEEP_CONNECTIONS,
-        CONNECTIONS,
-        IDLE_CONNECTIONS,
-        KEEP_ALIVE_TIMEOUT,
-        CONNECTION_REQUESTS,
-        CONNECT_TIMEOUT,
-        QUEUE,
-        QUEUE_TIMEOUT,
-        FIRST_BYTE_TIMEOUT,
-        IDLE_TIMEOUT,
-        TOTAL_TIMEOUT,
-        HEADER_BYTES,
-        BALANCE,
-        MAX_FAILURES,
-        FAIL_TIMEOUT,
-        CHECK_INTERVAL,
-    ],
-};
-
-pub(super) fn blank() -> ProgramsConfig {
-    ProgramsConfig {
-        backends: Vec::new(),
-        command: Vec::new(),
-        program: String::new(),
-        processes: 0,
-        socket: None,
-        directory: None,
-        environment: BTreeMap::new(),
-        user: String::new(),
-        settings: BTreeMap::new(),
-        process_requests: 0,
-        memory: 0,
-        open_files: 0,
-        stop_timeout: Duration::ZERO,
-        balance: Balance::LeastOutstanding,
-        max_failures: 0,
-        fail_timeout: Duration::ZERO,
-        check_interval: Duration::ZERO,
-        keep_connections: None,
-        connections: 0,
-        idle_connections: 0,
-        keep_alive_timeout: Duration::ZERO,
-        connection_requests: 0,
-        connect_timeout: Duration::ZERO,
-        queue: 0,
-        queue_timeout: Duration::ZERO,
-        first_byte_timeout: Duration::ZERO,
-        idle_timeout: Duration::ZERO,
-        total_timeout: Duration::ZERO,
-        header_bytes: 0,
-        script_name: String::new(),
-        scripts: Vec::new(),
-        index: Vec::new(),
-        front_controller: String::new(),
-        document_root: None,
-        variables: BTreeMap::new(),
-        pass_authorization: false,
-        send_files_from: None,
-        ajp: AjpConfig::default(),
-    }
-}
 
 // ---- where the programs run and listen
 
@@ -317,7 +31,7 @@ pub(super) const BACKENDS: Key<ProgramsConfig> = Key {
     },
 };
 
-const COMMAND: Key<ProgramsConfig> = Key {
+pub(super) const COMMAND: Key<ProgramsConfig> = Key {
     name: "command",
     default: Some("[]"),
     example: "[\"/usr/lib/app/app.fcgi\", \"--quiet\"]",
@@ -333,7 +47,7 @@ const COMMAND: Key<ProgramsConfig> = Key {
     },
 };
 
-const PROGRAM: Key<ProgramsConfig> = Key {
+pub(super) const PROGRAM: Key<ProgramsConfig> = Key {
     name: "program",
     default: Some("\"\""),
     example: "\"/usr/sbin/php-fpm8.2\"",
@@ -346,7 +60,7 @@ const PROGRAM: Key<ProgramsConfig> = Key {
     },
 };
 
-const PROCESSES: Key<ProgramsConfig> = Key {
+pub(super) const PROCESSES: Key<ProgramsConfig> = Key {
     name: "processes",
     default: Some("0"),
     example: "8",
@@ -355,7 +69,7 @@ const PROCESSES: Key<ProgramsConfig> = Key {
     kind: Kind::Number { least: 0, most: 10_000, set: |programs, value| programs.processes = value },
 };
 
-const SOCKET: Key<ProgramsConfig> = Key {
+pub(super) const SOCKET: Key<ProgramsConfig> = Key {
     name: "socket",
     default: Some("\"auto\""),
     example: "\"/run/touchstone/app.sock\"",
@@ -371,7 +85,7 @@ const SOCKET: Key<ProgramsConfig> = Key {
     },
 };
 
-const DIRECTORY: Key<ProgramsConfig> = Key {
+pub(super) const DIRECTORY: Key<ProgramsConfig> = Key {
     name: "directory",
     default: Some("\"\""),
     example: "\"/var/lib/app\"",
@@ -379,7 +93,7 @@ const DIRECTORY: Key<ProgramsConfig> = Key {
     kind: Kind::File(|programs, value| programs.directory = value),
 };
 
-const ENVIRONMENT: Key<ProgramsConfig> = Key {
+pub(super) const ENVIRONMENT: Key<ProgramsConfig> = Key {
     name: "environment",
     default: Some("{}"),
     example: "{ APP_MODE = \"production\" }",
@@ -392,7 +106,7 @@ const ENVIRONMENT: Key<ProgramsConfig> = Key {
     },
 };
 
-const USER: Key<ProgramsConfig> = Key {
+pub(super) const USER: Key<ProgramsConfig> = Key {
     name: "user",
     default: Some("\"\""),
     example: "\"www-data\"",
@@ -409,7 +123,7 @@ const USER: Key<ProgramsConfig> = Key {
     },
 };
 
-const SETTINGS: Key<ProgramsConfig> = Key {
+pub(super) const SETTINGS: Key<ProgramsConfig> = Key {
     name: "settings",
     default: Some("{}"),
     example: "{ memory_limit = \"256M\", post_max_size = \"200M\" }",
@@ -421,7 +135,7 @@ const SETTINGS: Key<ProgramsConfig> = Key {
     },
 };
 
-const PROCESS_REQUESTS: Key<ProgramsConfig> = Key {
+pub(super) const PROCESS_REQUESTS: Key<ProgramsConfig> = Key {
     name: "process_requests",
     default: Some("1000"),
     example: "500",
@@ -434,7 +148,7 @@ const PROCESS_REQUESTS: Key<ProgramsConfig> = Key {
     },
 };
 
-const MEMORY: Key<ProgramsConfig> = Key {
+pub(super) const MEMORY: Key<ProgramsConfig> = Key {
     name: "memory",
     default: Some("0"),
     example: "\"512MiB\"",
@@ -442,7 +156,7 @@ const MEMORY: Key<ProgramsConfig> = Key {
     kind: Kind::Size { least: 0, most: 1 << 50, set: |programs, value| programs.memory = value },
 };
 
-const OPEN_FILES: Key<ProgramsConfig> = Key {
+pub(super) const OPEN_FILES: Key<ProgramsConfig> = Key {
     name: "open_files",
     default: Some("0"),
     example: "1024",
@@ -451,7 +165,7 @@ const OPEN_FILES: Key<ProgramsConfig> = Key {
     kind: Kind::Number { least: 0, most: 1 << 30, set: |programs, value| programs.open_files = value },
 };
 
-const STOP_TIMEOUT: Key<ProgramsConfig> = Key {
+pub(super) const STOP_TIMEOUT: Key<ProgramsConfig> = Key {
     name: "stop_timeout",
     default: Some("\"10s\""),
     example: "\"3s\"",
@@ -462,7 +176,7 @@ const STOP_TIMEOUT: Key<ProgramsConfig> = Key {
 
 // ---- the program of a path, and its variables
 
-const SCRIPT_NAME: Key<ProgramsConfig> = Key {
+pub(super) const SCRIPT_NAME: Key<ProgramsConfig> = Key {
     name: "script_name",
     default: Some("\"\""),
     example: "\"/app\"",
@@ -478,7 +192,7 @@ const SCRIPT_NAME: Key<ProgramsConfig> = Key {
     },
 };
 
-const SCRIPTS: Key<ProgramsConfig> = Key {
+pub(super) const SCRIPTS: Key<ProgramsConfig> = Key {
     name: "scripts",
     default: Some("[]"),
     example: "[\".php\"]",
@@ -496,7 +210,7 @@ const SCRIPTS: Key<ProgramsConfig> = Key {
     },
 };
 
-const INDEX: Key<ProgramsConfig> = Key {
+pub(super) const INDEX: Key<ProgramsConfig> = Key {
     name: "index",
     default: Some("[]"),
     example: "[\"index.php\"]",
@@ -504,7 +218,7 @@ const INDEX: Key<ProgramsConfig> = Key {
     kind: Kind::FileNames(|programs, value| programs.index = value),
 };
 
-const FRONT_CONTROLLER: Key<ProgramsConfig> = Key {
+pub(super) const FRONT_CONTROLLER: Key<ProgramsConfig> = Key {
     name: "front_controller",
     default: Some("\"\""),
     example: "\"/index.php\"",
@@ -517,7 +231,7 @@ const FRONT_CONTROLLER: Key<ProgramsConfig> = Key {
     },
 };
 
-const DOCUMENT_ROOT: Key<ProgramsConfig> = Key {
+pub(super) const DOCUMENT_ROOT: Key<ProgramsConfig> = Key {
     name: "document_root",
     default: Some("\"\""),
     example: "\"/var/www/html\"",
@@ -526,7 +240,7 @@ const DOCUMENT_ROOT: Key<ProgramsConfig> = Key {
     kind: Kind::File(|programs, value| programs.document_root = value),
 };
 
-const VARIABLES: Key<ProgramsConfig> = Key {
+pub(super) const VARIABLES: Key<ProgramsConfig> = Key {
     name: "variables",
     default: Some("{}"),
     example: "{ APP_ENV = \"production\" }",
@@ -547,7 +261,7 @@ pub(super) const PASS_AUTHORIZATION: Key<ProgramsConfig> = Key {
     kind: Kind::Boolean(|programs, value| programs.pass_authorization = value),
 };
 
-const SEND_FILES_FROM: Key<ProgramsConfig> = Key {
+pub(super) const SEND_FILES_FROM: Key<ProgramsConfig> = Key {
     name: "send_files_from",
     default: Some("\"\""),
     example: "\"/srv/downloads\"",
@@ -685,7 +399,7 @@ pub(super) const TOTAL_TIMEOUT: Key<ProgramsConfig> = Key {
     },
 };
 
-const HEADER_BYTES: Key<ProgramsConfig> = Key {
+pub(super) const HEADER_BYTES: Key<ProgramsConfig> = Key {
     name: "header_bytes",
     default: Some("\"64KiB\""),
     example: "\"16KiB\"",
@@ -745,102 +459,6 @@ pub(super) const CHECK_INTERVAL: Key<ProgramsConfig> = Key {
     },
 };
 
-// ---- the keys of a route
-
-/// The key `fastcgi` of a route.
-pub(super) const FASTCGI_KEY: Key<RouteConfig> = Key {
-    name: "fastcgi",
-    default: Some(ABSENT),
-    example: "{ backends = [\"unix:/run/app.sock\"] }",
-    documentation: "Answers with FastCGI programs, see `[site.route.fastcgi]`. \
-        Not together with `redirect`, `rewrite`, `respond` or other programs.",
-    kind: Kind::Table {
-        read: |reader, value, route| read_table(reader, &FASTCGI, value, &mut route.fastcgi),
-    },
-};
-
-/// The key `scgi` of a route.
-pub(super) const SCGI_KEY: Key<RouteConfig> = Key {
-    name: "scgi",
-    default: Some(ABSENT),
-    example: "{ backends = [\"127.0.0.1:4000\"] }",
-    documentation: "Answers with SCGI programs, see `[site.route.scgi]`. \
-        Not together with `redirect`, `rewrite`, `respond` or other programs.",
-    kind: Kind::Table { read: |reader, value, route| read_table(reader, &SCGI, value, &mut route.scgi) },
-};
-
-/// The key `php` of a route.
-pub(super) const PHP_KEY: Key<RouteConfig> = Key {
-    name: "php",
-    default: Some(ABSENT),
-    example: "{ backends = [\"unix:/run/php/php-fpm.sock\"] }",
-    documentation: "Answers with PHP scripts, see `[site.route.php]`; the address of a php-fpm or \
-        `\"managed\"` may replace the table, with the defaults for all other keys. Not together with \
-        `redirect`, `rewrite`, `respond` or other programs.",
-    kind: Kind::Table { read: read_php },
-};
-
-pub(super) fn read_table(
-    reader: &mut Reader<'_>,
-    section: &'static Section<ProgramsConfig>,
-    value: &Value<'_>,
-    target: &mut Option<ProgramsConfig>,
-) -> Vec<SectionPlaces> {
-    reader.table(section, value).map_or(Vec::new(), |(config, places)| {
-        *target = Some(config);
-        vec![places]
-    })
-}
-
-/// Reads a table, or one word for a common setting.
-fn read_php(reader: &mut Reader<'_>, value: &Value<'_>, route: &mut RouteConfig) -> Vec<SectionPlaces> {
-    let DeValue::String(text) = value.get_ref() else {
-        return read_table(reader, &PHP, value, &mut route.php);
-    };
-    let mut config = PHP.defaults();
-    if text != "managed" {
-        match parse_backend(text) {
-            Ok(_) => config.backends = vec![text.to_string()],
-            Err(message) => {
-                let place = reader.place(value.span().start);
-                reader.problem(place, format!("'php': {message}, or \"managed\""));
-            }
-        }
-    }
-    route.php = Some(config);
-    Vec::new()
-}
-
-/// Parses an address, followed by `weight=N`, `route=NAME` and `backup` as needed.
-pub(super) fn parse_backend(text: &str) -> Result<touchstone_interfaces::backend::Backend, String> {
-    let mut words = text.split_whitespace();
-    let address = Address::parse(words.next().unwrap_or_default(), Path::new(""))?;
-    if let Address::Unix(path) = &address
-        && !path.is_absolute()
-    {
-        return Err(format!("the path of the socket in {text:?} must begin with a slash"));
-    }
-    let (mut weight, mut is_backup, mut route) = (1, false, "");
-    for word in words {
-        match word.split_once('=') {
-            Some(("weight", number)) => match number.parse() {
-                Ok(number @ 1..=1000) => weight = number,
-                _ => return Err(format!("the weight in {text:?} must be a number from 1 to 1000")),
-            },
-            Some(("route", name)) if !name.is_empty() && name.bytes().all(is_suffix_byte) => route = name,
-            None if word == "backup" => is_backup = true,
-            _ => {
-                return Err(format!(
-                    "{word:?} in {text:?} is neither weight=NUMBER nor backup, nor route=NAME of a servlet \
-                     container"
-                ));
-            }
-        }
-    }
-    let route = route.to_string();
-    Ok(touchstone_interfaces::backend::Backend { address, weight, is_backup, route })
-}
-
 fn check_variable(name: &str) -> Result<(), String> {
     match name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
         true => Ok(()),
@@ -853,40 +471,5 @@ fn check_plain(name: &str, value: &str) -> Result<(), String> {
     match value.contains(['"', '\\', '$', '\n', '\0']) {
         true => Err(format!("the value of {name} may hold no quotes, backslashes, dollars or line ends")),
         false => Ok(()),
-    }
-}
-
-fn is_suffix_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn backends_with_what_follows() {
-        for (text, expected) in [
-            ("unix:/run/a.sock", ("unix:/run/a.sock", 1, false)),
-            ("/run/a.sock weight=3", ("unix:/run/a.sock", 3, false)),
-            ("127.0.0.1:9000 backup weight=2", ("127.0.0.1:9000", 2, true)),
-        ] {
-            let backend = parse_backend(text).unwrap();
-            assert_eq!(backend.route, "");
-            assert_eq!((backend.address.to_string().as_str(), backend.weight, backend.is_backup), expected);
-        }
-        for text in [
-            "",
-            "unix:a.sock",
-            "127.0.0.1:9000 weight=0",
-            "127.0.0.1:9000 weight=x",
-            "127.0.0.1:9000 backups",
-            "127.0.0.1:9000 route=",
-            "127.0.0.1:9000 route=a;b",
-        ] {
-            assert!(parse_backend(text).is_err(), "{text}");
-        }
-        let backend = parse_backend("127.0.0.1:8009 route=worker.1 weight=2").unwrap();
-        assert_eq!((backend.route.as_str(), backend.weight), ("worker.1", 2));
     }
 }

@@ -1,4 +1,12 @@
 //! What a section and a key are: the form of the table of [`keys`](super::keys), without what stands in it.
+//!
+//! | module | |
+//! |---|---|
+//! | `reader` | reads sections from TOML |
+//! | `kinds` | reads the value of a key by its [`Kind`] |
+
+mod kinds;
+pub(crate) mod reader;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -8,8 +16,8 @@ use std::time::Duration;
 use touchstone_http::content_coding::ContentCoding;
 
 use super::network::Network;
-use super::parse::{Reader, Value};
 use super::{AccessLogFormat, LogDestination, SectionPlaces};
+use reader::{Reader, Value};
 
 /// A section: the keys that stand together and the struct that they fill.
 pub struct Section<C: 'static> {
@@ -22,7 +30,19 @@ pub struct Section<C: 'static> {
     /// Its keys, in the order of the documentation.
     pub keys: &'static [Key<C>],
     /// The struct before any key has been read; every field is set again by the defaults or must be given.
-    pub(super) blank: fn() -> C,
+    pub(crate) blank: fn() -> C,
+}
+
+impl<C> Section<C> {
+    /// The header as it is written: `[server]`, `[[site]]`.
+    pub fn header(&self) -> String {
+        if self.repeated { format!("[[{}]]", self.name) } else { format!("[{}]", self.name) }
+    }
+
+    /// The key of this name.
+    pub fn key(&self, name: &str) -> Option<&'static Key<C>> {
+        self.keys.iter().find(|key| key.name == name)
+    }
 }
 
 /// One key.
@@ -37,6 +57,13 @@ pub struct Key<C: 'static> {
     pub documentation: &'static str,
     /// What the value may be, and where it goes.
     pub kind: Kind<C>,
+}
+
+impl<C> Key<C> {
+    /// Whether its value is written as a separate section.
+    pub fn is_section(&self) -> bool {
+        matches!(self.kind, Kind::Table { .. } | Kind::Tables { .. })
+    }
 }
 
 /// What the value of a key may be, and how it lands in the struct of its section.
@@ -174,6 +201,6 @@ pub struct Choice<C: 'static> {
 
 /// Numbers of the table fit, because their ranges do; on a machine with short words the largest stands for
 /// more.
-pub(super) fn as_usize(value: u64) -> usize {
+pub(crate) fn as_usize(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
 }

@@ -9,16 +9,15 @@ use toml::de::{DeInteger, DeValue};
 use touchstone_files::compress::level_range;
 use touchstone_http::content_coding::ContentCoding;
 
-use super::network::Network;
-use super::parse::{Reader, Value, alternatives};
-use super::section::{Choice, Key, Kind};
-use super::values;
-use super::{AccessLogFormat, KeyPlaces, Place};
+use super::reader::{Reader, Value, alternatives};
+use super::{Choice, Key, Kind};
+use crate::network::Network;
+use crate::{AccessLogFormat, KeyPlaces, Place, values};
 
 impl Reader<'_> {
     /// The value of a key, into the struct of its section.
-    pub(super) fn value<C>(&mut self, key: &'static Key<C>, value: &Value<'_>, target: &mut C) -> KeyPlaces {
-        let name = key.name;
+    pub(crate) fn value<C>(&mut self, key: &'static Key<C>, value: &Value<'_>, target: &mut C) -> KeyPlaces {
+        let (name, base) = (key.name, self.base);
         let mut tables = Vec::new();
         match &key.kind {
             Kind::Boolean(set) => match value.get_ref() {
@@ -45,17 +44,14 @@ impl Reader<'_> {
             }
             Kind::Choice(choices) => self.choice(name, value, choices, target),
             Kind::LogDestination(set) => {
-                let base = self.base;
                 self.text(name, value, |text| values::parse_log_destination(text, base), |v| set(target, v));
             }
             Kind::LineFormat(set) => self.text(name, value, AccessLogFormat::parse, |v| set(target, v)),
             Kind::Directory(set) => {
-                let base = self.base;
                 self.text(name, value, |text| values::parse_path(text, base), |v| set(target, v));
             }
             Kind::FileOrWord { word, set_word, .. } if is_text(value, word) => set_word(target),
             Kind::File(set) | Kind::FileOrWord { set, .. } => {
-                let base = self.base;
                 let file = |text: &str| match text {
                     "" => Ok(None),
                     path => values::parse_path(path, base).map(Some),
@@ -69,10 +65,7 @@ impl Reader<'_> {
             Kind::FileNames(set) => self.array(name, value, values::parse_file_name, |v| set(target, v)),
             Kind::Hosts(set) => self.array(name, value, values::parse_host, |v| set(target, v)),
             Kind::ListenAddresses(set) => {
-                if value.get_ref().as_array().is_some_and(|items| items.is_empty()) {
-                    let place = self.place(value.span().start);
-                    self.problem(place, format!("'{name}' must hold at least one address"));
-                }
+                self.not_empty(name, value, "at least one address");
                 self.array(name, value, values::parse_listen_address, |v| set(target, v));
             }
             Kind::MediaTypes(set) => {
@@ -102,17 +95,13 @@ impl Reader<'_> {
                 self.array(name, value, |text| text.parse::<Network>(), |v| set(target, v));
             }
             Kind::Checked { parse, set, .. } => {
-                let base = self.base;
                 self.text(name, value, |text| parse(text, base), |v| set(target, v));
             }
             Kind::CheckedArray { parse, set, .. } => self.array(name, value, parse, |v| set(target, v)),
             Kind::CheckedOneOrMore { parse, set, .. } => match value.get_ref() {
                 DeValue::String(_) => self.text(name, value, parse, |v| set(target, vec![v])),
                 _ => {
-                    if value.get_ref().as_array().is_some_and(|items| items.is_empty()) {
-                        let place = self.place(value.span().start);
-                        self.problem(place, format!("'{name}' must hold at least one"));
-                    }
+                    self.not_empty(name, value, "at least one");
                     self.array(name, value, parse, |v| set(target, v));
                 }
             },
@@ -124,6 +113,14 @@ impl Reader<'_> {
             Kind::Table { read } | Kind::Tables { read } => tables = read(self, value, target),
         }
         KeyPlaces { value: self.place(value.span().start), items: self.item_places(value), tables }
+    }
+
+    /// Reports an array without items.
+    fn not_empty(&mut self, name: &str, value: &Value<'_>, needed: &str) {
+        if value.get_ref().as_array().is_some_and(|items| items.is_empty()) {
+            let place = self.place(value.span().start);
+            self.problem(place, format!("'{name}' must hold {needed}"));
+        }
     }
 
     fn number(&mut self, name: &str, value: &Value<'_>, least: u64, most: u64) -> Option<u64> {

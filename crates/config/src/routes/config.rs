@@ -5,18 +5,19 @@ use std::path::PathBuf;
 
 use touchstone_accelerator::rules::policy::Policy;
 
-use super::accelerator::read_cache;
-use super::access::{self, AccessConfig};
-use super::ajp;
-use super::cgi::{self, CgiConfig};
-use super::fastcgi::{self, ProgramsConfig};
-use super::includes::{INCLUDES, IncludesConfig};
-use super::nsapi::{self, NsapiConfig};
-use super::parse::{Reader, Value};
-use super::proxy::{ProxyConfig, read_proxy};
-use super::section::{ABSENT, Choice, Key, Kind, Section};
-use super::servlet::{self, ServletConfig};
-use super::{DirectoryListing, SectionPlaces, SiteConfig, routes, values};
+use crate::accelerator::CACHE_OF_ROUTE;
+use crate::access::{self, AccessConfig};
+use crate::cgi::{CGI, CgiConfig};
+use crate::includes::{INCLUDES, IncludesConfig};
+use crate::nsapi::{NSAPI, NsapiConfig};
+use crate::programs::ProgramsConfig;
+use crate::programs::ajp::AJP;
+use crate::programs::fastcgi::{FASTCGI, SCGI, read_php};
+use crate::proxy::{PROXY, ProxyConfig};
+use crate::section::reader::{Reader, Value};
+use crate::section::{ABSENT, Choice, Key, Kind, Section};
+use crate::servlet::{SERVLET, ServletConfig};
+use crate::{DirectoryListing, SectionPlaces, SiteConfig, routes, values};
 
 /// `[[site.route]]`: which requests, and what is done with them.
 #[derive(Debug, Clone, PartialEq)]
@@ -261,7 +262,9 @@ pub static ROUTE: Section<RouteConfig> = Section {
             example: "{ to = \"/new/$1\", status = 308 }",
             documentation: "Sends the client to another address, see `[site.route.redirect]`. \
                 Not together with `rewrite`, `respond` or `root`.",
-            kind: Kind::Table { read: read_redirect },
+            kind: Kind::Table {
+                read: |reader, value, route| reader.table_into(&REDIRECT, value, &mut route.redirect),
+            },
         },
         Key {
             name: "rewrite",
@@ -269,7 +272,9 @@ pub static ROUTE: Section<RouteConfig> = Section {
             example: "{ to = \"/new/$1\" }",
             documentation: "Answers as if the client had requested another path, see `[site.route.rewrite]`. \
                 Not together with `redirect` or `respond`.",
-            kind: Kind::Table { read: read_rewrite },
+            kind: Kind::Table {
+                read: |reader, value, route| reader.table_into(&REWRITE, value, &mut route.rewrite),
+            },
         },
         Key {
             name: "respond",
@@ -277,20 +282,64 @@ pub static ROUTE: Section<RouteConfig> = Section {
             example: "{ status = 410 }",
             documentation: "Answers with a status and a text, see `[site.route.respond]`. \
                 Not together with `redirect`, `rewrite` or `root`.",
-            kind: Kind::Table { read: read_respond },
+            kind: Kind::Table {
+                read: |reader, value, route| reader.table_into(&RESPOND, value, &mut route.respond),
+            },
         },
-        cgi::ROUTE_KEY,
-        fastcgi::FASTCGI_KEY,
-        fastcgi::SCGI_KEY,
-        fastcgi::PHP_KEY,
-        ajp::ROUTE_KEY,
+        Key {
+            name: "cgi",
+            default: Some(ABSENT),
+            example: "{ user = \"www-data\" }",
+            documentation: "Answers with CGI programs, see `[site.route.cgi]`. Together with `nsapi` it sets \
+                how the programs of an obj.conf run. Not together with `redirect`, `rewrite` or `respond`.",
+            kind: Kind::Table { read: |reader, value, route| reader.table_into(&CGI, value, &mut route.cgi) },
+        },
+        Key {
+            name: "fastcgi",
+            default: Some(ABSENT),
+            example: "{ backends = [\"unix:/run/app.sock\"] }",
+            documentation: "Answers with FastCGI programs, see `[site.route.fastcgi]`. \
+                Not together with `redirect`, `rewrite`, `respond` or other programs.",
+            kind: Kind::Table {
+                read: |reader, value, route| reader.table_into(&FASTCGI, value, &mut route.fastcgi),
+            },
+        },
+        Key {
+            name: "scgi",
+            default: Some(ABSENT),
+            example: "{ backends = [\"127.0.0.1:4000\"] }",
+            documentation: "Answers with SCGI programs, see `[site.route.scgi]`. \
+                Not together with `redirect`, `rewrite`, `respond` or other programs.",
+            kind: Kind::Table {
+                read: |reader, value, route| reader.table_into(&SCGI, value, &mut route.scgi),
+            },
+        },
+        Key {
+            name: "php",
+            default: Some(ABSENT),
+            example: "{ backends = [\"unix:/run/php/php-fpm.sock\"] }",
+            documentation: "Answers with PHP scripts, see `[site.route.php]`; the address of a php-fpm or \
+                `\"managed\"` may replace the table, with the defaults for all other keys. Not together with \
+                `redirect`, `rewrite`, `respond` or other programs.",
+            kind: Kind::Table { read: |reader, value, route| read_php(reader, value, &mut route.php) },
+        },
+        Key {
+            name: "ajp",
+            default: Some(ABSENT),
+            example: "{ backends = [\"127.0.0.1:8009\"], secret_file = \"ajp.secret\" }",
+            documentation: "Answers with servlet containers, see `[site.route.ajp]`. \
+                Not together with `redirect`, `rewrite`, `respond` or other programs.",
+            kind: Kind::Table { read: |reader, value, route| reader.table_into(&AJP, value, &mut route.ajp) },
+        },
         Key {
             name: "proxy",
             default: Some(ABSENT),
             example: "{ to = \"http://127.0.0.1:3000\" }",
             documentation: "Another server answers, see `[site.route.proxy]`. \
                 Not together with `redirect`, `respond` or `root`.",
-            kind: Kind::Table { read: read_proxy },
+            kind: Kind::Table {
+                read: |reader, value, route| reader.table_into(&PROXY, value, &mut route.proxy),
+            },
         },
         Key {
             name: "cache",
@@ -299,7 +348,9 @@ pub static ROUTE: Section<RouteConfig> = Section {
             documentation: "The answers of a program or of another server are cached, see \
                 `[site.route.cache]`. Together with `proxy`, `cgi`, `fastcgi`, `scgi`, `php`, `ajp` or \
                 `nsapi`.",
-            kind: Kind::Table { read: read_cache },
+            kind: Kind::Table {
+                read: |reader, value, route| reader.table_into(&CACHE_OF_ROUTE, value, &mut route.cache),
+            },
         },
         Key {
             name: "nsapi",
@@ -307,7 +358,9 @@ pub static ROUTE: Section<RouteConfig> = Section {
             example: "{ obj_conf = \"config/obj.conf\" }",
             documentation: "Plug-ins answer, see `[site.route.nsapi]`. \
                 Not together with `redirect`, `rewrite` or `respond`.",
-            kind: Kind::Table { read: nsapi::read },
+            kind: Kind::Table {
+                read: |reader, value, route| reader.table_into(&NSAPI, value, &mut route.nsapi),
+            },
         },
         Key {
             name: "servlet",
@@ -315,7 +368,9 @@ pub static ROUTE: Section<RouteConfig> = Section {
             example: "{ app = \"shop.war\" }",
             documentation: "Java web applications answer, see `[site.route.servlet]`. \
                 Not together with `redirect`, `rewrite`, `respond` or `root`.",
-            kind: Kind::Table { read: servlet::read },
+            kind: Kind::Table {
+                read: |reader, value, route| reader.table_into(&SERVLET, value, &mut route.servlet),
+            },
         },
         Key {
             name: "root",
@@ -415,7 +470,9 @@ pub static ROUTE: Section<RouteConfig> = Section {
                 the route's files are pages, and what these may do. If a program or another server answers, \
                 its answers of these `types` are pages. The keys are those of `[site.includes]`, with their \
                 own defaults.",
-            kind: Kind::Table { read: read_includes },
+            kind: Kind::Table {
+                read: |reader, value, route| reader.table_into(&INCLUDES, value, &mut route.includes),
+            },
         },
         Key {
             name: "headers",
@@ -452,9 +509,11 @@ pub static ROUTE: Section<RouteConfig> = Section {
         access::allow(|route, value| route.access.allow = value),
         access::deny(|route, value| route.access.deny = value),
         access::basic_authentication(|reader, value, route| {
-            access::read_basic_authentication(reader, value, &mut route.access)
+            reader.table_into(&access::BASIC_AUTHENTICATION, value, &mut route.access.basic_authentication)
         }),
-        access::rate_limit(|reader, value, route| access::read_rate_limit(reader, value, &mut route.access)),
+        access::rate_limit(|reader, value, route| {
+            reader.table_into(&access::RATE_LIMIT, value, &mut route.access.rate_limit)
+        }),
     ],
 };
 
@@ -556,29 +615,8 @@ pub static RESPOND: Section<RespondConfig> = Section {
     ],
 };
 
-fn read_redirect(reader: &mut Reader<'_>, value: &Value<'_>, route: &mut RouteConfig) -> Vec<SectionPlaces> {
-    reader.table(&REDIRECT, value).map_or(Vec::new(), |(config, places)| {
-        route.redirect = Some(config);
-        vec![places]
-    })
-}
-
-fn read_rewrite(reader: &mut Reader<'_>, value: &Value<'_>, route: &mut RouteConfig) -> Vec<SectionPlaces> {
-    reader.table(&REWRITE, value).map_or(Vec::new(), |(config, places)| {
-        route.rewrite = Some(config);
-        vec![places]
-    })
-}
-
-fn read_respond(reader: &mut Reader<'_>, value: &Value<'_>, route: &mut RouteConfig) -> Vec<SectionPlaces> {
-    reader.table(&RESPOND, value).map_or(Vec::new(), |(config, places)| {
-        route.respond = Some(config);
-        vec![places]
-    })
-}
-
 /// Reads the routes of a site, and checks each as a whole.
-pub(super) fn read_routes(
+pub(crate) fn read_routes(
     reader: &mut Reader<'_>,
     value: &Value<'_>,
     routes: &mut Vec<RouteConfig>,
@@ -599,12 +637,4 @@ pub(super) fn read_routes(
         all_places.push(places);
     }
     all_places
-}
-
-/// Reads the table `includes`.
-fn read_includes(reader: &mut Reader<'_>, value: &Value<'_>, route: &mut RouteConfig) -> Vec<SectionPlaces> {
-    reader.table(&INCLUDES, value).map_or(Vec::new(), |(config, places)| {
-        route.includes = Some(config);
-        vec![places]
-    })
 }
