@@ -34,6 +34,8 @@ targets! {
     "accelerator":
     disk_record = "../../accelerator/fuzz/fuzz_targets/disk_record.rs";
     response_fields = "../../accelerator/fuzz/fuzz_targets/response_fields.rs";
+    "config":
+    text = "../../config/fuzz/fuzz_targets/text.rs";
     "fleet":
     messages = "../../fleet/fuzz/fuzz_targets/messages.rs";
     "http":
