@@ -283,7 +283,8 @@ impl Drop for Receiver {
     }
 }
 
-fn wake(waker: &mut Option<Waker>) {
+/// Wakes the task that waits, if one does.
+pub fn wake(waker: &mut Option<Waker>) {
     if let Some(waker) = waker.take() {
         waker.wake();
     }

@@ -8,6 +8,7 @@ use touchstone_files::percent::encode_path;
 use touchstone_http::target::normalise_path;
 
 use super::page::Page;
+use super::template::{ShellCommand, Variable};
 
 /// What an output depends on, besides the files that it was made from. Each value includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,20 +101,6 @@ pub struct Problem<'a> {
     pub line: usize,
     /// What is wrong.
     pub message: &'a str,
-}
-
-/// A set variable: name and value.
-pub type Variable = (Vec<u8>, Vec<u8>);
-
-/// A command of `exec cmd`, separate from the values that it works on.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ShellCommand {
-    /// The script for the shell: the text of the page, without values.
-    pub text: Vec<u8>,
-    /// The variables that the text uses, under the names in the text.
-    pub variables: Vec<Variable>,
-    /// The matches of the last regular expression and its groups, if the text uses them.
-    pub groups: Vec<Vec<u8>>,
 }
 
 /// The server as a page sees it. Errors are messages for the log; clients get the configured error text.

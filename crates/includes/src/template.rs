@@ -4,7 +4,19 @@
 
 use bytes::Bytes;
 
-use super::host::{ShellCommand, Variable};
+/// A set variable: name and value.
+pub type Variable = (Vec<u8>, Vec<u8>);
+
+/// A command of `exec cmd`, separate from the values that it works on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ShellCommand {
+    /// The script for the shell: the text of the page, without values.
+    pub text: Vec<u8>,
+    /// The variables that the text uses, under the names in the text.
+    pub variables: Vec<Variable>,
+    /// The matches of the last regular expression and its groups, if the text uses them.
+    pub groups: Vec<Vec<u8>>,
+}
 
 /// A value, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]

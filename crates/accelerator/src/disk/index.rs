@@ -77,7 +77,7 @@ impl Purges {
         self.take_by_key(ticket, hash)
             || (!self.tags.is_empty()
                 && tags(fields).any(|tag| self.tags.get(tag).is_some_and(|last| *last > ticket)))
-            || self.others.iter().any(|(purge, last)| *last > ticket && purge.takes(key, fields))
+            || self.others.iter().any(|(purge, last)| *last > ticket && purge.matches(key, fields))
     }
 
     fn take_by_key(&self, ticket: u64, hash: u64) -> bool {

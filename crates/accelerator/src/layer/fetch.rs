@@ -18,8 +18,8 @@ use touchstone_http::date::parse_http_date;
 
 use super::Accelerator;
 use super::flight::{Flight, Head, Phase};
-use super::handler::{AcceleratedOfCore, Facts};
 use super::head::{RequestFields, announce};
+use super::of_core::{AcceleratedOfCore, Facts};
 use crate::rules::fields::{FieldText, Fields, append, lines, lines_named, stored_fields, updated_fields};
 use crate::rules::partial::{self, combine, content_range, strong_etag};
 use crate::rules::policy::{Policy, SetCookie};

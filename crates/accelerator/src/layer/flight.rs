@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use touchstone_handler::pipe::wake;
 
 use crate::rules::storing::Terms;
 use crate::store::Object;
@@ -372,12 +373,6 @@ impl Drop for Reader {
         state.readers[self.index] = None;
         state.drop_read();
         wake(&mut state.fetcher);
-    }
-}
-
-fn wake(waker: &mut Option<Waker>) {
-    if let Some(waker) = waker.take() {
-        waker.wake();
     }
 }
 

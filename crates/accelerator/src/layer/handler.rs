@@ -6,17 +6,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use touchstone_handler::answer::{Answer, CacheResult, Part};
-use touchstone_handler::handler::{Handled, Handler, OnCore, Server};
+use touchstone_handler::handler::{Handled, Handler, OnCore};
 use touchstone_handler::request::Request;
 use touchstone_http::date::parse_http_date;
 use touchstone_http::request::Method;
 use touchstone_http::target::normalise_path;
 
+use super::Accelerator;
 use super::answer;
 use super::fetch::{Fetch, left_out_of_update};
 use super::flight::{Flight, Joined, Phase, Reader};
 use super::head::{RequestFields, for_origin};
-use super::{Accelerator, CachedRoute};
+use super::of_core::{AcceleratedOfCore, Facts};
 use crate::rules::cache_status::{CacheStatus, Outcome};
 use crate::rules::conditions::is_for_origin;
 use crate::rules::directives::RequestDirectives;
@@ -32,29 +33,6 @@ use crate::store::{NewObject, Object, State, hash_of};
 
 /// How often a request tries again after the response that it waited for was not for it.
 const MOST_ROUNDS: usize = 4;
-
-/// The cache before the handler of one core.
-pub struct AcceleratedOfCore {
-    pub(super) route: CachedRoute,
-    pub(super) inner: Rc<dyn Handler>,
-    pub(super) server: Rc<dyn Server>,
-}
-
-/// The facts of a request that matter to the cache.
-pub struct Facts {
-    /// The key under which its response is stored.
-    pub key: Vec<u8>,
-    /// The hash of the key.
-    pub hash: u64,
-    /// Its directives for caches.
-    pub directives: RequestDirectives,
-    /// It has `Authorization`, or the server knows who the client is.
-    pub is_authorized: bool,
-    /// It has `Cookie`, and the policy respects that.
-    pub has_cookie: bool,
-    /// It has `Range`.
-    pub has_range: bool,
-}
 
 /// The result of one attempt.
 enum Round {
@@ -88,11 +66,6 @@ fn is_known(request: &Request) -> bool {
 }
 
 impl AcceleratedOfCore {
-    /// The current second.
-    pub(super) fn now(&self) -> i64 {
-        self.server.date().unix_seconds
-    }
-
     async fn answer(self: Rc<Self>, request: Request) -> Handled {
         let method = request.method();
         if !method.is_safe() {

@@ -15,6 +15,7 @@
 //! |---|---|
 //! | `flight` | a response that is being fetched, for all requests that wait for it, on any core |
 //! | `fetch` | the task that fetches a response |
+//! | `of_core` | the cache before the handler of one core |
 //! | `handler` | answers a request |
 //! | `answer` | answers that are made of stored responses |
 //! | `head` | requests to the origin |
@@ -25,6 +26,7 @@ mod fetch;
 mod flight;
 mod handler;
 mod head;
+mod of_core;
 mod passing;
 
 use std::rc::Rc;
@@ -134,6 +136,6 @@ impl Interface for Accelerated {
 
     fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
         let inner = self.inner.on_core(server.clone());
-        Rc::new(handler::AcceleratedOfCore { route: self.route.clone(), inner, server })
+        Rc::new(of_core::AcceleratedOfCore { route: self.route.clone(), inner, server })
     }
 }

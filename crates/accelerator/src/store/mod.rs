@@ -9,6 +9,7 @@
 //! | module | |
 //! |---|---|
 //! | `object` | one stored response: one piece of memory, never changed |
+//! | `purge` | what is purged, and which responses that means |
 //! | `shard` | a part of the store: its table, its queues, what was evicted lately |
 //! | `memory` | all shards, the budget, purging |
 //! | `front` | one core's own view |
@@ -18,13 +19,15 @@
 mod front;
 mod memory;
 mod object;
+mod purge;
 mod shard;
 mod tags;
 mod tier;
 
 pub use front::{Front, PlainRequest};
 pub(crate) use memory::lock;
-pub use memory::{Counters, Purge, PurgeMode, Store, hash_of};
+pub use memory::{Counters, Store, hash_of};
 pub use object::{NewObject, Object, State};
+pub use purge::{Purge, PurgeMode};
 pub use tags::tags;
 pub use tier::{Tier, TierCounters, TierFaults};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::memory::Purge;
 use super::object::Object;
+use super::purge::Purge;
 
 /// A storage behind the memory. It keeps copies: what is in it may be lost at any time, and what it gives has
 /// been checked.

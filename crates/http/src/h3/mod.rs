@@ -41,6 +41,7 @@ pub mod varint;
 
 pub use control::{ControlEvent, ControlStream};
 pub use error::{ConnectionError, Error, ErrorCode, StreamError};
-pub use request_stream::{Received, RequestHead, RequestStream, SectionLimits, trailers};
+pub use qpack::SectionLimits;
+pub use request_stream::{Received, RequestHead, RequestStream, trailers};
 pub use settings::PeerSettings;
 pub use unidirectional::{CriticalStreams, UnidirectionalStream};

@@ -4,19 +4,10 @@ use std::ops::Range;
 
 use super::error::{ConnectionError, Error, ErrorCode, StreamError};
 use super::frame::{FrameReader, FrameType, Step};
-use super::qpack::{self, QpackError};
+use super::qpack::{self, QpackError, SectionLimits};
 use crate::h2::hpack::FieldList;
 use crate::h2::request::{self, check_trailers, read_request};
 use crate::h2::{Fields, StreamRequest};
-
-/// How large a field section may be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SectionLimits {
-    /// The most bytes of fields, each counted with 32 more (section 4.2.2).
-    pub bytes: usize,
-    /// The most fields.
-    pub fields: usize,
-}
 
 /// Reads the stream of one request.
 #[derive(Debug, Clone)]

@@ -2,13 +2,11 @@
 //!
 //! Recursion goes no deeper than the parser allowed. What can grow (concatenations of variables) is bounded.
 
-use std::cmp::Ordering;
-
 use super::error::EvaluationError;
 use super::limits::MOST_VALUE_BYTES;
 use super::regular_expression::RegularExpression;
 use super::scope::Scope;
-use super::tree::{Comparison, List, Node, Substitution, Word};
+use super::tree::{List, Node, Substitution, Word};
 use super::{functions, wildcard};
 
 impl Node {
@@ -68,19 +66,6 @@ impl Node {
                 wildcard::matches(&pattern.value(scope)?, &subject, *any_case, *paths)
             }
         })
-    }
-}
-
-impl Comparison {
-    fn holds(self, ordering: Ordering) -> bool {
-        match self {
-            Comparison::Equal => ordering.is_eq(),
-            Comparison::NotEqual => ordering.is_ne(),
-            Comparison::Less => ordering.is_lt(),
-            Comparison::LessOrEqual => ordering.is_le(),
-            Comparison::Greater => ordering.is_gt(),
-            Comparison::GreaterOrEqual => ordering.is_ge(),
-        }
     }
 }
 

@@ -17,6 +17,7 @@ use super::error::EvaluationError;
 use super::limits::MOST_NESTING;
 use super::regular_expression::RegularExpression;
 use super::scope::Scope;
+use super::tree::Comparison;
 use crate::template::Template;
 
 /// A condition.
@@ -42,7 +43,7 @@ enum Operand {
     NotNothing,
     Group(Chain),
     Accessible(Template),
-    Compare(Operator, Template, Template),
+    Compare(Comparison, Template, Template),
     Matches {
         negated: bool,
         subject: Template,
@@ -80,16 +81,6 @@ impl Pattern {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operator {
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Token {
     Open,
@@ -98,7 +89,7 @@ enum Token {
     Or,
     Not,
     Access,
-    Operator(Operator),
+    Operator(Comparison),
     Text(Vec<u8>),
     Regex(Vec<u8>),
 }
@@ -171,11 +162,11 @@ impl Parser {
         self.tokens.next();
         match self.tokens.peek() {
             Some(Token::Text(_)) => Ok(Operand::Compare(operator, subject, self.text())),
-            Some(Token::Regex(_)) if matches!(operator, Operator::Equal | Operator::NotEqual) => {
+            Some(Token::Regex(_)) if matches!(operator, Comparison::Equal | Comparison::NotEqual) => {
                 let Some(Token::Regex(pattern)) = self.tokens.next() else { return Err(String::new()) };
                 self.regexes += 1;
                 let pattern = Pattern::new(Template::new(&pattern))?;
-                Ok(Operand::Matches { negated: operator == Operator::NotEqual, subject, pattern })
+                Ok(Operand::Matches { negated: operator == Comparison::NotEqual, subject, pattern })
             }
             Some(token) => Err(unexpected(token)),
             None => Err("something to compare with is missing".to_owned()),
@@ -257,16 +248,16 @@ fn token(rest: &[u8], after_access: bool) -> (Token, usize) {
     match (rest[0], rest.get(1)) {
         (b'(', _) => (Token::Open, 1),
         (b')', _) => (Token::Close, 1),
-        (b'=', Some(b'=')) => (Token::Operator(Operator::Equal), 2),
-        (b'=', _) => (Token::Operator(Operator::Equal), 1),
-        (b'!', Some(b'=')) => (Token::Operator(Operator::NotEqual), 2),
+        (b'=', Some(b'=')) => (Token::Operator(Comparison::Equal), 2),
+        (b'=', _) => (Token::Operator(Comparison::Equal), 1),
+        (b'!', Some(b'=')) => (Token::Operator(Comparison::NotEqual), 2),
         (b'!', _) => (Token::Not, 1),
         (b'|', Some(b'|')) => (Token::Or, 2),
         (b'&', Some(b'&')) => (Token::And, 2),
-        (b'>', Some(b'=')) => (Token::Operator(Operator::GreaterOrEqual), 2),
-        (b'>', _) => (Token::Operator(Operator::Greater), 1),
-        (b'<', Some(b'=')) => (Token::Operator(Operator::LessOrEqual), 2),
-        (b'<', _) => (Token::Operator(Operator::Less), 1),
+        (b'>', Some(b'=')) => (Token::Operator(Comparison::GreaterOrEqual), 2),
+        (b'>', _) => (Token::Operator(Comparison::Greater), 1),
+        (b'<', Some(b'=')) => (Token::Operator(Comparison::LessOrEqual), 2),
+        (b'<', _) => (Token::Operator(Comparison::Less), 1),
         (b'-', Some(b'A')) => (Token::Access, 2),
         (b'\'', _) => {
             let (text, length) = quoted(&rest[1..], b'\'');
@@ -359,14 +350,7 @@ impl Operand {
             Operand::Compare(operator, left, right) => {
                 let left = fill(left, scope);
                 let ordering = left.cmp(&fill(right, scope));
-                match operator {
-                    Operator::Equal => ordering.is_eq(),
-                    Operator::NotEqual => ordering.is_ne(),
-                    Operator::Less => ordering.is_lt(),
-                    Operator::LessOrEqual => ordering.is_le(),
-                    Operator::Greater => ordering.is_gt(),
-                    Operator::GreaterOrEqual => ordering.is_ge(),
-                }
+                operator.holds(ordering)
             }
             Operand::Matches { negated, subject, pattern } => {
                 *regexes_left = regexes_left.saturating_sub(1);

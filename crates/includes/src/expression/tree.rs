@@ -1,5 +1,7 @@
 //! The tree of a condition of Apache 2.4: what the parser makes and evaluation walks over.
 
+use std::cmp::Ordering;
+
 use super::address::Network;
 use super::functions::Function;
 use super::regular_expression::RegularExpression;
@@ -37,7 +39,7 @@ pub(super) enum Node {
 }
 
 /// An order of two values.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Comparison {
     Equal,
     NotEqual,
@@ -45,6 +47,20 @@ pub(super) enum Comparison {
     LessOrEqual,
     Greater,
     GreaterOrEqual,
+}
+
+impl Comparison {
+    /// Whether two values of this order are in it.
+    pub(super) fn holds(self, ordering: Ordering) -> bool {
+        match self {
+            Comparison::Equal => ordering.is_eq(),
+            Comparison::NotEqual => ordering.is_ne(),
+            Comparison::Less => ordering.is_lt(),
+            Comparison::LessOrEqual => ordering.is_le(),
+            Comparison::Greater => ordering.is_gt(),
+            Comparison::GreaterOrEqual => ordering.is_ge(),
+        }
+    }
 }
 
 /// What has a text as its value.

@@ -12,9 +12,10 @@ use bytes::Bytes;
 use super::shared::{Block, Shared};
 use super::sink::Sink;
 use super::walk::Walk;
-use crate::host::{Fetched, Host, PageSource, Place, Resolved, Target, Variable};
+use crate::host::{Fetched, Host, PageSource, Place, Resolved, Target};
 use crate::page::{Include, IncludeItem};
 use crate::settings::Grammar;
+use crate::template::Variable;
 
 impl<H: Host> Walk<H> {
     pub(super) async fn include(&mut self, include: &Include, line: usize, sink: &Sink) {

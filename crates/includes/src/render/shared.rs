@@ -13,8 +13,9 @@ use rustc_hash::FxHashMap;
 
 use super::sink::Sink;
 use crate::encoding::{Coding, escape_shell};
-use crate::host::{DependsOn, Host, PageSource, Problem, Variable};
+use crate::host::{DependsOn, Host, PageSource, Problem};
 use crate::settings::{Grammar, Settings};
+use crate::template::Variable;
 use crate::time_format::{Zone, format_time};
 
 /// One inclusion that runs in parallel to the page.

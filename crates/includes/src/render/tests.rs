@@ -10,9 +10,10 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::host::{Fetched, Problem, Resolved, ShellCommand, Target, TargetFacts, Variable};
+use crate::host::{Fetched, Problem, Resolved, Target, TargetFacts};
 use crate::parse;
 use crate::settings::Grammar;
+use crate::template::{ShellCommand, Variable};
 
 /// 2001-09-09 01:46:40 UTC.
 const NOW: i64 = 1_000_000_000;

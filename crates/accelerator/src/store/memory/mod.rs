@@ -8,10 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use super::object::{Object, State};
+use super::purge::{Purge, PurgeMode};
 use super::shard::Shard;
-use super::tags::tags;
 use super::tier::Tier;
-use crate::rules::key::SPACE_BYTES;
 
 /// Most shards, so that cores seldom meet at one.
 const MOST_SHARDS: u64 = 32;
@@ -91,37 +90,6 @@ impl Drop for Fetching {
             }
         }
     }
-}
-
-/// What is purged.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Purge {
-    /// What is stored under a key.
-    Key(Vec<u8>),
-    /// What is stored under keys that begin so.
-    Prefix(Vec<u8>),
-    /// What is stored for a path and query, or for paths that begin so, of any host and space.
-    Path {
-        /// The path, and the query if there is one.
-        path: Vec<u8>,
-        /// It is a beginning.
-        is_prefix: bool,
-    },
-    /// What has a tag.
-    Tag(Vec<u8>),
-    /// Everything of a space.
-    Space(u64),
-    /// Everything.
-    All,
-}
-
-/// How it is purged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PurgeMode {
-    /// It is gone.
-    Remove,
-    /// It is stale: served while it is validated, or when the origin fails.
-    Soft,
 }
 
 /// Figures for the operator.
@@ -236,7 +204,7 @@ impl Store {
             return false;
         }
         let is_key_purged = || purges.fetching.get(&hash).is_some_and(|known| known.purged_at > purge_count);
-        let may_take = |purge: &Purge| matches!(purge, Purge::Tag(_)) || purge.takes(key, b"");
+        let may_take = |purge: &Purge| matches!(purge, Purge::Tag(_)) || purge.matches(key, b"");
         (!except_by_key && is_key_purged())
             || purges.forgotten > purge_count
             || purges.recent.iter().any(|(count, purge)| *count > purge_count && may_take(purge))
@@ -337,7 +305,7 @@ impl Store {
 
     fn purge_shard(&self, shard: &Mutex<Shard>, purge: &Purge, mode: PurgeMode) -> usize {
         let mut shard = lock(shard);
-        let takes = |object: &Object| purge.takes(object.key(), object.fields());
+        let matches = |object: &Object| purge.matches(object.key(), object.fields());
         match mode {
             PurgeMode::Remove => {
                 let (found, bytes) = match purge {
@@ -346,13 +314,13 @@ impl Store {
                         let bytes = under.iter().map(|object| shard.remove(object)).sum();
                         (under.len(), bytes)
                     }
-                    _ => shard.remove_where(takes),
+                    _ => shard.remove_where(matches),
                 };
                 self.bytes.fetch_sub(bytes, Ordering::Relaxed);
                 found
             }
             PurgeMode::Soft => {
-                let found: Vec<&Arc<Object>> = shard.iter().filter(|object| takes(object)).collect();
+                let found: Vec<&Arc<Object>> = shard.iter().filter(|object| matches(object)).collect();
                 found.iter().for_each(|object| object.set_state(State::SoftPurged));
                 found.len()
             }
@@ -369,7 +337,7 @@ impl Store {
         // Where a purge has been forgotten meanwhile, it might have been one for this.
         let is_forgotten = purges.forgotten > purge_count;
         let mut since = purges.recent.iter().filter(|(count, _)| *count > purge_count);
-        is_key_purged || is_forgotten || since.any(|(_, purge)| purge.takes(object.key(), object.fields()))
+        is_key_purged || is_forgotten || since.any(|(_, purge)| purge.matches(object.key(), object.fields()))
     }
 
     /// Evicts until so many bytes more have room.
@@ -403,25 +371,6 @@ impl Store {
 
     fn shard(&self, hash: u64) -> &Mutex<Shard> {
         &self.shards[self.index(hash)]
-    }
-}
-
-impl Purge {
-    /// Whether it is for a response with this key and these fields.
-    pub fn takes(&self, key: &[u8], fields: &[u8]) -> bool {
-        match self {
-            Purge::Key(other) => key == other,
-            Purge::Prefix(beginning) => key.starts_with(beginning),
-            Purge::Path { path, is_prefix } => {
-                let behind_space = key.get(SPACE_BYTES + 1..).unwrap_or_default();
-                let slash = memchr::memchr(b'/', behind_space).unwrap_or(behind_space.len());
-                let target = &behind_space[slash..];
-                if *is_prefix { target.starts_with(path) } else { target == path }
-            }
-            Purge::Tag(tag) => tags(fields).any(|other| other == tag),
-            Purge::Space(space) => key.starts_with(&space.to_le_bytes()),
-            Purge::All => true,
-        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! Reading field sections (RFC 9204 section 4.5).
 
+use super::SectionLimits;
 use super::{QpackError, static_table};
 use crate::h2::hpack::field_list::{Field, FieldList, Span};
 use crate::h2::hpack::known_name::KnownName;
 use crate::h2::hpack::validity::{is_valid_name, is_valid_value};
 use crate::h2::hpack::{HpackError, integer};
-use crate::h3::request_stream::SectionLimits;
 
 /// Reads a whole section and adds its fields to `list`. True when it had more than the limits allow: the
 /// fields up to there are in the list, the others were not looked at.

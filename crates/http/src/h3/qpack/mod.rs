@@ -17,6 +17,15 @@ pub use instructions::{DecoderInstructions, EncoderInstructions};
 use super::error::{ConnectionError, ErrorCode};
 use crate::h2::hpack::HpackError;
 
+/// How large a field section may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SectionLimits {
+    /// The most bytes of fields, each counted with 32 more (section 4.2.2).
+    pub bytes: usize,
+    /// The most fields.
+    pub fields: usize,
+}
+
 /// Why a section cannot be decoded. The connection ends with `QPACK_DECOMPRESSION_FAILED` (section 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QpackError {

@@ -1,0 +1,54 @@
+//! What is purged: keys, paths, tags, or everything, and which responses that means.
+
+use super::tags::tags;
+use crate::rules::key::SPACE_BYTES;
+
+/// What is purged.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Purge {
+    /// What is stored under a key.
+    Key(Vec<u8>),
+    /// What is stored under keys that begin so.
+    Prefix(Vec<u8>),
+    /// What is stored for a path and query, or for paths that begin so, of any host and space.
+    Path {
+        /// The path, and the query if there is one.
+        path: Vec<u8>,
+        /// It is a beginning.
+        is_prefix: bool,
+    },
+    /// What has a tag.
+    Tag(Vec<u8>),
+    /// Everything of a space.
+    Space(u64),
+    /// Everything.
+    All,
+}
+
+/// How it is purged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PurgeMode {
+    /// It is gone.
+    Remove,
+    /// It is stale: served while it is validated, or when the origin fails.
+    Soft,
+}
+
+impl Purge {
+    /// Whether it is for a response with this key and these fields.
+    pub fn matches(&self, key: &[u8], fields: &[u8]) -> bool {
+        match self {
+            Purge::Key(other) => key == other,
+            Purge::Prefix(beginning) => key.starts_with(beginning),
+            Purge::Path { path, is_prefix } => {
+                let behind_space = key.get(SPACE_BYTES + 1..).unwrap_or_default();
+                let slash = memchr::memchr(b'/', behind_space).unwrap_or(behind_space.len());
+                let target = &behind_space[slash..];
+                if *is_prefix { target.starts_with(path) } else { target == path }
+            }
+            Purge::Tag(tag) => tags(fields).any(|other| other == tag),
+            Purge::Space(space) => key.starts_with(&space.to_le_bytes()),
+            Purge::All => true,
+        }
+    }
+}
