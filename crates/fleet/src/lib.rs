@@ -20,6 +20,7 @@ mod embedded;
 mod fabric;
 mod fold;
 mod launch;
+mod launch_settings;
 mod manifests;
 mod message;
 mod nats;

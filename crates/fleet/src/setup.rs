@@ -2,7 +2,7 @@
 //! the controller's machine.
 
 use crate::credentials::{Credentials, toml_text, write_secret};
-use crate::launch::Launch;
+use crate::launch_settings::Launch;
 use crate::message::{Role, check_name};
 use nkeys::KeyPair;
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer};
@@ -312,7 +312,7 @@ pub(crate) fn bucket(fleet: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::launch::Launcher;
+    use crate::launch_settings::Launcher;
 
     fn agent(name: &str) -> AgentEntry {
         AgentEntry::new(name, Role::Load)

@@ -5,10 +5,14 @@
 //! result.
 
 pub mod answers;
+mod audit;
 pub mod certify;
 #[cfg(test)]
 mod contradictions;
 pub mod export;
+mod number;
 pub mod planning;
 pub mod report;
+pub mod run_rules;
 pub mod table;
+mod words;

@@ -8,21 +8,9 @@
 
 use crate::choice::Random;
 use crate::curve::{Curve, Stage};
-use crate::plan::{Plan, Recorded};
-use serde::{Deserialize, Serialize};
+use crate::plan::{Arrivals, Plan, Recorded};
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// How arrivals follow one another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum Arrivals {
-    /// At equal distances.
-    #[default]
-    Constant,
-    /// At random, as many independent users would: a Poisson process, whose distances are exponentially
-    /// distributed.
-    Poisson,
-}
 
 /// Something that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

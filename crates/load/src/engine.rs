@@ -15,7 +15,6 @@ use crate::client::{Client, ClientState, Connection};
 use crate::clock::{ThreadTime, now_ns, timespec};
 use crate::curve::Curve;
 use crate::h2::StreamEvent;
-use crate::housekeeping::Published;
 use crate::parts::{EngineTarget, Part, connections};
 use crate::plan::{Plan, PlanError};
 use crate::progress::Progress;
@@ -76,6 +75,14 @@ impl ThreadOutcome {
     pub(crate) fn ended(&self) -> u64 {
         self.record.total_requests + self.record.total_errors.total()
     }
+}
+
+/// What the shared counters already know of this thread.
+#[derive(Default)]
+pub(crate) struct Published {
+    pub(crate) requests: u64,
+    pub(crate) errors: u64,
+    pub(crate) bytes: u64,
 }
 
 /// One engine thread.

@@ -3,8 +3,9 @@
 
 use crate::answer::AnswerReader;
 use crate::h2::{Http2, StreamEvent};
-use crate::plan::{HttpVersion, Plan};
+use crate::plan::Plan;
 use crate::request::prepare;
+use crate::target::HttpVersion;
 use crate::target::Target;
 use touchstone_http::response::ResponseHead;
 

@@ -3,7 +3,7 @@
 
 use crate::client::ClientState;
 use crate::clock::ThreadTime;
-use crate::engine::Engine;
+use crate::engine::{Engine, Published};
 use crate::outcome::ErrorKind;
 use crate::recent::HAND_OVER_NS;
 use crate::record::nanoseconds;
@@ -13,14 +13,6 @@ use std::sync::atomic::Ordering;
 /// timer of the thread brings an event then. Waits for sockets have no time limit of their own: it would be
 /// in milliseconds, and the kernel would have to set and clear a timer for each wait.
 const HOUSEKEEPING_NS: u64 = 10_000_000;
-
-/// What the shared counters already know of this thread.
-#[derive(Default)]
-pub(crate) struct Published {
-    requests: u64,
-    errors: u64,
-    bytes: u64,
-}
 
 impl Engine<'_> {
     /// What is done every few milliseconds, whatever the sockets do.

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::h2::{Broken, Http2, StreamEvent};
 use crate::http1::RECEIVES_AT_ONCE;
 use crate::outcome::ErrorKind;
-use crate::plan::HttpVersion;
+use crate::target::HttpVersion;
 use crate::tls::{TlsConnection, TlsFailure};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;

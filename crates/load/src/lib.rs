@@ -52,7 +52,6 @@ mod tls_setup;
 mod url;
 mod wire;
 
-pub use arrivals::Arrivals;
 pub use check::{
     MAXIMUM_BODY_BYTES, MAXIMUM_CLIENTS, MAXIMUM_HEADERS_BYTES, MAXIMUM_LENGTH, MAXIMUM_PATH_BYTES,
     MAXIMUM_RECEIVE_BUFFER_BYTES, MAXIMUM_RECORDED, MAXIMUM_REQUESTS, MAXIMUM_STAGES,
@@ -68,13 +67,13 @@ pub use outcome::{
     Interval, LATE, Outcome, Saturation, StageOutcome, TimeSummary,
 };
 pub use plan::{
-    ConnectionUse, DEFAULT_RECEIVE_BUFFER_BYTES, DEFAULT_TIMEOUT, HttpVersion, Plan, PlanError,
-    PlannedRequest, Recorded, Session, TimeSpread,
+    Arrivals, ConnectionUse, DEFAULT_RECEIVE_BUFFER_BYTES, DEFAULT_TIMEOUT, Plan, PlanError, PlannedRequest,
+    Recorded, Session, TimeSpread,
 };
 pub use portion::Portion;
 pub use progress::Progress;
 pub use recent::RecentLatency;
 pub use run::{Ready, run};
-pub use target::{ClientCertificate, Target, TlsTarget, TlsVersions, Trust};
+pub use target::{ClientCertificate, HttpVersion, Target, TlsTarget, TlsVersions, Trust};
 pub use threshold::{Standing, Standings, Threshold, Unit, Verdict};
 pub use url::{HttpUrl, MAXIMUM_URL_BYTES, UrlError};

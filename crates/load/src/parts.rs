@@ -1,7 +1,7 @@
 //! What each engine thread gets of a run: its clients, their connections, and the targets as it sees them.
 
 use crate::client::Connection;
-use crate::plan::HttpVersion;
+use crate::target::HttpVersion;
 use crate::target::Target;
 use crate::tls_setup::{TlsBase, TlsSetup};
 use std::net::SocketAddr;

@@ -1,8 +1,7 @@
 //! What to load, with what, for how long: the input of the engine, checked before anything is sent.
 
-use crate::arrivals::Arrivals;
 use crate::curve::Stage;
-use crate::target::Target;
+use crate::target::{HttpVersion, Target};
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -26,29 +25,15 @@ pub enum ConnectionUse {
     NewShare(f64),
 }
 
-/// The protocol version that the requests are written in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum HttpVersion {
-    /// HTTP/1.0; kept connections are asked for with `Connection: keep-alive`.
-    Http10,
-    /// HTTP/1.1.
-    Http11,
-    /// HTTP/2: agreed upon in the TLS handshake (ALPN), or, without TLS, known beforehand.
-    Http2,
-    /// HTTP/3 over QUIC. Experimental: correct, but not made to be cheap.
-    Http3,
-}
-
-impl HttpVersion {
-    /// `HTTP/1.0` and so on.
-    pub fn name(self) -> &'static str {
-        match self {
-            HttpVersion::Http10 => "HTTP/1.0",
-            HttpVersion::Http11 => "HTTP/1.1",
-            HttpVersion::Http2 => "HTTP/2",
-            HttpVersion::Http3 => "HTTP/3",
-        }
-    }
+/// How arrivals follow one another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Arrivals {
+    /// At equal distances.
+    #[default]
+    Constant,
+    /// At random, as many independent users would: a Poisson process, whose distances are exponentially
+    /// distributed.
+    Poisson,
 }
 
 /// One request of the workload with its weight.

@@ -1,13 +1,14 @@
 //! The bytes of every request, written once before the run.
 
-use crate::h3;
-use crate::plan::{ConnectionUse, HttpVersion, Plan, PlannedRequest};
+use crate::plan::{ConnectionUse, Plan, PlannedRequest};
 use crate::record::nanoseconds;
+use crate::target::HttpVersion;
 use crate::target::Target;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use touchstone_http::h2::hpack::decoder::ListLimits;
 use touchstone_http::h2::hpack::{DEFAULT_TABLE_BYTES, Decoder, Encoder, FieldList, encode_fields_block};
+use touchstone_http::h3::frame::{FrameType, append};
 use touchstone_http::h3::qpack;
 use touchstone_http::request::Method;
 
@@ -185,7 +186,7 @@ impl Blocks {
             let all = [&pseudo[..], &with_authority(&all)].concat();
             qpack::encode_fields(as_bytes(&all), &mut section);
             let body = request.body.as_deref().unwrap_or_default();
-            return Blocks { h3: h3::prepared(&section, body), ..Blocks::default() };
+            return Blocks { h3: http3_frames(&section, body), ..Blocks::default() };
         }
         let without_table = block(&[&pseudo, &with_authority(&all)]);
         let mut blocks = Blocks { without_table, body: request.body.clone(), ..Blocks::default() };
@@ -208,6 +209,16 @@ impl Blocks {
         }
         blocks
     }
+}
+
+/// An HTTP/3 request as one piece: the HEADERS frame with its field section, and the body in a DATA frame.
+fn http3_frames(section: &[u8], body: &[u8]) -> Arc<[u8]> {
+    let mut bytes = Vec::with_capacity(section.len() + body.len() + 20);
+    append(FrameType::HEADERS, section, &mut bytes);
+    if !body.is_empty() {
+        append(FrameType::DATA, body, &mut bytes);
+    }
+    bytes.into()
 }
 
 /// Whether the second block changes the table after the first one: fields that are too large to stay in it

@@ -1,8 +1,32 @@
 //! Where requests go: the address, the value of the Host field, and the TLS of the connections.
 
-use crate::plan::HttpVersion;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
+
+/// The protocol version that the requests are written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HttpVersion {
+    /// HTTP/1.0; kept connections are asked for with `Connection: keep-alive`.
+    Http10,
+    /// HTTP/1.1.
+    Http11,
+    /// HTTP/2: agreed upon in the TLS handshake (ALPN), or, without TLS, known beforehand.
+    Http2,
+    /// HTTP/3 over QUIC. Experimental: correct, but not made to be cheap.
+    Http3,
+}
+
+impl HttpVersion {
+    /// `HTTP/1.0` and so on.
+    pub fn name(self) -> &'static str {
+        match self {
+            HttpVersion::Http10 => "HTTP/1.0",
+            HttpVersion::Http11 => "HTTP/1.1",
+            HttpVersion::Http2 => "HTTP/2",
+            HttpVersion::Http3 => "HTTP/3",
+        }
+    }
+}
 
 /// Where requests go.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use touchstone_lab_report::certify::recompute;
+use touchstone_lab_report::run_rules::recompute;
 use touchstone_lab::raw;
 
 fuzz_target!(|line: &[u8]| {

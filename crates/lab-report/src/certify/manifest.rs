@@ -11,7 +11,11 @@ use touchstone_lab::regular_file;
 /// The manifest's own file.
 pub const FILE_NAME: &str = "manifest.json";
 /// The files that come after the manifest and are not in it.
-pub const LATER_FILES: [&str; 3] = [FILE_NAME, super::seal::STATEMENT_FILE, super::seal::SIGNATURE_FILE];
+pub const LATER_FILES: [&str; 3] = [FILE_NAME, STATEMENT_FILE, SIGNATURE_FILE];
+/// The statement's file.
+pub const STATEMENT_FILE: &str = "statement.json";
+/// Its signature's file.
+pub const SIGNATURE_FILE: &str = "statement.json.minisig";
 /// The most files that a result directory may have, and how deep they may lie.
 const FILES_MAX: usize = 10_000;
 const DEPTH_MAX: usize = 16;

@@ -5,9 +5,9 @@
 //! protect, its untrusted comment, must be the one that is written here, so that no byte of a sealed
 //! directory can be changed unseen.
 
-use super::manifest::{FILE_NAME as MANIFEST_FILE, Manifest};
-use super::rules::{Class, Rule};
+use super::manifest::{FILE_NAME as MANIFEST_FILE, Manifest, SIGNATURE_FILE, STATEMENT_FILE};
 use super::{key, statement};
+use crate::run_rules::{Class, Rule};
 use minisign::{PublicKey, SecretKey, SignatureBox};
 use std::fmt;
 use std::io::Cursor;
@@ -17,10 +17,6 @@ use touchstone_lab::output::write_atomically;
 use touchstone_lab::regular_file;
 use touchstone_lab::result::ResultFile;
 
-/// The statement's file.
-pub const STATEMENT_FILE: &str = "statement.json";
-/// Its signature's file.
-pub const SIGNATURE_FILE: &str = "statement.json.minisig";
 /// The signer's public key, for a reader who has no other; it is in the manifest.
 pub const SIGNER_FILE: &str = "signer.pub";
 /// The untrusted comment of every signature.

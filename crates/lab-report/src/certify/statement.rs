@@ -1,6 +1,6 @@
 //! The statement that is signed: in-toto's Statement v1 with a test result, whose subject is the manifest.
 
-use super::rules::{Class, Outcome, Rule};
+use crate::run_rules::{Class, Outcome, Rule};
 use serde_json::{Value, json};
 use touchstone_lab::machine::sha256;
 use touchstone_lab::result::ResultFile;

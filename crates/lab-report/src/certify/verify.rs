@@ -2,10 +2,10 @@
 //! run rules.
 
 use super::manifest::{self, FILE_BYTES_MAX, Listing};
-use super::recompute::{self, Recomputed};
-use super::rules::{self, Class, Evidence, Outcome, Rule};
 use super::seal::{SealError, Signature, check_seal};
 use crate::report;
+use crate::run_rules::recompute::{self, Recomputed};
+use crate::run_rules::{self, Class, Evidence, Outcome, Rule};
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use minisign::PublicKey;
 use serde::Serialize;
@@ -75,8 +75,9 @@ pub fn verify(directory: &Path, known: Option<&PublicKey>) -> Result<(ResultFile
     let raw = raw::read(directory);
     let recomputed = raw.as_ref().ok().map(|raw| recompute::result(&result, raw));
     let audit = report::audit_outcomes(&result);
-    let rules = rules::rules(&Evidence { result: &result, recomputed: recomputed.as_ref(), audit: &audit });
-    let class = rules::class(&rules);
+    let rules =
+        run_rules::rules(&Evidence { result: &result, recomputed: recomputed.as_ref(), audit: &audit });
+    let class = run_rules::class(&rules);
     let mut checks =
         vec![seal_check(&sealed), class_check(&sealed, class), raw_check(&raw, recomputed.as_ref())];
     checks.push(label_check(&raw));
@@ -346,8 +347,8 @@ pub fn shown(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::recompute::tests::{raw, result_of};
     use super::*;
+    use crate::run_rules::recompute::tests::{raw, result_of};
     use std::fs;
     use std::time::{Duration, SystemTime};
     use touchstone_lab::output::{LoggedHistogram, ResultDirectory};

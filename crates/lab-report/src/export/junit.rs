@@ -5,9 +5,9 @@
 //! wrong with it. A mix fails when it was cut short, gave no answer, or failed more than one request of a
 //! thousand.
 
-use crate::certify::rules::{self, ERRORS_MAX, Evidence};
-use crate::certify::{Outcome, Rule};
 use crate::report;
+use crate::run_rules::{self, ERRORS_MAX, Evidence};
+use crate::run_rules::{Outcome, Rule};
 use std::fmt::Write as _;
 use touchstone_lab::result::{MixResult, ResultFile};
 use touchstone_lab::series::{self, Series};
@@ -23,7 +23,7 @@ enum Fate {
 pub fn junit(result: &ResultFile) -> String {
     let audit = report::audit_outcomes(result);
     // Without the raw data: `touchstone verify` checks it, and a check that is left out is no failure.
-    let rules = rules::rules(&Evidence { result, recomputed: None, audit: &audit });
+    let rules = run_rules::rules(&Evidence { result, recomputed: None, audit: &audit });
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let name = escaped(&format!("touchstone {}", result.suite.name));
     // Writing to a String cannot fail.

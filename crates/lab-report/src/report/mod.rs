@@ -19,10 +19,9 @@ mod disclosure;
 mod fairness;
 mod figure;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 mod interval;
 mod latency;
-mod number;
 mod page;
 mod questions;
 mod rates;
@@ -40,18 +39,18 @@ mod tests;
 mod timeline;
 mod verdict_box;
 mod view;
-mod words;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-pub use audit::{AuditOutcome, audit_outcomes};
+pub use crate::audit::{AuditOutcome, audit_outcomes};
 pub use reference::{REFERENCE_FILE_NAME, reference_html};
 pub use side_by_side::{Side, SuitesDiffer, side_by_side};
 
-use crate::certify::Standing;
 use crate::planning::{self, Assumptions};
+use crate::run_rules::Standing;
+use crate::{number, words};
 use touchstone_lab::raw::{self, RawMix};
 use touchstone_lab::result::{MachineFacts, ResultFile, RunStatus, ToolFacts};
 

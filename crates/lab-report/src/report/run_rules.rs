@@ -7,7 +7,7 @@ use super::Source;
 use super::table::{Row, Table};
 use super::view::View;
 use super::words;
-use crate::certify::{Outcome, Rule};
+use crate::run_rules::{Outcome, Rule};
 
 /// The most characters of a finding.
 const FINDING_LIMIT: usize = 400;

@@ -1,8 +1,8 @@
 //! The systems of a run: found by their names, checked for the parts of the suite that they can do, and given
 //! their ports.
 
+use super::Options;
 use super::port::HeldPort;
-use super::{Options, origin};
 use crate::placement::Placement;
 use crate::programs::{self, Programs};
 use crate::remote::{Found, Host, Session};
@@ -280,7 +280,7 @@ fn to_be_started(word: &str) -> Result<Entrant, String> {
         .installed()
         .ok_or_else(|| format!("{} is not installed; {}", definition.name, definition.how_to_install()))?;
     if let Some(name) = &definition.origin {
-        origin::find(name, &definition.name)?;
+        find_origin(name, &definition.name)?;
     }
     Ok(Entrant {
         name: definition.name.clone(),
@@ -403,6 +403,16 @@ fn give_ports(entrants: &mut [Entrant], first: Option<u16>, secure: bool) -> Res
         }
     }
     Ok(held)
+}
+
+/// The definition of an origin and what is installed of it, or what to do about it.
+pub(super) fn find_origin(name: &str, accelerator: &str) -> Result<(Definition, Installed), String> {
+    let wrong = |problem: String| format!("the origin of {accelerator}: {problem}");
+    let definition = Definition::find(name).map_err(wrong)?;
+    let installed = definition
+        .installed()
+        .ok_or_else(|| wrong(format!("{name} is not installed; {}", definition.how_to_install())))?;
+    Ok((definition, installed))
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! The origin behind an accelerator: started before it from its own definition, on a port of its own and on
 //! the same processors, watched with it, and its processor time kept by itself.
 
+use super::entrant;
 use super::port::HeldPort;
 use super::prepare::Prepared;
 use crate::system::companion::{Companion, SocketDirectory};
 use crate::system::launch::{Ground, launch};
 use crate::system::process::SystemProcess;
-use crate::system::{Definition, Installed};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 use touchstone_lab::recording::ProcessTree;
@@ -39,7 +39,7 @@ impl Origin {
         ground: &Ground<'_>,
         prepared: &Prepared,
     ) -> Result<Origin, String> {
-        let (definition, installed) = find(name, accelerator)?;
+        let (definition, installed) = entrant::find_origin(name, accelerator)?;
         let title = definition.title_with(installed.version.as_deref());
         let failed = |error: std::io::Error| format!("{title}, the origin of {accelerator}: {error}");
         if let Some(reason) = definition.lacks(ground.needs, &title) {
@@ -120,16 +120,6 @@ impl Origin {
     fn cpu_s(&mut self) -> f64 {
         self.tree.read().map_or(0.0, |reading| reading.user_s + reading.system_s)
     }
-}
-
-/// The definition of an origin and what is installed of it, or what to do about it.
-pub(super) fn find(name: &str, accelerator: &str) -> Result<(Definition, Installed), String> {
-    let wrong = |problem: String| format!("the origin of {accelerator}: {problem}");
-    let definition = Definition::find(name).map_err(wrong)?;
-    let installed = definition
-        .installed()
-        .ok_or_else(|| wrong(format!("{name} is not installed; {}", definition.how_to_install())))?;
-    Ok((definition, installed))
 }
 
 fn wait_until_it_accepts(process: &mut SystemProcess, port: u16) -> Result<(), String> {

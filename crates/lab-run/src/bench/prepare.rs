@@ -130,7 +130,7 @@ fn mixes(suite: &Suite, options: &Options) -> Result<Vec<Mix>, String> {
     };
     let mut mixes = match &options.clients {
         None => chosen.clone(),
-        Some(numbers) => mixes_with(numbers, first)?,
+        Some(numbers) => search::mixes_with(numbers, first)?,
     };
     for mix in &mut mixes {
         let set = |seconds: &mut f64, wish: Option<Duration>| {
@@ -169,18 +169,6 @@ fn method(options: &Options, suite: &Suite) -> Result<MethodRecord, String> {
     let warm_up_s = if options.quick { suite.quick_warm_up_s } else { suite.warm_up_s };
     let warm_up_s = options.warm_up.map_or(warm_up_s, |time| time.as_secs_f64());
     Ok(MethodRecord { runs, warm_up_s, useful })
-}
-
-/// One mix for each number of clients, with the times of the suite's first.
-pub(super) fn mixes_with(numbers: &[usize], first: &Mix) -> Result<Vec<Mix>, String> {
-    let mut mixes: Vec<Mix> = Vec::with_capacity(numbers.len());
-    for &clients in numbers {
-        if mixes.iter().any(|mix| mix.clients == clients) {
-            return Err(format!("--clients names {clients} twice"));
-        }
-        mixes.push(Mix { name: Mix::name_for(clients), clients, ..first.clone() });
-    }
-    if mixes.is_empty() { Err("--clients names no number".to_string()) } else { Ok(mixes) }
 }
 
 /// The exporter, when it answers as one.

@@ -6,7 +6,6 @@
 //! that tests what was found) and of MLRsearch: short trials early, full length for what is told.
 
 use super::Run;
-use super::prepare::mixes_with;
 use std::time::Duration;
 use touchstone_lab::result::SearchTrial;
 use touchstone_lab::statistics::useful_peak::Criteria;
@@ -19,6 +18,18 @@ const RISES: f64 = 0.03;
 /// Whole length of a trial and its ramps, seconds; a suite whose mixes are shorter sets a shorter one.
 const TRIAL_S: f64 = 3.0;
 const TRIAL_RAMP_S: f64 = 0.5;
+
+/// One mix for each number of clients, with the times of the suite's first.
+pub(super) fn mixes_with(numbers: &[usize], first: &Mix) -> Result<Vec<Mix>, String> {
+    let mut mixes: Vec<Mix> = Vec::with_capacity(numbers.len());
+    for &clients in numbers {
+        if mixes.iter().any(|mix| mix.clients == clients) {
+            return Err(format!("--clients names {clients} twice"));
+        }
+        mixes.push(Mix { name: Mix::name_for(clients), clients, ..first.clone() });
+    }
+    if mixes.is_empty() { Err("--clients names no number".to_string()) } else { Ok(mixes) }
+}
 
 /// What to try next, by the trials so far (clients and rate, in the order of the trials); `None`: enough is
 /// known.

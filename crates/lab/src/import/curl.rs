@@ -2,8 +2,8 @@
 //! method, fields and body. The options mean what they mean to curl 8; nothing is run, expanded or read from
 //! files.
 
+use super::fields::{is_field_value, is_secret, taken_over};
 use super::form::form_encoded;
-use super::har::{is_field_value, is_secret, taken_over};
 use super::shell_words::words;
 use super::url_list::place_of;
 use super::{ImportError, RecordedRequest, Recording, is_method};

@@ -9,12 +9,14 @@
 
 pub mod access_log;
 pub mod curl;
+mod fields;
 mod file_text;
 pub mod filelist;
 mod form;
 pub mod har;
 mod kind;
 mod log_format;
+mod request_text;
 mod session_text;
 mod shell_words;
 pub mod suite_text;

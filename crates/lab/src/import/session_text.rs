@@ -5,7 +5,7 @@
 //! requests follow at once, and the user's pauses are the gaps. A gap of less than [`THINK_MIN`] is the
 //! browser's own: it reads an answer.
 
-use super::suite_text::{line, own};
+use super::request_text::{line, own};
 use super::{RecordedRequest, Recording};
 use std::fmt::Write;
 use std::time::Duration;

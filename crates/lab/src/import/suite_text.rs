@@ -1,8 +1,8 @@
 //! From a recording to a suite: its TOML text, ready to be run, read and changed.
 
+use super::request_text::{line, own, quoted};
 use super::session_text::Session;
 use super::{Kind, RecordedRequest, Recording};
-use crate::suite::OwnRequest;
 use std::collections::HashMap;
 use std::fmt::Write;
 use touchstone_load::MAXIMUM_REQUESTS;
@@ -272,58 +272,6 @@ fn write_class(text: &mut String, name: &str, requests: &[&RecordedRequest]) {
     let lines: String = requests.iter().map(|request| line(request, weight_of(request))).collect();
     let _ =
         write!(text, "\n[[workload.class]]\nname = \"{name}\"\nweight = {weight}\nrequests = [\n{lines}]\n");
-}
-
-/// A request as a suite states it.
-pub(super) fn own(request: &RecordedRequest) -> OwnRequest {
-    OwnRequest {
-        method: request.method.clone(),
-        headers: request.headers.clone(),
-        body: request.body.clone(),
-        file_bytes: request.bytes.filter(|bytes| *bytes > 0),
-        statuses: request.status.filter(|status| *status >= 400).into_iter().collect(),
-        ..OwnRequest::get(request.path.clone())
-    }
-}
-
-/// The line of a request in the list of its class, with one more key.
-pub(super) fn line(request: &RecordedRequest, key: Option<String>) -> String {
-    let own = own(request);
-    let mut keys = Vec::new();
-    if own.method != "GET" {
-        keys.push(format!("method = {}", quoted(&own.method)));
-    }
-    keys.push(format!("path = {}", quoted(&own.path)));
-    keys.extend(key);
-    keys.extend(own.file_bytes.map(|bytes| format!("file_bytes = {bytes}")));
-    if !own.headers.is_empty() {
-        let headers: Vec<String> = own.headers.iter().map(|header| quoted(header)).collect();
-        keys.push(format!("headers = [{}]", headers.join(", ")));
-    }
-    keys.extend(own.body.as_ref().map(|body| format!("body = {}", quoted(body))));
-    keys.extend(own.statuses.first().map(|status| format!("status = [{status}]")));
-    format!("  {{ {} }},\n", keys.join(", "))
-}
-
-/// A basic string of TOML 1.0.
-fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            control if control < ' ' || control == '\u{7f}' => {
-                let _ = write!(out, "\\u{:04X}", u32::from(control));
-            }
-            other => out.push(other),
-        }
-    }
-    out.push('"');
-    out
 }
 
 /// A name for a suite, of the name of a file.

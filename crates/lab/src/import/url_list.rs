@@ -2,7 +2,7 @@
 //! The form is that of `touchstone load --urls`; the target lists of vegeta (`GET http://...`, with header
 //! fields below it) and h2load's URI lists have it, too.
 
-use super::har::taken_over;
+use super::fields::taken_over;
 use super::{ImportError, LeftOut, REQUESTS_MAX, RecordedRequest, Recording, is_method, origin_form};
 use touchstone_load::HttpUrl;
 

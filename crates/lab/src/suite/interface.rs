@@ -104,7 +104,7 @@ impl Interface {
         let document = Document::new(file, text);
         let parsed = document.parse()?;
         let root = document.root(&parsed);
-        let name = super::read::name(&root, root.required_string("name")?, "an interface's")?;
+        let name = super::values::name(&root, root.required_string("name")?, "an interface's")?;
         let program = known(&root, "program", capability::PROGRAMS.into_iter())?;
         let (path, paths) = paths(&root, program.is_some())?;
         let interface = Interface {

@@ -18,18 +18,19 @@ mod read_class;
 mod read_workload;
 mod sizes;
 pub mod tree;
+mod values;
 mod workload;
 
 use crate::definition::{DefinitionError, nearest};
 use crate::result::SuiteRecord;
 pub use endpoint::{Endpoint, TlsOffer};
 pub use interface::Interface;
-pub use own_request::{OwnRequest, path_problem};
+pub use own_request::{Order, OwnRequest, path_problem};
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 use touchstone_load::{ConnectionUse, HttpVersion, Plan, Target, TimeSpread};
-pub use workload::{Class, Content, Order, Part, Workload};
+pub use workload::{Class, Content, Part, Workload};
 
 /// The suites that are built in: name and TOML text.
 const BUILT_IN: [(&str, &str); 33] = [

@@ -1,8 +1,8 @@
 //! Requests that a suite spells out: their method, path, fields and body, and what their answer must be. If a
 //! system can answer a request with a file, one is made in the size that the suite states.
 
-use super::read::SECONDS_MAX;
-use super::{Lengths, Order};
+use super::Lengths;
+use super::values::SECONDS_MAX;
 use crate::definition::{DefinitionError, Located, Table};
 use touchstone_http::grammar::is_token;
 use touchstone_load::{MAXIMUM_BODY_BYTES, MAXIMUM_PATH_BYTES, PlannedRequest};
@@ -32,6 +32,17 @@ pub struct OwnRequest {
     pub statuses: Vec<u16>,
     /// Of a session: how long its user thinks before this request.
     pub think_time_s: f64,
+}
+
+/// How requests that are spelt out follow one another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Not at all: one of them is chosen at a time.
+    Chosen,
+    /// A page: a client that requests the first then requests all others, without think times.
+    Page,
+    /// A session: the same with think times between, on its own connection.
+    Session,
 }
 
 impl OwnRequest {

@@ -2,14 +2,13 @@
 //! sum to 100, ramps must leave some time to count, and all interfaces must return the same number of bytes.
 
 use super::own_request::headers;
+use super::values::{SECONDS_MAX, http_version, name};
 use super::{Endpoint, Mix, Suite, TlsOffer, read_class, read_workload};
-use crate::definition::{DefinitionError, Document, Located, Table};
+use crate::definition::{DefinitionError, Document, Table};
 use touchstone_load::{HttpVersion, TimeSpread, TlsVersions};
 
 /// The most virtual clients of a mix.
 const CLIENTS_MAX: u64 = 100_000;
-/// The longest mix, ramp, delay, think time or time limit: a day, in seconds.
-pub(super) const SECONDS_MAX: f64 = 86_400.0;
 /// The largest receive buffer: 16 MiB.
 const RECEIVE_BUFFER_BYTES_MAX: u64 = 16 << 20;
 /// The most clients that can share a connection.
@@ -264,32 +263,6 @@ fn usual_headers(table: &Table<'_>, version: HttpVersion) -> Result<bool, Defini
         )),
         usual => Ok(usual.is_none_or(|usual| usual.value)),
     }
-}
-
-/// A version of HTTP by its number.
-pub(super) fn http_version(
-    table: &Table<'_>,
-    version: &Located<String>,
-) -> Result<HttpVersion, DefinitionError> {
-    match version.value.as_str() {
-        "1.0" => Ok(HttpVersion::Http10),
-        "1.1" => Ok(HttpVersion::Http11),
-        "2" => Ok(HttpVersion::Http2),
-        other => {
-            let message = format!("`http_version` must be \"1.0\", \"1.1\" or \"2\"; it is \"{other}\"");
-            Err(table.error_at(version, message))
-        }
-    }
-}
-
-/// A name that may be used in a path, a CSV file and a histogram's tag.
-pub(super) fn name(table: &Table<'_>, name: Located<String>, whose: &str) -> Result<String, DefinitionError> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-    if name.value.len() <= 100 && name.value.chars().all(allowed) && !name.value.starts_with('.') {
-        return Ok(name.value);
-    }
-    let rule = "name has 1 to 100 letters, digits, `.`, `-` and `_`, and does not begin with a dot";
-    Err(table.error_at(&name, format!("{whose} {rule}")))
 }
 
 #[cfg(test)]

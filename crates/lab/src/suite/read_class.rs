@@ -3,8 +3,8 @@
 
 use super::endpoint::Endpoint;
 use super::own_request::{OwnRequest, headers};
-use super::read::{http_version, name};
 use super::sizes::{FILE_BYTES_MAX, Spread};
+use super::values::{http_version, name};
 use super::{Class, Content, Interface, Order};
 use crate::definition::{DefinitionError, Table};
 use touchstone_load::{HttpVersion, MAXIMUM_REQUESTS};

@@ -2,8 +2,8 @@
 //! must return the same number of bytes.
 
 use super::own_request::OwnRequest;
-use super::read::name;
 use super::read_class::{FILES_MAX, Shared, Weight, class};
+use super::values::name;
 use super::{Class, Content, Endpoint, Interface, Part, Workload};
 use crate::definition::{DefinitionError, Located, Table};
 use std::collections::HashMap;

@@ -2,7 +2,7 @@
 //! of requests that are spelt out, or of pages.
 
 use super::endpoint::{Endpoint, Endpoints};
-use super::{Drive, Interface, Lengths, OwnRequest};
+use super::{Drive, Interface, Lengths, Order, OwnRequest};
 use crate::capability::{FILES, HTTP2, OWN_REQUESTS, TLS};
 use crate::result::{ClassRecord, SizeRecord};
 use std::time::Duration;
@@ -73,17 +73,6 @@ pub enum Content {
         /// The order of the requests.
         order: Order,
     },
-}
-
-/// How requests that are spelt out follow one another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    /// Not at all: one of them is chosen at a time.
-    Chosen,
-    /// A page: a client that requests the first then requests all others, without think times.
-    Page,
-    /// A session: the same with think times between, on its own connection.
-    Session,
 }
 
 impl Part {

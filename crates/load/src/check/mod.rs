@@ -4,8 +4,9 @@
 //! [`crate::machine`], at the machine it is to run on.
 
 use crate::machine::{check_cores, local_port_range, provide_open_files, reuses_waiting_ports};
-use crate::plan::{ConnectionUse, HttpVersion, Plan, PlanError, PlannedRequest};
+use crate::plan::{ConnectionUse, Plan, PlanError, PlannedRequest};
 use crate::portion::Portion;
+use crate::target::HttpVersion;
 use crate::target::Target;
 use crate::tls_setup::TlsBase;
 use std::time::Duration;

@@ -2,8 +2,9 @@
 //! http crate.
 
 use super::*;
-use crate::plan::{HttpVersion, Plan, PlannedRequest};
+use crate::plan::{Plan, PlannedRequest};
 use crate::request::prepare;
+use crate::target::HttpVersion;
 use crate::target::Target;
 use proptest::prelude::*;
 use touchstone_http::h2::frame::{append_goaway, append_ping, flags};

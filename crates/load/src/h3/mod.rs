@@ -19,7 +19,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 use touchstone_http::h2::hpack::FieldList;
-use touchstone_http::h3::frame::{FrameReader, FrameType, Step, append};
+use touchstone_http::h3::frame::{FrameReader, FrameType, Step};
 use touchstone_http::h3::{ErrorCode, SectionLimits, qpack, settings, unidirectional, varint};
 
 /// The most that a field section, or a frame of the server's control stream, may hold.
@@ -442,16 +442,6 @@ impl FromServer {
         }
         goodbye
     }
-}
-
-/// A request as one piece: the HEADERS frame with its field section, and the body in a DATA frame.
-pub(crate) fn prepared(section: &[u8], body: &[u8]) -> Arc<[u8]> {
-    let mut bytes = Vec::with_capacity(section.len() + body.len() + 20);
-    append(FrameType::HEADERS, section, &mut bytes);
-    if !body.is_empty() {
-        append(FrameType::DATA, body, &mut bytes);
-    }
-    bytes.into()
 }
 
 #[cfg(test)]

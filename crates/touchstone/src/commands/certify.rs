@@ -5,6 +5,7 @@ use crate::exit::Exit;
 use std::path::PathBuf;
 use touchstone_lab_report::certify::{self, key};
 use touchstone_lab_report::report;
+use touchstone_lab_report::run_rules;
 
 /// The variable that holds the password of a key that has one: not an argument, which every user of the
 /// machine could see.
@@ -80,7 +81,7 @@ fn sign(directory: &std::path::Path, key: &std::path::Path) -> Result<(), (Exit,
     let sealed =
         certify::seal(directory, &result, verification.class, &verification.rules, &secret).map_err(usage)?;
     let reasons: Vec<String> =
-        certify::deciding(&verification.rules).map(|rule| format!("\n  {}", rule.finding)).collect();
+        run_rules::deciding(&verification.rules).map(|rule| format!("\n  {}", rule.finding)).collect();
     let because = if reasons.is_empty() { String::new() } else { format!(":{}", reasons.concat()) };
     print(&format!(
         "signed {} files with the key {}; the result is {}{because}",

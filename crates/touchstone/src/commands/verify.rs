@@ -5,7 +5,8 @@ use super::print::{print, print_for_reading};
 use crate::exit::Exit;
 use serde_json::json;
 use std::path::PathBuf;
-use touchstone_lab_report::certify::{self, Class, Signer, key, shown};
+use touchstone_lab_report::certify::{self, Signer, key, shown};
+use touchstone_lab_report::run_rules::Class;
 
 /// The arguments of `touchstone verify`.
 #[derive(clap::Args)]

@@ -1,8 +1,13 @@
 //! The run rules: what a result must fulfil to be certified, and what makes it invalid. `docs/run-rules.md`
 //! explains them; each stands here once, with the reason that a reader is given.
 
-use super::recompute::Recomputed;
-use crate::report::AuditOutcome;
+pub mod recompute;
+mod standing;
+
+pub use standing::Standing;
+
+use crate::audit::AuditOutcome;
+use recompute::Recomputed;
 use serde::Serialize;
 use touchstone_lab::figures::{count, significant};
 use touchstone_lab::result::{MixResult, ResultFile, RunStatus, SystemResult};

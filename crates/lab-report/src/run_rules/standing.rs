@@ -2,8 +2,8 @@
 //! report's first screen and the end of a run print the same.
 
 use super::recompute;
-use super::rules::{Class, Evidence, Rule, class, deciding, rules};
-use crate::report::audit_outcomes;
+use super::{Class, Evidence, Rule, class, deciding, rules};
+use crate::audit::audit_outcomes;
 use touchstone_lab::raw::RawMix;
 use touchstone_lab::result::ResultFile;
 

@@ -369,7 +369,7 @@ fn of_mix(raw: &RawMix) -> Vec<String> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::collections::BTreeMap;
     use std::time::Duration;
@@ -383,7 +383,7 @@ pub(super) mod tests {
     }
 
     /// A mix of two clients in five seconds, each answered 500 times a second.
-    pub(in crate::certify) fn raw() -> RawMix {
+    pub(crate) fn raw() -> RawMix {
         let latency = |client: u64| (0..2500).map(move |index| 1_900_000 + client * 1000 + index * 80);
         let client = |index| RawClient {
             requests: 2500,
@@ -477,7 +477,7 @@ pub(super) mod tests {
     }
 
     /// A result of that one mix.
-    pub(in crate::certify) fn result_of(raw: &RawMix) -> ResultFile {
+    pub(crate) fn result_of(raw: &RawMix) -> ResultFile {
         let mut result = touchstone_lab::sample::result();
         result.systems.remove(0);
         result.systems.truncate(1);

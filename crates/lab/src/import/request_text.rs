@@ -1,0 +1,57 @@
+//! A request of a recording as a suite writes it.
+
+use super::RecordedRequest;
+use crate::suite::OwnRequest;
+use std::fmt::Write;
+
+/// A request as a suite states it.
+pub(super) fn own(request: &RecordedRequest) -> OwnRequest {
+    OwnRequest {
+        method: request.method.clone(),
+        headers: request.headers.clone(),
+        body: request.body.clone(),
+        file_bytes: request.bytes.filter(|bytes| *bytes > 0),
+        statuses: request.status.filter(|status| *status >= 400).into_iter().collect(),
+        ..OwnRequest::get(request.path.clone())
+    }
+}
+
+/// The line of a request in the list of its class, with one more key.
+pub(super) fn line(request: &RecordedRequest, key: Option<String>) -> String {
+    let own = own(request);
+    let mut keys = Vec::new();
+    if own.method != "GET" {
+        keys.push(format!("method = {}", quoted(&own.method)));
+    }
+    keys.push(format!("path = {}", quoted(&own.path)));
+    keys.extend(key);
+    keys.extend(own.file_bytes.map(|bytes| format!("file_bytes = {bytes}")));
+    if !own.headers.is_empty() {
+        let headers: Vec<String> = own.headers.iter().map(|header| quoted(header)).collect();
+        keys.push(format!("headers = [{}]", headers.join(", ")));
+    }
+    keys.extend(own.body.as_ref().map(|body| format!("body = {}", quoted(body))));
+    keys.extend(own.statuses.first().map(|status| format!("status = [{status}]")));
+    format!("  {{ {} }},\n", keys.join(", "))
+}
+
+/// A basic string of TOML 1.0.
+pub(super) fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            control if control < ' ' || control == '\u{7f}' => {
+                let _ = write!(out, "\\u{:04X}", u32::from(control));
+            }
+            other => out.push(other),
+        }
+    }
+    out.push('"');
+    out
+}
