@@ -15,6 +15,7 @@
 //! | `in_use`, `core_local` | what routes share: of all cores, and of each core |
 //! | `clock` | the clock by which health is kept |
 //! | `outage` | whether an origin or a backend fails all the time |
+//! | `upstream` | several servers that do the same: their health and the choice among them |
 //! | `proxy` | other servers, over HTTP/1.1 or HTTP/2 |
 
 pub mod ajp;
@@ -31,3 +32,4 @@ mod outage;
 pub mod proxy;
 pub mod scgi;
 mod stream;
+mod upstream;

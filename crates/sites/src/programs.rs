@@ -237,11 +237,11 @@ fn secret(config: &AjpConfig) -> Result<String, String> {
 fn group_rules(config: &ProgramsConfig, backends: Vec<Backend>, connections: ConnectionRules) -> GroupRules {
     GroupRules {
         backends,
-        balance: config.balance,
-        health: HealthRules {
-            max_failures: u32::try_from(config.max_failures).unwrap_or(u32::MAX),
-            fail_timeout: config.fail_timeout,
-        },
+        balance: config.balance.clone(),
+        health: HealthRules::by_failures(
+            u32::try_from(config.max_failures).unwrap_or(u32::MAX),
+            config.fail_timeout,
+        ),
         check_interval: not_zero(config.check_interval),
         connections,
         ping: None,

@@ -6,7 +6,6 @@
 //! nothing of it was taken, or its method is idempotent (RFC 9110 section 9.2.2), and its body can be sent
 //! again.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,14 +17,15 @@ use touchstone_handler::answer::Answer;
 use touchstone_handler::handler::{Handled, Level, Server};
 use touchstone_handler::interim::TakesInterim;
 use touchstone_handler::pipe::pipe;
-use touchstone_handler::request::{ReceivedHead, Request};
 
+use super::about::About;
 use super::connections::{Connection, Connections, NoConnection};
-use super::exchange::{Exchange, Failure, FailureKind, TimeLimits};
+use super::exchange::{Exchange, Failure, FailureKind};
 use super::group::{Busy, Group};
 use super::protocol::{Output, Protocol};
 use super::pump::{BodySender, Pump, log_message};
 use super::respond::{self, Body};
+use super::settings::TimeLimits;
 use super::upload::Upload;
 use crate::body_end::BodyEnd;
 use crate::cgi_response::{DocumentHead, HeaderLimits, ProgramResponse, ResponseParser, pass_interim};
@@ -531,30 +531,6 @@ enum Gathered {
     /// More will come.
     More,
     Broken(String),
-}
-
-/// A request as log lines name it: `GET /a [id]`. It is written out only where there is something to log.
-pub struct About {
-    received: Rc<ReceivedHead>,
-    /// Without its query, which may hold what is nobody's business.
-    path: Bytes,
-    id: Box<str>,
-}
-
-impl About {
-    /// Of this request.
-    pub fn of(request: &Request) -> About {
-        let (received, path) = (request.received.clone(), request.path_as_sent.clone());
-        About { received, path, id: request.id.clone() }
-    }
-}
-
-impl fmt::Display for About {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let method = String::from_utf8_lossy(self.received.method_text());
-        write!(formatter, "{method} {}", String::from_utf8_lossy(&self.path))?;
-        if self.id.is_empty() { Ok(()) } else { write!(formatter, " [{}]", self.id) }
-    }
 }
 
 /// There is no room for the request at the moment.

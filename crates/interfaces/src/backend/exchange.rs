@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use super::connections::Connection;
 use super::protocol::{Output, Protocol};
+use super::settings::TimeLimits;
 use super::upload::Upload;
 
 /// So much of the body may wait to be sent.
@@ -26,17 +27,6 @@ const RECEIVE_BYTES: usize = 8 * 1024;
 
 /// Received at once of an answer that has filled that.
 const LONG_RECEIVE_BYTES: usize = 64 * 1024;
-
-/// How long a program may take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TimeLimits {
-    /// For the first byte of the answer, from when it last took some of the request.
-    pub first_byte: Duration,
-    /// For each further byte, or to take more of the request.
-    pub stall: Duration,
-    /// For the whole answer; `None`: any time, as long as something moves.
-    pub total: Option<Duration>,
-}
 
 /// Why an exchange has failed.
 #[derive(Debug)]

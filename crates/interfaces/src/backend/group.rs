@@ -3,6 +3,7 @@
 //! What is known of a backend is shared by all cores and by all routes with the same rules for it: a
 //! connection that one route keeps may hold the process that another route's request waits for.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -12,13 +13,12 @@ use bytes::BytesMut;
 use touchstone_handler::handler::{Level, Server};
 
 use super::address::Address;
-use super::balance::{Share, choose};
 use super::connections::{ConnectionRules, Connections, SharedConnections};
-use super::health::{Change, Health, HealthRules};
 use super::settings::{Backend, GroupRules};
 use crate::clock::now_ms;
 use crate::in_use::InUse;
 use crate::outage::Outage;
+use crate::upstream::{Candidate, Chooser, Health, HealthRules, hash};
 
 /// What the cores share of the backends of a route.
 pub struct SharedGroup {
@@ -96,10 +96,12 @@ pub struct Group {
     name: &'static str,
     server: Rc<dyn Server>,
     backends: Vec<CoreBackend>,
+    chooser: Chooser,
 }
 
 struct CoreBackend {
-    share: Share,
+    /// Requests under way.
+    under_way: Cell<u32>,
     connections: Rc<Connections>,
 }
 
@@ -118,7 +120,8 @@ impl Busy {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.group.backends[self.index].share.end();
+        let under_way = &self.group.backends[self.index].under_way;
+        under_way.set(under_way.get().saturating_sub(1));
     }
 }
 
@@ -127,12 +130,14 @@ impl Group {
     pub fn new(shared: Arc<SharedGroup>, name: &'static str, server: Rc<dyn Server>) -> Rc<Group> {
         let rules = &shared.rules;
         let core_backend = |(backend, shared): (&Backend, &Arc<SharedBackend>)| CoreBackend {
-            share: Share::new(backend.weight),
+            under_way: Cell::new(0),
             connections: Connections::of_core(&backend.address, &rules.connections, &shared.connections),
         };
         let backends = rules.backends.iter().zip(&shared.backends).map(core_backend).collect();
+        let name_hash = |backend: &Backend| hash(backend.address.to_string().as_bytes());
+        let chooser = Chooser::new(rules.backends.iter().map(name_hash).collect(), server.core() as u64);
         let interval = rules.check_interval;
-        let group = Rc::new(Group { shared: shared.clone(), name, server, backends });
+        let group = Rc::new(Group { shared: shared.clone(), name, server, backends, chooser });
         if let Some(interval) = interval
             && !shared.is_checked.swap(true, Relaxed)
         {
@@ -153,36 +158,40 @@ impl Group {
 
     /// The backend for a request that these could not answer; `None`: all have been tried.
     pub fn choose(&self, tried: &[usize]) -> Option<usize> {
-        // A single one is asked whatever was found before: there is nothing else to be done.
-        if let [_] = self.backends.as_slice() {
-            return tried.is_empty().then_some(0);
-        }
         let rules = self.rules();
         let now = now_ms();
-        let shares: Vec<&Share> = self.backends.iter().map(|backend| &backend.share).collect();
+        let health = |index: usize| &self.shared.backends[index].health;
+        // A single one is asked whatever was found before: there is nothing else to be done.
+        if self.len() == 1 {
+            health(0).probe(now, &rules.health);
+            return tried.is_empty().then_some(0);
+        }
         for are_backups in [false, true] {
-            let mut candidates: Vec<usize> = (0..self.backends.len())
-                .filter(|index| !tried.contains(index) && rules.backends[*index].is_backup == are_backups)
-                .collect();
-            // A backend that may be tried again is asked at once: one request finds out, and not several.
-            while !candidates.is_empty() {
-                let Some(index) = choose(rules.balance, &shares, &candidates) else { break };
-                if self.shared.backends[index].health.admits(now, &rules.health) {
-                    return Some(index);
-                }
-                candidates.retain(|other| *other != index);
+            let candidate = |(index, backend): (usize, &Backend)| {
+                let is_one = backend.is_backup == are_backups && !tried.contains(&index);
+                let under_way = self.backends[index].under_way.get();
+                is_one.then(|| Candidate { index, weight: u64::from(backend.weight.max(1)), under_way })
+            };
+            let candidates = rules.backends.iter().enumerate().filter_map(candidate).collect();
+            let admits = |index: usize| health(index).admits(now, &rules.health);
+            let chosen = self.chooser.choose(&rules.balance, candidates, None, admits);
+            if chosen.is_some() {
+                return chosen;
             }
         }
         // All are down. The one that has been so for the longest may have come back.
-        (0..self.backends.len())
-            .filter(|index| !tried.contains(index))
-            .min_by_key(|index| self.shared.backends[*index].health.down_until_ms())
-            .filter(|_| tried.is_empty())
+        if !tried.is_empty() {
+            return None;
+        }
+        let longest = (0..self.len()).min_by_key(|index| health(*index).ejected_until_ms())?;
+        health(longest).probe(now, &rules.health);
+        Some(longest)
     }
 
     /// Counts a request as under way.
     pub fn begin(self: &Rc<Group>, index: usize) -> Busy {
-        self.backends[index].share.begin();
+        let under_way = &self.backends[index].under_way;
+        under_way.set(under_way.get() + 1);
         Busy { group: self.clone(), index }
     }
 
@@ -196,10 +205,20 @@ impl Group {
         self.backends.len()
     }
 
-    /// The backend has answered.
+    /// The backend has answered a request.
     pub fn succeeded(&self, index: usize) {
+        let is_back = self.shared.backends[index].health.answered(now_ms(), false, &self.rules().health);
+        self.log_success(index, is_back);
+    }
+
+    /// The backend has answered a check.
+    fn checked_well(&self, index: usize) {
+        let is_back = self.shared.backends[index].health.seen_well(now_ms(), &self.rules().health);
+        self.log_success(index, is_back);
+    }
+
+    fn log_success(&self, index: usize, is_back: bool) {
         let backend = &self.shared.backends[index];
-        let is_back = backend.health.succeeded() == Change::Up;
         let is_told = backend.outage.answered() && self.server.log_recovered(&self.name_in_log(index));
         if is_back && !is_told {
             let message = format!("{} is up again", self.name_in_log(index));
@@ -224,13 +243,14 @@ impl Group {
 
     /// The backend could not be reached, or did not answer.
     pub fn failed(&self, index: usize) {
-        let health = &self.rules().health;
-        if self.shared.backends[index].health.failed(now_ms(), health) == Change::Down && self.len() > 1 {
+        let (health, now) = (&self.rules().health, now_ms());
+        let of_backend = &self.shared.backends[index].health;
+        if of_backend.failed(now, health) && of_backend.eject(now, health) && self.len() > 1 {
             let message = format!(
                 "{} has failed {} times; it gets no requests for {:?}",
                 self.name_in_log(index),
-                health.max_failures,
-                health.fail_timeout
+                health.most_failures,
+                health.window
             );
             self.server.log(Level::Warning, "backend down", &message);
         }
@@ -255,7 +275,7 @@ async fn check(group: std::rc::Weak<Group>, interval: Duration) {
                 },
                 Ok(Err(_)) | Err(_) => false,
             };
-            if is_up { group.succeeded(index) } else { group.failed(index) }
+            if is_up { group.checked_well(index) } else { group.failed(index) }
         }
     }
 }
@@ -278,7 +298,7 @@ mod tests {
                 most_requests: 0,
                 connect_timeout: Duration::ZERO,
             },
-            health: HealthRules { max_failures: 1, fail_timeout: Duration::ZERO },
+            health: HealthRules::by_failures(1, Duration::ZERO),
         };
         let backend = SharedBackend::new(sharing, &[]);
         let interval = Duration::from_millis(100);

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use touchstone_handler::handler::{Level, Server};
 use touchstone_handler::pipe::{Gone, Sender};
 
-use super::caller::About;
+use super::about::About;
 use super::exchange::Exchange;
 use super::group::Group;
 use super::protocol::{Output, Protocol};

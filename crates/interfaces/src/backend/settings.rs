@@ -7,13 +7,11 @@ use std::time::Duration;
 use touchstone_processes::pool::Pool;
 
 use super::address::Address;
-use super::balance::Balance;
 use super::connections::ConnectionRules;
-use super::exchange::TimeLimits;
-use super::health::HealthRules;
 use super::ping::PingRules;
 use super::script::ScriptRules;
 use crate::cgi_response::HeaderLimits;
+use crate::upstream::{Balance, HealthRules};
 
 /// Everything about the programs behind a route.
 #[derive(Debug, Clone)]
@@ -37,6 +35,17 @@ pub struct Settings {
     pub send_files_from: Option<Arc<touchstone_files::root::Root>>,
     /// The processes, where the server has started them.
     pub pool: Option<Arc<Pool>>,
+}
+
+/// How long a program may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeLimits {
+    /// For the first byte of the answer, from when it last took some of the request.
+    pub first_byte: Duration,
+    /// For each further byte, or to take more of the request.
+    pub stall: Duration,
+    /// For the whole answer; `None`: any time, as long as something moves.
+    pub total: Option<Duration>,
 }
 
 /// Programs that do the same, of whatever protocol.

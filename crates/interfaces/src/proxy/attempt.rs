@@ -13,20 +13,20 @@ use touchstone_handler::pipe::Receiver;
 use touchstone_handler::request::Request;
 use touchstone_http::request::Method;
 
-use super::balance::Balance;
 use super::connections::Turn;
 use super::failure::{Failure, Step};
 use super::fields::{Outbound, hash_key, max_forwards};
 use super::forwarded;
 use super::group::Group;
-use super::http2::SessionUse;
+use super::http2_sessions::SessionUse;
 use super::lease::Lease;
 use super::origin::Opened;
 use super::proxy_header;
 use super::request_body::RequestBody;
-use super::settings::Version;
+use super::version::Version;
 use super::{grpc, http1, http2};
 use crate::clock::now_ms;
+use crate::upstream::Balance;
 
 /// So many connections that turn out to have ended are given up before a new one is made.
 const MOST_STALE: usize = 2;
@@ -77,7 +77,7 @@ pub async fn answer(group: Rc<Group>, mut request: Request) -> Answer {
         body: Rc::new(RequestBody::new(body)),
         key: match &settings.balance {
             Balance::Hash(by) => hash_key(by, &request),
-            Balance::LeastRequests | Balance::RoundRobin => None,
+            Balance::LeastOutstanding | Balance::LeastRequests | Balance::RoundRobin => None,
         },
         owner: group.owner(&request),
         begins_with: settings.proxy_header.map_or(Vec::new(), |version| {

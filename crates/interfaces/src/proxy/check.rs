@@ -10,6 +10,7 @@ use super::check_rules::CheckRules;
 use super::failure::Failure;
 use super::fields::Outbound;
 use super::group::Group;
+use super::http2_sessions::Sessions;
 use super::lease::Lease;
 use super::origin::Opened;
 use super::proxy_header;
@@ -58,7 +59,7 @@ async fn check(group: &Rc<Group>, index: usize, rules: &CheckRules) -> Result<()
         Opened::Http1(connection) => http1::exchange(lease, *connection, &outbound, &body).await,
         Opened::Http2(new) => {
             // A connection of its own, which goes with its answer.
-            let sessions = http2::Sessions::default();
+            let sessions = Sessions::default();
             let session = sessions.begin(new, settings).await.map_err(text)?;
             http2::exchange(lease, session, &outbound, &body).await
         }

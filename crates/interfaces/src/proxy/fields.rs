@@ -14,10 +14,10 @@ use touchstone_http::grammar::list_members;
 use touchstone_http::request::Method;
 use touchstone_http::response::ResponseHead;
 
-use super::balance::{HashBy, hash};
 use super::forwarded::{self, OWN_FIELDS};
 use super::origin_url::OriginUrl;
 use super::settings::{HostField, ProxySettings};
+use crate::upstream::{HashBy, hash};
 
 /// Fields of one connection.
 const CONNECTION_FIELDS: [&str; 8] = [

@@ -4,7 +4,7 @@
 //! reload that changes nothing about it.
 
 use std::cell::RefCell;
-use std::rc::{Rc, Weak as LocalWeak};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -12,11 +12,8 @@ use std::time::Duration;
 use touchstone_handler::handler::{Level, Server};
 use touchstone_handler::request::Request;
 
-use super::balance::{Balance, Candidate, Chance, Turns, by_hash, least_requests};
-use super::check;
 use super::failure::Failure;
-use super::health::State;
-use super::http2::Sessions;
+use super::http2_sessions::Sessions;
 use super::member::Member;
 use super::origin::{SharedOrigin, Sharing};
 use super::origin_url::Role;
@@ -24,9 +21,7 @@ use super::retry::RetryBudget;
 use super::settings::ProxySettings;
 use crate::clock::now_ms;
 use crate::in_use::InUse;
-
-/// How often connections without requests are looked at.
-const LOOK: Duration = Duration::from_secs(1);
+use crate::upstream::{Candidate, Chooser, State};
 
 /// What the cores share of the origins of a route.
 #[derive(Debug)]
@@ -93,9 +88,7 @@ pub struct Group {
     pub server: Rc<dyn Server>,
     /// HTTP/2 connections of this core, by origin.
     pub sessions: Vec<Rc<Sessions>>,
-    turns: Turns,
-    chance: Chance,
-    names: Vec<u64>,
+    chooser: Chooser,
     /// Whether sessions name origins.
     has_routes: bool,
     /// The origins that this core checks for all that share them.
@@ -114,18 +107,24 @@ impl Group {
     /// The origins on this core. Must be made there.
     pub fn new(shared: Arc<SharedGroup>, server: Rc<dyn Server>) -> Rc<Group> {
         let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), server.core());
-        let group = Rc::new(Group {
+        let names = shared.members.iter().map(|member| member.name_hash).collect();
+        Rc::new(Group {
             sessions: shared.members.iter().map(|member| Sessions::of_core(&member.origin)).collect(),
-            turns: Turns::new(shared.members.len()),
-            chance: Chance::new(seed),
-            names: shared.members.iter().map(|member| member.name_hash).collect(),
+            chooser: Chooser::new(names, seed),
             has_routes: shared.members.iter().any(|member| !member.spec.route.is_empty()),
             checks: RefCell::default(),
             shared,
             server,
-        });
-        tokio::task::spawn_local(look_after(Rc::downgrade(&group)));
-        group
+        })
+    }
+
+    /// Whether this core is to make the active checks of an origin, which no other makes: it is then noted.
+    pub fn takes_checks(&self, index: usize) -> bool {
+        let is_taken = self.origin(index).is_checked.swap(true, Relaxed);
+        if !is_taken {
+            self.checks.borrow_mut().push(index);
+        }
+        !is_taken
     }
 
     /// The configuration.
@@ -172,13 +171,10 @@ impl Group {
                     under_way: member.origin.under_way(),
                 })
             };
-            let mut candidates: Vec<Candidate> = members.iter().enumerate().filter_map(candidate).collect();
-            // An origin that may be tried again is asked at once: one request finds out, and not several.
-            while let Some(index) = self.choose_among(&candidates, key) {
-                if admits(index) {
-                    return Some(index);
-                }
-                candidates.retain(|candidate| candidate.index != index);
+            let candidates = members.iter().enumerate().filter_map(candidate).collect();
+            let chosen = self.chooser.choose(&settings.balance, candidates, key, admits);
+            if chosen.is_some() {
+                return chosen;
             }
         }
         // All are left alone. The one that has been so for the longest may have come back.
@@ -187,17 +183,6 @@ impl Group {
         let index = rest.min_by_key(|index| members[*index].origin.health.ejected_until_ms())?;
         members[index].origin.health.probe(now, &settings.health);
         Some(index)
-    }
-
-    fn choose_among(&self, candidates: &[Candidate], key: Option<u64>) -> Option<usize> {
-        match (candidates, &self.settings().balance, key) {
-            ([only], ..) => Some(only.index),
-            (_, Balance::RoundRobin, _) => self.turns.next(candidates),
-            (_, Balance::Hash(_), Some(key)) => by_hash(key, candidates, &self.names),
-            (_, Balance::LeastRequests | Balance::Hash(_), _) => {
-                least_requests(candidates, &mut || self.chance.next())
-            }
-        }
     }
 
     /// Whether there is an origin besides these.
@@ -301,27 +286,4 @@ impl Group {
 
 fn name_in_log(member: &Member) -> String {
     format!("origin {}", member.name)
-}
-
-/// Closes old connections from time to time, and sees to it that one core checks each origin.
-async fn look_after(group: LocalWeak<Group>) {
-    loop {
-        {
-            let Some(group) = group.upgrade() else { return };
-            let core = group.server.core();
-            for (index, (member, sessions)) in group.shared.members.iter().zip(&group.sessions).enumerate() {
-                let origin = &member.origin;
-                let leads_there =
-                    |address| origin.addresses.as_ref().is_none_or(|addresses| addresses.contains(address));
-                origin.connections.look(core, leads_there);
-                sessions.look(group.settings().connections.keep_alive_timeout, leads_there);
-                let wants_check = group.settings().check.is_some() && member.spec.role != Role::Draining;
-                if wants_check && !origin.is_checked.swap(true, Relaxed) {
-                    group.checks.borrow_mut().push(index);
-                    check::begin(&group, index);
-                }
-            }
-        }
-        tokio::time::sleep(LOOK).await;
-    }
 }

@@ -6,7 +6,7 @@
 
 use touchstone_handler::request::Request;
 
-use super::settings::Version;
+use super::version::Version;
 
 /// Whether a request is a call that passes to an origin of this version.
 pub fn is_call(request: &Request, version: Version) -> bool {

@@ -19,6 +19,7 @@ use touchstone_handler::reason_phrase::ReasonPhrase;
 use touchstone_http::chunked::{ChunkedDecoder, ChunkedLimits, LAST_CHUNK, chunk_head};
 use touchstone_http::response::{BodyFraming, Parsed, ResponseHead, body_framing, parse_response_head};
 
+use super::body_limits::{GATHERED_BYTES, GATHERING_TIME, PIPE_BYTES};
 use super::connections::Connection;
 use super::failure::{Failure, Step};
 use super::fields::{Outbound, passes_back, response_date, response_fields};
@@ -26,15 +27,6 @@ use super::lease::Lease;
 use super::request_body::RequestBody;
 use super::tunnel;
 use crate::stream::Stream;
-
-/// How much of a response waits for its client.
-pub const PIPE_BYTES: usize = 128 * 1024;
-
-/// A body of a known length up to this is waited for, so that one that breaks off is no answer at all.
-pub const GATHERED_BYTES: u64 = 64 * 1024;
-
-/// But only for so long: an origin that takes its time has its answer passed on as it comes.
-pub const GATHERING_TIME: Duration = Duration::from_millis(50);
 
 /// So many interim responses may come before the final one.
 const MOST_INTERIM: usize = 32;

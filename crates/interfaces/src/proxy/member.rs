@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use super::balance::hash;
 use super::connections::Place;
 use super::counts::OriginCounts;
 use super::failure::Failure;
 use super::origin::{Opened, SharedOrigin};
 use super::origin_url::OriginSpec;
 use super::settings::ProxySettings;
+use crate::upstream::hash;
 
 /// One origin of a group.
 #[derive(Debug)]

@@ -14,15 +14,15 @@
 //! | module | |
 //! |---|---|
 //! | `settings`, `origin_url`, `check_rules` | what a configuration says |
-//! | `group`, `member`, `balance`, `check`, `retry` | the origins of a route: which is next, how often again |
-//! | `origin`, `health`, `connections`, `resolve`, `tls`, `proxy_header` | one origin, of all routes that lead to it |
+//! | `group`, `member`, `check`, `retry`, `upkeep` | the origins of a route: which is next, how often again |
+//! | `origin`, `connections`, `resolve`, `tls`, `version`, `proxy_header` | one origin, of all routes that lead to it |
 //! | `fields`, `forwarded`, `request_body` | what goes there, and what is said about the client |
-//! | `attempt`, `http1`, `http2`, `tunnel`, `lease` | one request to one origin: the body there, the response back |
+//! | `attempt`, `http1`, `http2`, `http2_sessions`, `tunnel`, `lease`, `body_limits` | one request to one origin: the body there, the response back |
 //! | `grpc` | which requests are calls of gRPC, whose bodies are streams of messages |
 //! | `failure`, `counts` | what went wrong, and what is counted |
 
 mod attempt;
-mod balance;
+mod body_limits;
 mod check;
 mod check_rules;
 mod connections;
@@ -32,9 +32,9 @@ mod fields;
 mod forwarded;
 mod group;
 mod grpc;
-mod health;
 mod http1;
 mod http2;
+mod http2_sessions;
 mod lease;
 mod member;
 mod origin;
@@ -46,20 +46,22 @@ mod retry;
 mod settings;
 mod tls;
 mod tunnel;
+mod upkeep;
+mod version;
 
-pub use balance::{Balance, HashBy};
+pub use crate::upstream::{Balance, HashBy, HealthRules, State};
 pub use check_rules::CheckRules;
 pub use connections::ConnectionRules;
 pub use counts::{OriginCounts, TIME_BOUNDS_S};
 pub use failure::FailureLabel;
 pub use forwarded::{Forward, ForwardRules};
 pub use group::{SharedGroup, groups_of_process};
-pub use health::{HealthRules, State};
 pub use origin_url::{Address, OriginSpec, OriginUrl, Role};
 pub use proxy_header::ProxyHeader;
 pub use retry::RetryRules;
-pub use settings::{GroupName, HostField, ProxySettings, TimeLimits, Version};
+pub use settings::{GroupName, HostField, ProxySettings, TimeLimits};
 pub use tls::{OriginTls, TlsSettings};
+pub use version::Version;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -99,7 +101,9 @@ impl Interface for Proxy {
     }
 
     fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
-        Rc::new(ProxyOfCore { group: Group::new(self.shared.clone(), server) })
+        let group = Group::new(self.shared.clone(), server);
+        upkeep::begin(&group);
+        Rc::new(ProxyOfCore { group })
     }
 }
 

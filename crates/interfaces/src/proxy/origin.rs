@@ -17,14 +17,15 @@ use touchstone_http::response::ResponseLimits;
 use super::check_rules::CheckRules;
 use super::connections::{Connection, ConnectionRules, Place, SharedConnections};
 use super::failure::{Failure, Step};
-use super::health::{Health, HealthRules};
 use super::origin_url::{Address, OriginUrl};
 use super::proxy_header::ProxyHeader;
 use super::resolve::Addresses;
-use super::settings::{ProxySettings, Version};
+use super::settings::ProxySettings;
 use super::tls::OriginTls;
+use super::version::Version;
 use crate::outage::Outage;
 use crate::stream::{Stream, TlsStream};
+use crate::upstream::{Health, HealthRules};
 
 /// What routes must agree on to share an origin.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use touchstone_http::response::ResponseLimits;
 
-use super::balance::Balance;
 use super::check_rules::CheckRules;
 use super::connections::ConnectionRules;
 use super::forwarded::ForwardRules;
-use super::health::HealthRules;
 use super::origin_url::OriginSpec;
 use super::proxy_header::ProxyHeader;
 use super::retry::RetryRules;
 use super::tls::OriginTls;
+use super::version::Version;
 use crate::ajp::SessionRules;
+use crate::upstream::{Balance, HealthRules};
 
 /// Everything about the origins behind a route.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,17 +75,6 @@ pub enum HostField {
     Client,
     /// The name of the origin.
     Origin,
-}
-
-/// Which versions of HTTP are spoken to an origin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Version {
-    /// HTTP/1.1.
-    Http11,
-    /// HTTP/2: agreed on by ALPN with TLS, known beforehand without.
-    Http2,
-    /// HTTP/2 where TLS agrees on it, else HTTP/1.1.
-    Negotiated,
 }
 
 /// How long each step of a request may take.

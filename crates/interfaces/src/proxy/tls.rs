@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-use super::settings::Version;
+use super::version::Version;
 
 /// What a configuration says of TLS to origins.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]

@@ -11,9 +11,9 @@ use touchstone_handler::pipe::pipe;
 use touchstone_handler::reason_phrase::ReasonPhrase;
 use touchstone_http::response::ResponseHead;
 
+use super::body_limits::PIPE_BYTES;
 use super::connections::Connection;
 use super::fields::response_fields;
-use super::http1::PIPE_BYTES;
 use super::lease::Lease;
 use super::request_body::RequestBody;
 

@@ -1,6 +1,7 @@
-//! Whether an origin gets requests, as all cores and the active checks have found together.
+//! Whether a server of several (an origin of the proxy, a backend of programs) gets requests, as all cores
+//! and the active checks have found together.
 //!
-//! An origin is left alone when it has failed so often within a span of time, or when too large a share of
+//! A server is left alone when it has failed so often within a span of time, or when too large a share of
 //! its answers are server errors while others do better. After a time, which doubles each time, one request
 //! is let through to see whether it is well again; the others go elsewhere until that has come back. Active
 //! checks have a say of their own. What comes back may begin with a small share of the requests.
@@ -26,6 +27,21 @@ pub struct HealthRules {
     pub most_ejected_percent: u32,
     /// Over this time one that has come back gets its full share again; zero: at once.
     pub slow_start: Duration,
+}
+
+impl HealthRules {
+    /// Only failures count, and a server that has failed is left alone for the same time each time.
+    pub fn by_failures(most_failures: u32, window: Duration) -> HealthRules {
+        HealthRules {
+            most_failures,
+            window,
+            longest: window,
+            outlier_percent: 0,
+            outlier_requests: 0,
+            most_ejected_percent: 100,
+            slow_start: Duration::ZERO,
+        }
+    }
 }
 
 /// The share that one that has come back begins with, in thousandths.
@@ -127,8 +143,11 @@ impl Health {
         is_due
     }
 
-    /// Has the next answer decide whether it is well again: there is no other origin.
+    /// Has the next answer decide whether it is well again: there is no other server.
     pub fn probe(&self, now_ms: u64, rules: &HealthRules) {
+        if !self.is_troubled.load(Relaxed) {
+            return;
+        }
         if let Some(ejection) = &mut self.lock().ejection {
             ejection.probed_until_ms = Some(now_ms.saturating_add(milliseconds(rules.window)));
         }
@@ -240,6 +259,12 @@ impl Health {
         before.is_none()
     }
 
+    /// It was seen to answer outside of requests; true when it has come back by that.
+    pub fn seen_well(&self, now_ms: u64, rules: &HealthRules) -> bool {
+        self.probe(now_ms, rules);
+        self.answered(now_ms, false, rules)
+    }
+
     /// What the active checks have found; true when that changes something.
     pub fn checked(&self, is_well: bool, now_ms: u64) -> bool {
         let mut trouble = self.lock();
@@ -309,6 +334,24 @@ mod tests {
         assert!(health.admits(32_500, &RULES));
         assert!(health.answered(32_501, false, &RULES));
         assert!(health.admits(32_502, &RULES) && health.admits(32_503, &RULES));
+    }
+
+    #[test]
+    fn by_failures_alone_the_time_stays_the_same() {
+        let rules = HealthRules::by_failures(2, Duration::from_secs(10));
+        let health = Health::default();
+        assert!(!health.failed(1_000, &rules));
+        assert!(health.failed(2_000, &rules) && health.eject(2_000, &rules));
+        for now in [12_000, 22_500, 33_000] {
+            assert!(!health.admits(now - 1_000, &rules));
+            assert!(health.admits(now, &rules) && !health.admits(now + 1, &rules));
+            assert!(health.failed(now + 400, &rules) && !health.eject(now + 400, &rules));
+        }
+        assert!(!health.answered(33_500, false, &rules), "what was under way before says nothing new");
+        assert!(health.seen_well(33_600, &rules) && health.admits(33_601, &rules));
+        assert_eq!(health.share(33_601, &rules), 1000);
+        let unused = Health::default();
+        assert!(!unused.seen_well(1, &rules) && unused.admits(1, &rules));
     }
 
     #[test]

@@ -5,7 +5,9 @@
 //! ```
 //!
 //! Here is the way up to the call; what follows is the [`Caller`]'s. A plain GET takes a shorter way where it
-//! can: see [`begun`](super::begun).
+//! can: see [`begun`].
+
+mod begun;
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -18,14 +20,15 @@ use touchstone_handler::handler::{AtOnce, Handled, Handler, Interface, Level, On
 use touchstone_handler::request::{PlainGet, Request};
 use touchstone_http::request::Method;
 
-use super::begun::{BegunCall, Scratch};
-use super::caller::{About, Call, CallRules, Caller, unavailable};
+use super::about::About;
+use super::caller::{Call, CallRules, Caller, unavailable};
 use super::group::{Group, SharedGroup};
 use super::protocol::ProgramProtocol;
 use super::script::{Script, Target};
 use super::settings::{Paths, Settings};
 use super::upload::Upload;
 use super::variables::ProgramVariables;
+use begun::{BegunCall, Scratch};
 
 /// Programs that listen, as a configuration has them.
 pub struct Programs<P> {

@@ -1,15 +1,17 @@
-//! Which of several origins the next request goes to: pure choices among candidates.
+//! Which of several servers the next request goes to: choices among candidates.
 //!
 //! Least requests looks at two origins drawn by weight and takes the one with less to do (the power of two
 //! choices): nearly as even as looking at all, and cores that choose at the same moment do not all choose the
-//! same. Hashing gives every origin a number for each key and takes the largest (rendezvous hashing): when an
-//! origin goes, only its keys move.
+//! same. Least outstanding looks at all, by what this core alone has under way. Hashing gives every server a
+//! number for each key and takes the largest (rendezvous hashing): when a server goes, only its keys move.
 
 use std::cell::Cell;
 
 /// How requests are shared out.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Balance {
+    /// To the one with the fewest requests under way, by weight.
+    LeastOutstanding,
     /// To the one of two with fewer requests under way, by weight.
     LeastRequests,
     /// In turns, by weight.
@@ -48,19 +50,78 @@ fn is_token(name: &str) -> bool {
     !name.is_empty() && touchstone_http::grammar::token_length(name.as_bytes()) == name.len()
 }
 
-/// An origin that may be chosen.
+/// A server that may be chosen.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate {
     /// Its position in the group.
     pub index: usize,
-    /// Its share, in thousandths of a weight: one that begins slowly has less.
+    /// Its weight, or its share in parts of it: one that begins slowly has less.
     pub weight: u64,
     /// Its requests under way.
     pub under_way: u32,
 }
 
+/// What one core remembers of its choices.
+#[derive(Debug)]
+pub struct Chooser {
+    turns: Turns,
+    chance: Chance,
+    /// Hashes of what the servers are called, by their positions.
+    names: Vec<u64>,
+}
+
+impl Chooser {
+    /// Of servers with these hashed names. `seed` makes the choices of cores differ.
+    pub fn new(names: Vec<u64>, seed: u64) -> Chooser {
+        Chooser { turns: Turns::new(names.len()), chance: Chance::new(seed), names }
+    }
+
+    /// The position of the server for a request, among those that `admits` allows. `key`: the hash of what
+    /// the request is told apart by.
+    pub fn choose(
+        &self,
+        balance: &Balance,
+        mut candidates: Vec<Candidate>,
+        key: Option<u64>,
+        admits: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        // A server that may be tried again is asked at once: one request finds out, and not several.
+        while let Some(index) = self.choose_among(balance, &candidates, key) {
+            if admits(index) {
+                return Some(index);
+            }
+            candidates.retain(|candidate| candidate.index != index);
+        }
+        None
+    }
+
+    fn choose_among(&self, balance: &Balance, candidates: &[Candidate], key: Option<u64>) -> Option<usize> {
+        if let [only] = candidates {
+            return Some(only.index);
+        }
+        match (balance, key) {
+            (Balance::LeastOutstanding, _) => least_outstanding(candidates, &self.turns),
+            (Balance::RoundRobin, _) => self.turns.next(candidates),
+            (Balance::Hash(_), Some(key)) => by_hash(key, candidates, &self.names),
+            (Balance::LeastRequests | Balance::Hash(_), _) => {
+                least_requests(candidates, &mut || self.chance.next())
+            }
+        }
+    }
+}
+
+/// The one of all that has least to do; those that are alike take turns.
+fn least_outstanding(candidates: &[Candidate], turns: &Turns) -> Option<usize> {
+    // Requests over weight, as products, so that nothing is rounded.
+    let load = |one: &Candidate, other: &Candidate| u64::from(one.under_way) * other.weight;
+    let least = candidates.iter().min_by(|one, other| load(one, other).cmp(&load(other, one)))?;
+    let among: Vec<Candidate> =
+        candidates.iter().filter(|other| load(other, least) == load(least, other)).copied().collect();
+    turns.next(&among)
+}
+
 /// The one of two that has less to do.
-pub fn least_requests(candidates: &[Candidate], random: &mut impl FnMut() -> u64) -> Option<usize> {
+fn least_requests(candidates: &[Candidate], random: &mut impl FnMut() -> u64) -> Option<usize> {
     let first = draw(candidates, None, random)?;
     let Some(second) = draw(candidates, Some(first.index), random) else { return Some(first.index) };
     // Requests over weight, as products, so that nothing is rounded. Where both are alike, the draw by weight
@@ -90,20 +151,20 @@ fn draw(
 
 /// Whose turn it is, on one core.
 #[derive(Debug)]
-pub struct Turns {
-    /// Raised by the weight each time, lowered by the sum of the weights when chosen: nobody is chosen in
+struct Turns {
+    /// Raised by the weight each time, lowered by the sum of the weights when chosen: none is chosen in
     /// bursts.
     credits: Vec<Cell<i64>>,
 }
 
 impl Turns {
-    /// Of so many origins.
-    pub fn new(count: usize) -> Turns {
+    /// Of so many servers.
+    fn new(count: usize) -> Turns {
         Turns { credits: vec![Cell::new(0); count] }
     }
 
     /// The next.
-    pub fn next(&self, candidates: &[Candidate]) -> Option<usize> {
+    fn next(&self, candidates: &[Candidate]) -> Option<usize> {
         let mut total = 0;
         let mut best: Option<(usize, i64)> = None;
         for candidate in candidates {
@@ -122,7 +183,7 @@ impl Turns {
 }
 
 /// The origin of a key. `names` are hashes of what the origins are called, by their positions.
-pub fn by_hash(key: u64, candidates: &[Candidate], names: &[u64]) -> Option<usize> {
+fn by_hash(key: u64, candidates: &[Candidate], names: &[u64]) -> Option<usize> {
     let score = |candidate: &Candidate| {
         let mixed = mix(key ^ names[candidate.index]);
         // Between 0 and 1, neither of them: weighted rendezvous hashing (Schindelhauer and Schomaker, 2005).
@@ -148,18 +209,18 @@ fn mix(value: u64) -> u64 {
 
 /// Numbers by chance, good enough to share out work.
 #[derive(Debug)]
-pub struct Chance {
+struct Chance {
     state: Cell<u64>,
 }
 
 impl Chance {
     /// Begins at this number.
-    pub fn new(seed: u64) -> Chance {
+    fn new(seed: u64) -> Chance {
         Chance { state: Cell::new(seed) }
     }
 
     /// The next number (SplitMix64).
-    pub fn next(&self) -> u64 {
+    fn next(&self) -> u64 {
         self.state.set(self.state.get().wrapping_add(0x9e37_79b9_7f4a_7c15));
         mix(self.state.get())
     }
@@ -184,6 +245,37 @@ mod tests {
             assert_eq!(chosen, expected);
         }
         assert_eq!(Turns::new(0).next(&[]), None);
+    }
+
+    #[test]
+    fn the_least_busy_of_all_by_weight() {
+        let chosen = |weights: &[u64], count: usize| {
+            let chooser = Chooser::new(vec![0; weights.len()], 1);
+            let mut under_way = vec![0; weights.len()];
+            let choose = |_| {
+                let all = candidates(weights, &under_way);
+                let index = chooser.choose(&Balance::LeastOutstanding, all, None, |_| true).unwrap();
+                under_way[index] += 1;
+                char::from(b'a' + index as u8)
+            };
+            (0..count).map(choose).collect::<String>()
+        };
+        for weights in [[1, 1], [2, 2]] {
+            let chosen = chosen(&weights, 4);
+            assert!(chosen.starts_with("ab") && chosen.matches('a').count() == 2, "{chosen}");
+        }
+        assert_eq!(chosen(&[3, 1], 40).matches('a').count(), 30);
+        let turns = Turns::new(2);
+        assert_eq!(least_outstanding(&candidates(&[1, 1], &[1, 0]), &turns), Some(1));
+        assert_eq!(least_outstanding(&[], &turns), None);
+    }
+
+    #[test]
+    fn those_that_are_not_admitted_are_passed_over() {
+        let chooser = Chooser::new(vec![0; 3], 1);
+        let all = || candidates(&[1, 1, 1], &[0; 3]);
+        assert_eq!(chooser.choose(&Balance::RoundRobin, all(), None, |index| index == 2), Some(2));
+        assert_eq!(chooser.choose(&Balance::RoundRobin, all(), None, |_| false), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! received, and neither request nor answer is ever in more places than the sockets and the answer itself;
 //! that is half of what a call through a program costs otherwise. Whatever comes differently (a long answer,
 //! one in pieces, a message, an error, a connection that has ended) goes on as the
-//! [`Caller`](super::caller::Caller)'s, as if that had sent the request.
+//! [`Caller`](crate::backend::caller::Caller)'s, as if that had sent the request.
 
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -16,13 +16,13 @@ use touchstone_handler::answer::Answer;
 use touchstone_handler::handler::{Begun, Handled, OnCore};
 use touchstone_handler::request::{PlainGet, Request};
 
-use super::connections::Connection;
-use super::exchange::Exchange;
-use super::gateway::Gateway;
-use super::group::Busy;
-use super::protocol::{ProgramProtocol, WholeAnswer};
-use super::respond::{self, Body};
-use super::variables::ProgramVariables;
+use super::Gateway;
+use crate::backend::connections::Connection;
+use crate::backend::exchange::Exchange;
+use crate::backend::group::Busy;
+use crate::backend::protocol::{ProgramProtocol, WholeAnswer};
+use crate::backend::respond::{self, Body};
+use crate::backend::variables::ProgramVariables;
 use crate::cgi_response::{ProgramResponse, ResponseParser};
 
 /// Answers up to this, with what the protocol adds, are looked for in one piece.

@@ -1,0 +1,31 @@
+//! A request as log lines name it.
+
+use std::fmt;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use touchstone_handler::request::{ReceivedHead, Request};
+
+/// A request as log lines name it: `GET /a [id]`. It is written out only where there is something to log.
+pub struct About {
+    received: Rc<ReceivedHead>,
+    /// Without its query, which may hold what only the client and the program may know.
+    path: Bytes,
+    id: Box<str>,
+}
+
+impl About {
+    /// Of this request.
+    pub fn of(request: &Request) -> About {
+        let (received, path) = (request.received.clone(), request.path_as_sent.clone());
+        About { received, path, id: request.id.clone() }
+    }
+}
+
+impl fmt::Display for About {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let method = String::from_utf8_lossy(self.received.method_text());
+        write!(formatter, "{method} {}", String::from_utf8_lossy(&self.path))?;
+        if self.id.is_empty() { Ok(()) } else { write!(formatter, " [{}]", self.id) }
+    }
+}

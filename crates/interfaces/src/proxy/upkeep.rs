@@ -1,0 +1,38 @@
+//! What a core does for its origins beside requests: it closes old connections and makes the active checks.
+
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+
+use super::check;
+use super::group::Group;
+use super::origin_url::Role;
+
+/// How often connections without requests are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Begins, for as long as this core has the group.
+pub fn begin(group: &Rc<Group>) {
+    tokio::task::spawn_local(keep_up(Rc::downgrade(group)));
+}
+
+/// Closes old connections from time to time, and sees to it that one core checks each origin.
+async fn keep_up(group: Weak<Group>) {
+    loop {
+        {
+            let Some(group) = group.upgrade() else { return };
+            let core = group.server.core();
+            for (index, (member, sessions)) in group.shared.members.iter().zip(&group.sessions).enumerate() {
+                let origin = &member.origin;
+                let leads_there =
+                    |address| origin.addresses.as_ref().is_none_or(|addresses| addresses.contains(address));
+                origin.connections.look(core, leads_there);
+                sessions.look(group.settings().connections.keep_alive_timeout, leads_there);
+                let wants_check = group.settings().check.is_some() && member.spec.role != Role::Draining;
+                if wants_check && group.takes_checks(index) {
+                    check::begin(&group, index);
+                }
+            }
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}

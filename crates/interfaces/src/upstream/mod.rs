@@ -1,0 +1,13 @@
+//! Several servers that do the same (nginx's upstream): which of them are up, and which is asked next. For
+//! the origins of the proxy and for the backends of programs that listen.
+//!
+//! | module | |
+//! |---|---|
+//! | `health` | whether a server gets requests |
+//! | `balance` | which one gets the next |
+
+mod balance;
+mod health;
+
+pub use balance::{Balance, Candidate, Chooser, HashBy, hash};
+pub use health::{Health, HealthRules, State};
