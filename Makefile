@@ -13,9 +13,11 @@ setup: ## Install what is missing (as root or with sudo), or name it
 rivals: ## Install the other servers to measure against as well
 	@scripts/setup.sh --rivals
 
+PROFILE ?= release
+
 build: ## Build the program: target/release/touchstone
-	@. scripts/environment.sh && cargo build --release --locked -p touchstone && \
-	    scripts/split-debug.sh "$$target/release/touchstone"
+	@. scripts/environment.sh && cargo build --profile $(PROFILE) --locked -p touchstone && \
+	    scripts/split-debug.sh "$$target/$(PROFILE)/touchstone"
 
 java: ## Build the Java side of servlets and run its tests: target/java
 	@scripts/java.sh

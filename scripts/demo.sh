@@ -5,6 +5,8 @@
 # peak; in all under six minutes on two cores. It leaves one report, whose first screen says which server,
 # which interface, how many users, what breaks first and what to change. Options go to `touchstone bench`, for
 # example --live 8089 to watch it in a browser.
+#
+#   PROFILE=fast scripts/demo.sh     another build profile of the root Cargo.toml; else release
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -21,13 +23,14 @@ done <<'END'
 nginx nginx
 apache2 apache,touchstone-accelerator
 END
-cargo build --release --locked -p touchstone
+profile=${PROFILE:-release}
+cargo build --profile "$profile" --locked -p touchstone
 # Servlets need Java; without it they are left out, and the report states that.
 scripts/java.sh --brief || [ $? = 3 ]
 
 results=results/$(date --utc +%Y%m%dT%H%M%SZ)-demo
 failed=0
-"$target/release/touchstone" bench spice --quick --runs 3 --clients 8,32 \
+"$target/$profile/touchstone" bench spice --quick --runs 3 --clients 8,32 \
     --length 1800ms --ramp-up 300ms --ramp-down 100ms \
     --sut "$systems,limit" --output "$results" "$@" || failed=$?
 
