@@ -1,9 +1,0 @@
-//! Pages with directives from the outside: the server as visitors and operators see it, and its output beside
-//! that of Apache and nginx, byte for byte.
-
-#[path = "../support/mod.rs"]
-mod support;
-
-mod oracle;
-mod oracle_pages;
-mod serving;

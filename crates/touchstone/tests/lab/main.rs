@@ -1,0 +1,23 @@
+//! The laboratory: suites, load, measured results, reports.
+//!
+//! One program for all of them: a new file is a module here, and takes what it needs from `crate::support`.
+//! `cargo test -p touchstone --test lab NAME` runs the tests whose path contains NAME.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod compare;
+mod import;
+mod limit_command;
+mod live;
+mod load_command;
+mod load_layers;
+mod load_open;
+mod load_thresholds;
+mod method;
+mod plan;
+mod remote;
+mod report;
+mod spice;
+mod suites;
+mod verify;

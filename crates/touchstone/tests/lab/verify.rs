@@ -1,0 +1,346 @@
+//! `touchstone certify` and `touchstone verify`, on a result that is measured here.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+use crate::support::{run, skipped};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A result of two mixes, each of less than two seconds.
+fn measured(place: &Path) -> PathBuf {
+    let result = place.join("result");
+    let output = run([
+        "bench",
+        "webbench-1.1-static",
+        "--quick",
+        "--sut",
+        "touchstone",
+        "--clients",
+        "1,2",
+        "--length",
+        "1500ms",
+        "--ramp-up",
+        "200ms",
+        "--ramp-down",
+        "200ms",
+        "--output",
+        result.to_str().unwrap(),
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    result
+}
+
+fn verify(result: &Path, more: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_touchstone")).arg("verify").arg(result).args(more).output().unwrap()
+}
+
+fn files(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { files(&path, found) } else { found.push(path) }
+    }
+}
+
+/// A generator of places to damage: the same in every run.
+fn next(state: &mut u64) -> usize {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 33) as usize
+}
+
+#[test]
+fn a_measured_result_is_signed_verified_and_refused_when_any_file_is_changed() {
+    let place = tempfile::tempdir().unwrap();
+    let result = measured(place.path());
+    // On a busy machine the sums of so short a run may not agree: then the result is invalid, but still
+    // authentic.
+    let unsigned = verify(&result, &["--json", "--require", "invalid"]);
+    assert_eq!(unsigned.status.code(), Some(0), "{}", String::from_utf8_lossy(&unsigned.stdout));
+    let found: serde_json::Value = serde_json::from_slice(&unsigned.stdout).unwrap();
+    assert_eq!(found["refused"], false);
+    assert_ne!(found["class"], "certified", "load and server shared one machine");
+    // With a key, the caller asks for the signer of the result.
+    let other = place.path().join("other.key");
+    assert_eq!(run(["certify", "--generate-key", other.to_str().unwrap()]).status.code(), Some(0));
+    let unsigned = verify(&result, &["--key", &format!("{}.pub", other.display()), "--require", "invalid"]);
+    assert_eq!(unsigned.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&unsigned.stdout).contains("REFUSED: it is not signed"));
+    let said = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
+    let nobodys = verify(&result, &["--require", "invalid"]);
+    assert!(
+        said(&nobodys).contains("but it is not signed") && !said(&nobodys).contains("is what it says it is")
+    );
+    assert_eq!(verify(&result, &["--require", "certified"]).status.code(), Some(1));
+
+    let key = place.path().join("lab.key");
+    let public = place.path().join("lab.key.pub");
+    let (key_text, public_text) = (key.to_str().unwrap(), public.to_str().unwrap());
+    assert_eq!(run(["certify", "--generate-key", key_text]).status.code(), Some(0));
+    let signed = run(["certify", result.to_str().unwrap(), "--key", key_text]);
+    assert_eq!(signed.status.code(), Some(0), "{}", String::from_utf8_lossy(&signed.stderr));
+    assert_eq!(verify(&result, &["--key", public_text, "--require", "invalid"]).status.code(), Some(0));
+    assert_eq!(verify(&result, &["--key", public_text, "--require", "certified"]).status.code(), Some(3));
+    let unknown = verify(&result, &["--require", "certified"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(said(&unknown).contains("REFUSED: the key that signed it is known from the result alone"));
+    assert_eq!(verify(&result, &["--require", "certified", "--any-signer"]).status.code(), Some(3));
+    // A report with a different text is not signed.
+    let report = result.join("report.html");
+    let text = fs::read(&report).unwrap();
+    fs::write(&report, "<h1>1,000,000 requests a second</h1>").unwrap();
+    let refused = run(["certify", result.to_str().unwrap(), "--key", key_text]);
+    assert_eq!(refused.status.code(), Some(1), "{}", String::from_utf8_lossy(&refused.stderr));
+    assert!(
+        String::from_utf8_lossy(&refused.stderr).contains("report.html: it is not what result.json says")
+    );
+    fs::write(&report, text).unwrap();
+
+    let (mut all, mut state) = (Vec::new(), 1);
+    files(&result, &mut all);
+    assert!(all.iter().any(|path| path.ends_with("raw.jsonl")), "{all:?}");
+    for path in all.iter().filter(|path| fs::metadata(path).unwrap().len() > 0) {
+        let whole = fs::read(path).unwrap();
+        for _ in 0..2 {
+            let mut damaged = whole.clone();
+            let at = next(&mut state) % whole.len();
+            damaged[at] ^= (next(&mut state) % 255 + 1) as u8;
+            fs::write(path, &damaged).unwrap();
+            let found = verify(&result, &["--key", public_text, "--require", "invalid"]).status.code();
+            // A result.json that cannot be read at all is refused with another exit code.
+            assert!(matches!(found, Some(1 | 2)), "{} at {at}: {found:?}", path.display());
+        }
+        fs::write(path, &whole).unwrap();
+    }
+    assert_eq!(verify(&result, &["--key", public_text, "--require", "invalid"]).status.code(), Some(0));
+}
+
+/// A signed result, and the key's public file.
+fn signed(place: &Path) -> (PathBuf, String) {
+    let result = measured(place);
+    let key = place.join("lab.key");
+    let (key_text, public) = (key.to_str().unwrap(), format!("{}.pub", key.display()));
+    assert_eq!(run(["certify", "--generate-key", key_text]).status.code(), Some(0));
+    let signed = run(["certify", result.to_str().unwrap(), "--key", key_text]);
+    assert_eq!(signed.status.code(), Some(0), "{}", String::from_utf8_lossy(&signed.stderr));
+    (result, public)
+}
+
+/// `verify`, killed when it has not ended after a minute: the exit code is `None` then.
+fn verify_in_time(result: &Path, key: &Path) -> Output {
+    let program = env!("CARGO_BIN_EXE_touchstone");
+    let mut command = Command::new("timeout");
+    command.args(["--signal=KILL", "60", program, "verify", "--require", "invalid", "--key"]);
+    command.arg(key).arg(result).output().unwrap()
+}
+
+fn fifo(path: &Path) {
+    let _ = fs::remove_file(path);
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+fn link(to: impl AsRef<Path>, path: &Path) {
+    let _ = fs::remove_file(path);
+    std::os::unix::fs::symlink(to, path).unwrap();
+}
+
+fn directory_in_place_of(path: &Path) {
+    fs::remove_file(path).unwrap();
+    fs::create_dir(path).unwrap();
+}
+
+fn edit(path: &Path, change: impl FnOnce(String) -> String) {
+    let before = fs::read_to_string(path).unwrap();
+    let after = change(before.clone());
+    assert_ne!(before, after, "{}", path.display());
+    fs::write(path, after).unwrap();
+}
+
+/// A change to a copy of a signed result.
+type Tampering = (&'static str, fn(&Path));
+
+const FILES: [&str; 9] = [
+    "result.json",
+    "raw.jsonl",
+    "report.html",
+    "timeline.csv",
+    "clients.csv",
+    "latency.hlog",
+    "manifest.json",
+    "statement.json",
+    "statement.json.minisig",
+];
+
+const TAMPERINGS: &[Tampering] = &[
+    ("a FIFO that was added", |result| fifo(&result.join("more"))),
+    ("a FIFO in place of the key of the directory", |result| fifo(&result.join("signer.pub"))),
+    ("a FIFO below systems", |result| fifo(&result.join("systems/more"))),
+    ("a link that leads nowhere", |result| link("nowhere", &result.join("more"))),
+    ("a link in a circle", |result| link("more", &result.join("more"))),
+    ("a link to an endless device", |result| link("/dev/zero", &result.join("raw.jsonl"))),
+    ("a link to a file without an end of its own", |result| link("/proc/self/mem", &result.join("more"))),
+    ("a link to a directory", |result| {
+        fs::rename(result.join("systems"), result.with_extension("systems")).unwrap();
+        link(result.with_extension("systems"), &result.join("systems"));
+    }),
+    ("a socket", |result| {
+        drop(std::os::unix::net::UnixListener::bind(result.join("more")).unwrap());
+    }),
+    ("an empty directory", |result| fs::create_dir(result.join("more")).unwrap()),
+    ("directories within each other", |result| {
+        fs::create_dir_all(result.join("a/".repeat(100))).unwrap();
+    }),
+    ("a file of five gibibytes, without a block", |result| {
+        fs::File::create(result.join("more")).unwrap().set_len(5 << 30).unwrap();
+    }),
+    ("raw data of five gibibytes", |result| {
+        fs::OpenOptions::new().write(true).open(result.join("raw.jsonl")).unwrap().set_len(5 << 30).unwrap();
+    }),
+    ("a statement of 17 MiB", |result| {
+        let path = result.join("statement.json");
+        fs::OpenOptions::new().write(true).open(path).unwrap().set_len(17 << 20).unwrap();
+    }),
+    ("ten thousand files", |result| {
+        for number in 0..10_001 {
+            fs::write(result.join(format!("more-{number}")), "").unwrap();
+        }
+    }),
+    ("a name that is not text", |result| {
+        use std::os::unix::ffi::OsStrExt as _;
+        fs::write(result.join(std::ffi::OsStr::from_bytes(b"more\xff")), "").unwrap();
+    }),
+    ("a name that changes the terminal", |result| {
+        fs::write(result.join("\u{1b}]0;owned\u{7}\u{1b}[2J\u{202e}"), "").unwrap();
+    }),
+    ("a title that changes the terminal", |result| {
+        edit(&result.join("result.json"), |text| {
+            text.replacen("\"title\": \"", "\"title\": \"\\u001b[2J\\u001b]0;owned\\u0007\\r", 1)
+        });
+    }),
+    ("a file that was taken away", |result| fs::remove_file(result.join("clients.csv")).unwrap()),
+    ("no manifest", |result| fs::remove_file(result.join("manifest.json")).unwrap()),
+    ("no statement", |result| fs::remove_file(result.join("statement.json")).unwrap()),
+    ("no signature", |result| fs::remove_file(result.join("statement.json.minisig")).unwrap()),
+    ("nothing of the seal", |result| {
+        for name in ["manifest.json", "statement.json", "statement.json.minisig", "signer.pub"] {
+            fs::remove_file(result.join(name)).unwrap();
+        }
+    }),
+    ("a higher class", |result| {
+        edit(&result.join("statement.json"), |text| {
+            text.replace("\"WARNED\"", "\"PASSED\"").replace("\"FAILED\"", "\"PASSED\"")
+        });
+    }),
+    ("a manifest that leads out of the directory", |result| {
+        edit(&result.join("manifest.json"), |text| text.replacen("clients.csv", "../clients.csv", 1));
+    }),
+    ("a manifest without its first file", |result| {
+        edit(&result.join("manifest.json"), |text| text.replacen("clients.csv", "timeline.csv", 1));
+    }),
+    ("a result of another form", |result| fs::write(result.join("result.json"), "null").unwrap()),
+    ("a result without an end", |result| {
+        edit(&result.join("result.json"), |text| text[..text.len() / 2].to_owned());
+    }),
+    ("a result nested without end", |result| {
+        fs::write(result.join("result.json"), "[".repeat(1 << 20)).unwrap();
+    }),
+    ("empty raw data", |result| fs::write(result.join("raw.jsonl"), "").unwrap()),
+    ("raw data with a mix twice", |result| {
+        edit(&result.join("raw.jsonl"), |text| format!("{text}{}\n", text.lines().next().unwrap()));
+    }),
+    ("raw data in another order", |result| {
+        edit(&result.join("raw.jsonl"), |text| {
+            let mut lines: Vec<&str> = text.lines().collect();
+            lines.reverse();
+            lines.join("\n") + "\n"
+        });
+    }),
+    ("a script in the report", |result| {
+        edit(&result.join("report.html"), |text| text.replacen("</body>", "<script>1</script></body>", 1));
+    }),
+    ("white space in the report", |result| {
+        edit(&result.join("report.html"), |text| text + "\n");
+    }),
+    ("other line ends in a table", |result| {
+        edit(&result.join("clients.csv"), |text| text.replace('\n', "\r\n"));
+    }),
+];
+
+#[test]
+fn tampered_results_are_refused_and_none_is_read_without_end() {
+    let place = tempfile::tempdir().unwrap();
+    let (result, public) = signed(place.path());
+    let copy = place.path().join("copy");
+    let refused = |what: &str, tamper: &dyn Fn(&Path)| {
+        let copied = Command::new("cp").arg("-a").arg(&result).arg(&copy).status().unwrap();
+        assert!(copied.success());
+        tamper(&copy);
+        let found = verify_in_time(&copy, Path::new(&public));
+        let said = [&found.stdout[..], &found.stderr].concat();
+        assert!(
+            matches!(found.status.code(), Some(1 | 2)),
+            "{what}: {}: {}",
+            found.status,
+            said.escape_ascii()
+        );
+        assert!(!said.contains(&0x1b) && !said.contains(&7), "{what}: {}", said.escape_ascii());
+        let _ = fs::remove_dir_all(copy.with_extension("systems"));
+        fs::remove_dir_all(&copy).unwrap();
+    };
+    for (what, tamper) in TAMPERINGS {
+        refused(what, tamper);
+    }
+    for name in FILES {
+        refused(&format!("a FIFO in place of {name}"), &|result| fifo(&result.join(name)));
+        refused(&format!("a directory in place of {name}"), &|result| {
+            directory_in_place_of(&result.join(name));
+        });
+        refused(&format!("a link in place of {name}"), &|result| {
+            let elsewhere = place.path().join("elsewhere");
+            fs::copy(result.join(name), &elsewhere).unwrap();
+            link(&elsewhere, &result.join(name));
+        });
+        refused(&format!("an empty {name}"), &|result| fs::write(result.join(name), "").unwrap());
+    }
+    // A file that cannot be a key.
+    let pipe = place.path().join("pipe");
+    fifo(&pipe);
+    for key in [&pipe, Path::new("/dev/zero"), place.path()] {
+        assert_eq!(verify_in_time(&result, key).status.code(), Some(2), "{}", key.display());
+    }
+    assert_eq!(verify_in_time(&result, Path::new(&public)).status.code(), Some(0));
+}
+
+#[test]
+fn minisign_reads_our_signatures_and_we_read_its_keys() {
+    if Command::new("minisign").arg("-v").output().is_err() {
+        return skipped("signatures against minisign (install minisign)");
+    }
+    let place = tempfile::tempdir().unwrap();
+    let result = measured(place.path());
+    let (key, public) = (place.path().join("its.key"), place.path().join("its.pub"));
+    let made =
+        Command::new("minisign").args(["-G", "-W", "-s"]).arg(&key).arg("-p").arg(&public).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let signed = run(["certify", result.to_str().unwrap(), "--key", key.to_str().unwrap()]);
+    assert_eq!(signed.status.code(), Some(0), "{}", String::from_utf8_lossy(&signed.stderr));
+    assert_eq!(
+        verify(&result, &["--key", public.to_str().unwrap(), "--require", "invalid"]).status.code(),
+        Some(0)
+    );
+    let statement = result.join("statement.json");
+    let checked =
+        Command::new("minisign").arg("-Vp").arg(&public).arg("-m").arg(&statement).output().unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+}
+
+#[test]
+fn what_cannot_be_verified_is_named() {
+    let place = tempfile::tempdir().unwrap();
+    let missing = verify(&place.path().join("none"), &[]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("there is no result at"));
+    let no_key = verify(place.path(), &["--key", "/nonexistent"]);
+    assert_eq!(no_key.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&no_key.stderr).contains("cannot read /nonexistent"));
+    assert_eq!(run(["certify", "x"]).status.code(), Some(2));
+}

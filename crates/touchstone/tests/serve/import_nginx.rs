@@ -1,0 +1,313 @@
+//! `touchstone import nginx`: configurations of nginx are run by nginx and, translated, by this server; the
+//! same requests get the same answers.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+use std::fs;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::support::{Client, Nginx, Origin, Response, Server, Tree, read_head, run};
+
+/// An application that answers with the line of its request and some of its fields.
+fn application() -> Origin {
+    Origin::start(|stream| {
+        while let Some(head) = read_head(stream) {
+            let line = head.lines().next().unwrap_or_default().replace(" HTTP/1.0", " HTTP/1.1");
+            let wanted = ["host:", "x-forwarded-proto:", "x-app:", "x-secret:"];
+            let mut fields: Vec<String> = head
+                .lines()
+                .map(str::to_ascii_lowercase)
+                .filter(|line| wanted.iter().any(|name| line.starts_with(name)))
+                .collect();
+            fields.sort();
+            let body = format!("{line}\n{}", fields.join("\n"));
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nX-Powered-By: application\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            if stream.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+fn ask(address: SocketAddr, target: &str, fields: &str) -> Response {
+    let mut client = Client::connect(address);
+    client
+        .send(format!("GET {target} HTTP/1.1\r\nHost: www.example.org\r\n{fields}Connection: close\r\n\r\n"));
+    client.answer()
+}
+
+/// What is compared of an answer.
+fn outcome(answer: &Response) -> Vec<String> {
+    let is_body_compared = answer.status < 300;
+    let body =
+        if is_body_compared { String::from_utf8_lossy(&answer.body).into_owned() } else { String::new() };
+    let mut compared = vec![answer.status.to_string(), body];
+    for name in ["location", "cache-control", "x-frame-options", "www-authenticate", "x-powered-by"] {
+        let value = answer.field(name).unwrap_or_default();
+        let value = value.trim_end_matches(", charset=\"UTF-8\"");
+        // nginx writes the address where the configuration has a path.
+        let path = value.strip_prefix("http://").and_then(|rest| rest.find('/').map(|at| &rest[at..]));
+        let is_own = value.contains("://www.example.org") || value.contains("://127.0.0.1");
+        compared.push(format!("{name}: {}", if is_own { path.unwrap_or(value) } else { value }));
+    }
+    compared
+}
+
+fn tree() -> Tree {
+    let tree = Tree::empty();
+    for (name, body) in [
+        ("index.html", "home"),
+        ("about.html", "about"),
+        ("app.css", "css"),
+        ("img/logo.png", "png"),
+        ("docs/index.html", "docs"),
+        ("private/report.txt", "report"),
+        ("errors/404.html", "not here"),
+        (".git/config", "secret"),
+    ] {
+        tree.write(name, body);
+    }
+    let media = tree.beside("media");
+    fs::create_dir_all(media.join("2026")).unwrap();
+    fs::write(media.join("2026/photo.jpg"), "photo").unwrap();
+    fs::write(
+        tree.beside("users.htpasswd"),
+        "ann:$2y$05$C1fHPrLJ7SJZ0YwZ8OuBeeKq0bmZTo5yTqU2BLhGQzq7ChYb9Rk5S\n",
+    )
+    .unwrap();
+    tree
+}
+
+/// Runs nginx with what stands in `server`, and this server with what the import makes of it, and compares.
+fn alike(tree: &Tree, http: &str, server: &str, requests: &[(&str, &str)]) -> String {
+    let Some(nginx) = Nginx::start_with(tree, http, "", server) else { return String::new() };
+    let (text, _) = imported(tree.around().join("nginx.conf"));
+    // The harness reads what the server says on standard error.
+    let log = tree.around().join("nginx.log");
+    let here =
+        text.replace(&nginx.address.to_string(), "127.0.0.1:0").replace(log.to_str().unwrap(), "stderr");
+    let ours = Server::configured(tree.around(), &here);
+    for (target, fields) in requests {
+        let (mine, theirs) = (ask(ours.address(), target, fields), ask(nginx.address, target, fields));
+        assert_eq!(outcome(&mine), outcome(&theirs), "{target} {fields:?}\n{text}");
+    }
+    text
+}
+
+/// The configuration, and what was said about it.
+fn imported(file: PathBuf) -> (String, String) {
+    let output = run(["import", "nginx", file.to_str().unwrap()]);
+    assert!(output.status.success(), "{output:?}");
+    (
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
+}
+
+#[test]
+fn a_static_site_with_redirects() {
+    let tree = tree();
+    let root = tree.root();
+    let media = tree.beside("media");
+    let server = format!(
+        "server_name www.example.org; root {}; index index.html;\n\
+         error_page 404 /errors/404.html;\n\
+         rewrite ^/old/(.*)$ /docs/$1 permanent;\n\
+         location = /gone {{ return 410; }}\n\
+         location = /moved {{ return 301 https://other.example.org$request_uri; }}\n\
+         location /short {{ return 302 /docs/; }}\n\
+         location /media/ {{ alias {}/; expires 30d; }}\n\
+         location ~* \\.(css|png)$ {{ expires max; add_header Cache-Control \"public\"; }}\n\
+         location ^~ /docs/ {{ add_header X-Frame-Options DENY; }}\n\
+         location ~ /\\.git {{ deny all; }}\n\
+         location / {{ try_files $uri $uri.html $uri/ =404; }}",
+        root.display(),
+        media.display()
+    );
+    alike(
+        &tree,
+        "",
+        &server,
+        &[
+            ("/", ""),
+            ("/about", ""),
+            ("/about.html", ""),
+            ("/missing", ""),
+            ("/old/index.html", ""),
+            ("/old/a?b=c", ""),
+            ("/gone", ""),
+            ("/moved?x=1", ""),
+            ("/short", ""),
+            ("/shorter?x=1", ""),
+            ("/media/2026/photo.jpg", ""),
+            ("/media/none", ""),
+            ("/docs/", ""),
+            ("/docs", ""),
+            ("/.git/config", ""),
+        ],
+    );
+}
+
+#[test]
+fn a_proxy_with_paths_fields_and_files_before_it() {
+    let tree = tree();
+    let application = application();
+    let server = format!(
+        "server_name www.example.org; root {};\n\
+         client_max_body_size 10m;\n\
+         proxy_set_header Host $host; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;\n\
+         proxy_set_header X-Forwarded-Proto $scheme;\n\
+         location /api/ {{ proxy_pass http://app/; }}\n\
+         location /v1/ {{ proxy_pass http://app/v2/; }}\n\
+         location /as-it-is/ {{ proxy_pass http://app; proxy_hide_header X-Powered-By; }}\n\
+         location /fields/ {{ proxy_set_header Host $host; proxy_set_header X-App \"one two\";\n\
+             proxy_set_header X-Secret \"\"; proxy_set_header X-Forwarded-Proto $scheme;\n\
+             proxy_pass http://app; }}\n\
+         location /socket {{ proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade;\n\
+             proxy_set_header Connection upgrade; proxy_set_header Host $host;\n\
+             proxy_set_header X-Forwarded-Proto $scheme; proxy_read_timeout 1h; proxy_pass http://app; }}\n\
+         location / {{ try_files $uri @app; }}\n\
+         location @app {{ proxy_pass http://app; }}",
+        tree.root().display(),
+    );
+    let http = format!("upstream app {{ server {}; keepalive 8; }}", application.address);
+    let text = alike(
+        &tree,
+        &http,
+        &server,
+        &[
+            ("/api/users?id=1", ""),
+            ("/v1/users", ""),
+            ("/as-it-is/x", ""),
+            ("/fields/", "X-Secret: 1\r\n"),
+            ("/socket/a", ""),
+            ("/app.css", ""),
+            ("/users/1", ""),
+            ("/docs/none", ""),
+        ],
+    );
+    assert!(text.is_empty() || text.contains("body_bytes = \"10MiB\""), "{text}");
+}
+
+#[test]
+fn files_of_the_whole_server_and_locations_in_locations() {
+    let tree = tree();
+    let application = application();
+    let server = format!(
+        "server_name www.example.org; root {};\n\
+         try_files $uri/index.html $uri.html $uri @app;\n\
+         location ^~ /docs {{ location = /docs/old {{ return 301 /docs/; }}\n\
+             location ~ \\.txt$ {{ return 404; }} }}\n\
+         location @app {{ proxy_set_header Host $http_host; proxy_set_header X-Forwarded-Proto $scheme;\n\
+             proxy_pass http://{}; }}",
+        tree.root().display(),
+        application.address
+    );
+    let requests = ["/", "/about", "/app.css", "/users/1?a=b", "/docs/old", "/docs/a.txt", "/docs/"];
+    alike(&tree, "", &server, &requests.map(|target| (target, "")));
+}
+
+#[test]
+fn access_and_conditions() {
+    let tree = tree();
+    let server = format!(
+        "server_name www.example.org example.org; root {};\n\
+         if ($host = example.org) {{ return 301 http://www.example.org$request_uri; }}\n\
+         location /private/ {{ auth_basic \"Members\"; auth_basic_user_file {}; }}\n\
+         location /img/ {{ allow 192.0.2.0/24; deny all; }}\n\
+         location /docs/ {{ deny 192.0.2.0/24; allow all; }}",
+        tree.root().display(),
+        tree.beside("users.htpasswd").display()
+    );
+    alike(
+        &tree,
+        "",
+        &server,
+        &[
+            ("/private/report.txt", ""),
+            ("/private/report.txt", "Authorization: Basic YW5uOndyb25n\r\n"),
+            ("/img/logo.png", ""),
+            ("/docs/", ""),
+            ("/about.html", ""),
+        ],
+    );
+}
+
+#[test]
+fn php_tls_and_unknown_lines() {
+    let tree = tree();
+    let file = tree.beside("site.conf");
+    fs::write(
+        &file,
+        format!(
+            "server {{\n\
+             listen 80; listen [::]:80; server_name blog.example.org;\n\
+             return 301 https://$host$request_uri;\n}}\n\
+             server {{\n\
+             listen 443 ssl http2;\n\
+             server_name blog.example.org;\n\
+             ssl_certificate /etc/ssl/blog.pem; ssl_certificate_key /etc/ssl/blog.key;\n\
+             ssl_protocols TLSv1.2 TLSv1.3;\n\
+             root {}; index index.php index.html;\n\
+             location / {{ try_files $uri $uri/ /index.php?$args; }}\n\
+             location = /favicon.ico {{ log_not_found off; access_log off; }}\n\
+             location ~ \\.php$ {{ include fastcgi_params;\n\
+             fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;\n\
+             fastcgi_intercept_errors on;\n\
+             fastcgi_pass unix:/run/php/php-fpm.sock; }}\n\
+             limit_req zone=one;\n}}\n",
+            tree.root().display()
+        ),
+    )
+    .unwrap();
+    let (text, said) = imported(file.clone());
+    for line in [
+        "listen = [\"0.0.0.0:80\", \"[::]:80\"]",
+        "redirect = { to = \"https://$host$path\", status = 301 }",
+        "listen = [\"0.0.0.0:443\"]",
+        "certificate = \"/etc/ssl/blog.pem\"",
+        "index = [\"index.html\"]",
+        "front_controller = \"/index.php\"",
+        "backends = [\"unix:/run/php/php-fpm.sock\"]",
+    ] {
+        assert!(text.lines().any(|written| written == line), "{line}\n{text}");
+    }
+    // Nothing is left out without a word.
+    assert!(said.contains(&format!("{}:17: not translated: limit_req zone=one;", file.display())), "{said}");
+    assert!(said.contains("fastcgi_intercept_errors on;"), "{said}");
+    // No route serves scripts as files.
+    assert!(!text.contains("index = [\"index.php\"]\n[[site.route]]"), "{text}");
+    let written = tree.beside("touchstone.toml");
+    let output = run(["import", "nginx", file.to_str().unwrap(), "--output", written.to_str().unwrap()]);
+    assert!(
+        output.status.success() && String::from_utf8_lossy(&output.stdout).contains("directives translated"),
+        "{output:?}"
+    );
+    assert!(
+        !run(["import", "nginx", file.to_str().unwrap(), "--output", written.to_str().unwrap()])
+            .status
+            .success()
+    );
+}
+
+#[test]
+fn what_cannot_be_read_is_told() {
+    let tree = tree();
+    for (text, message) in [
+        ("server {\n listen 80;\n", ":3: the file ends in a block"),
+        ("hello world", "does not end: a ';' is missing"),
+        ("", "nothing of nginx's was found"),
+    ] {
+        let file = tree.beside("broken.conf");
+        fs::write(&file, text).unwrap();
+        let output = run(["import", "nginx", file.to_str().unwrap()]);
+        assert!(!output.status.success() && format!("{output:?}").contains(message), "{text:?}: {output:?}");
+    }
+    let output = run(["import", "nginx", "nowhere.conf", "--name", "x"]);
+    assert!(format!("{output:?}").contains("--name is for suites"), "{output:?}");
+}

@@ -1,0 +1,26 @@
+//! The server from the outside: its start and end, files, access, logs, certificates, packages.
+//!
+//! One program for all of them: a new file is a module here, and takes what it needs from `crate::support`.
+//! `cargo test -p touchstone --test serve NAME` runs the tests whose path contains NAME.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod acme;
+mod admin;
+mod connections;
+mod content;
+mod control;
+mod files;
+mod first_minutes;
+mod https;
+mod import_nginx;
+mod killing;
+mod logs;
+mod packaging;
+mod privileges;
+mod route_files;
+mod signals;
+mod start;
+mod systemd;
+mod upgrade;
