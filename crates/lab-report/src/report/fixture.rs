@@ -13,7 +13,7 @@ const HEAD: f64 = 247.0;
 const WINDOW_S: f64 = 6.0;
 
 /// The demo: touchstone, nginx and the limit, seven mixes each.
-pub(super) fn full() -> ResultFile {
+pub(crate) fn full() -> ResultFile {
     let rates: [(&str, &str, bool, [f64; 7]); 3] = [
         (
             "touchstone",
