@@ -77,6 +77,10 @@ targets! {
     log_line = "../../observe/fuzz/fuzz_targets/log_line.rs";
     "servlet":
     answers = "../../servlet/fuzz/fuzz_targets/answers.rs";
+    "session-import":
+    session_files = "../../session-import/fuzz/fuzz_targets/session_files.rs";
+    "session":
+    session_step = "../../session/fuzz/fuzz_targets/session_step.rs";
 }
 
 #[test]

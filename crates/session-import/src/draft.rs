@@ -1,0 +1,229 @@
+//! Sessions as a reader has found them, and their text.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// Sessions that were read from a file of another tool.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Draft {
+    /// The server, `http://host:port`; absent where the file does not say.
+    pub origin: Option<String>,
+    /// The sessions.
+    pub sessions: Vec<DraftSession>,
+    /// Whether sessions keep cookies.
+    pub cookies: bool,
+    /// Files of values that the other tool reads, with their columns.
+    pub data: Vec<(String, Vec<String>)>,
+    /// What was left out or should be looked at, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Requests in their order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct DraftSession {
+    /// Its name.
+    pub name: String,
+    /// What it asks for.
+    pub requests: Vec<DraftRequest>,
+}
+
+/// One request; `${name}` stands for a value in its texts.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct DraftRequest {
+    /// Its name in the file, for a comment.
+    pub name: String,
+    /// For example `GET`.
+    pub method: String,
+    /// Path and query.
+    pub path: String,
+    /// Header fields, `name: value`.
+    pub headers: Vec<String>,
+    /// The body.
+    pub body: Option<String>,
+    /// Variables, and where they are found in the answer.
+    pub extract: Vec<(String, String)>,
+    /// What must be true of the answer.
+    pub assert: Vec<String>,
+    /// The statuses of a valid answer; empty: the usual.
+    pub status: Vec<u16>,
+    /// Seconds between the answer before it and this request.
+    pub think_time_s: f64,
+}
+
+impl Draft {
+    /// How many requests there are.
+    pub fn requests(&self) -> usize {
+        self.sessions.iter().map(|session| session.requests.len()).sum()
+    }
+
+    /// Takes the server of a request: true where it is the one of all others.
+    pub(crate) fn is_at(&mut self, origin: &str) -> bool {
+        self.origin.get_or_insert_with(|| origin.to_string()) == origin
+    }
+
+    /// Gives the variables that come from nowhere a data file, and says so.
+    pub(crate) fn complete(&mut self) {
+        let mut known: BTreeSet<String> = ["client", "session", "random"].map(str::to_string).into();
+        known.extend(self.data.iter().flat_map(|(_, columns)| columns.iter().cloned()));
+        let mut missing = BTreeSet::new();
+        for session in &self.sessions {
+            let mut own = known.clone();
+            for request in &session.requests {
+                let texts = [&request.path].into_iter().chain(&request.headers).chain(&request.body);
+                let used = texts.flat_map(|text| crate::variables::names(text));
+                missing.extend(used.filter(|name| !own.contains(name)));
+                own.extend(request.extract.iter().map(|(name, _)| name.clone()));
+            }
+        }
+        // A value that one session takes from an answer cannot be a column, too.
+        let taken: BTreeSet<&String> = self
+            .sessions
+            .iter()
+            .flat_map(|session| &session.requests)
+            .flat_map(|request| request.extract.iter().map(|(name, _)| name))
+            .collect();
+        let (twice, missing): (Vec<String>, Vec<String>) =
+            missing.into_iter().partition(|name| taken.contains(name));
+        for name in twice {
+            self.notes.push(format!(
+                "the value {name} is used before the request that it is taken from: put that request first"
+            ));
+        }
+        if !missing.is_empty() {
+            let list = missing.join(",");
+            self.notes.push(format!(
+                "the file says no values for {list}: write values.csv with the first line {list} and a line \
+                 for each user"
+            ));
+            self.data.push(("values.csv".to_string(), missing));
+        }
+    }
+
+    /// The text of a file of sessions.
+    pub fn text(&self, source: &str) -> String {
+        let mut text = format!("# {}\n", one_line(&format!("imported from {source}")));
+        for note in &self.notes {
+            text += &format!("# {}\n", one_line(note));
+        }
+        if self.cookies {
+            text += "cookies = true\n";
+        }
+        for (file, columns) in &self.data {
+            // Writing to a string does not fail.
+            let _ = write!(
+                text,
+                "\n[[data]]\nfile = {}  # {}\n",
+                quoted(file),
+                one_line(&format!("columns: {}", columns.join(",")))
+            );
+        }
+        for session in &self.sessions {
+            text += &format!("\n[[session]]\nname = {}\n", quoted(&session.name));
+            for (number, request) in session.requests.iter().enumerate() {
+                text += &request.text(number == 0);
+            }
+        }
+        text
+    }
+}
+
+impl DraftRequest {
+    fn text(&self, is_first: bool) -> String {
+        let mut text = format!("\n[[session.requests]]  # {}\n", one_line(&self.name));
+        text += &format!("path = {}\n", quoted(&self.path));
+        if self.method != "GET" {
+            text += &format!("method = {}\n", quoted(&self.method));
+        }
+        if !self.headers.is_empty() {
+            text += &format!("headers = [{}]\n", list(&self.headers));
+        }
+        if let Some(body) = &self.body {
+            text += &format!("body = {}\n", quoted(body));
+        }
+        if self.think_time_s > 0.0 && !is_first {
+            text += &format!("think_time_s = {}\n", self.think_time_s);
+        }
+        if !self.status.is_empty() {
+            let statuses: Vec<String> = self.status.iter().map(u16::to_string).collect();
+            text += &format!("status = [{}]\n", statuses.join(", "));
+        }
+        if !self.extract.is_empty() {
+            let pairs = self.extract.iter().map(|(name, from)| format!("{name} = {}", quoted(from)));
+            text += &format!("extract = {{ {} }}\n", pairs.collect::<Vec<_>>().join(", "));
+        }
+        if !self.assert.is_empty() {
+            text += &format!("assert = [{}]\n", list(&self.assert));
+        }
+        text
+    }
+}
+
+fn list(texts: &[String]) -> String {
+    texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", ")
+}
+
+/// A basic string (TOML 1.0, "String").
+fn quoted(text: &str) -> String {
+    let mut written = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => written.extend(['\\', character]),
+            '\n' => written.push_str("\\n"),
+            '\t' => written.push_str("\\t"),
+            _ if character.is_control() => _ = write!(written, "\\u{:04X}", u32::from(character)),
+            _ => written.push(character),
+        }
+    }
+    written.push('"');
+    written
+}
+
+/// Text for a comment.
+fn one_line(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn values_that_come_from_nowhere_get_a_file() {
+        let request = |path: &str, extract: &[&str]| DraftRequest {
+            path: path.to_string(),
+            extract: extract.iter().map(|name| (name.to_string(), "body".to_string())).collect(),
+            ..DraftRequest::default()
+        };
+        let requests = vec![request("/${user}/${late}", &["token"]), request("/${token}", &["late"])];
+        let mut draft =
+            Draft { sessions: vec![DraftSession { name: "s".into(), requests }], ..Draft::default() };
+        draft.complete();
+        assert_eq!(draft.data, [("values.csv".to_string(), vec!["user".to_string()])]);
+        assert!(draft.notes[0].contains("late is used before"), "{:?}", draft.notes);
+    }
+
+    proptest! {
+        #[test]
+        fn any_draft_is_toml(texts in prop::collection::vec(any::<String>(), 6)) {
+            let request = DraftRequest {
+                name: texts[0].clone(),
+                method: "POST".to_string(),
+                path: texts[1].clone(),
+                headers: vec![texts[2].clone()],
+                body: Some(texts[3].clone()),
+                extract: vec![("name".to_string(), texts[4].clone())],
+                ..DraftRequest::default()
+            };
+            let draft = Draft {
+                sessions: vec![DraftSession { name: texts[5].clone(), requests: vec![request] }],
+                notes: vec![texts[0].clone()],
+                ..Draft::default()
+            };
+            let table: toml::Table = draft.text(&texts[5]).parse().expect("it is TOML");
+            let request = &table["session"][0]["requests"][0];
+            prop_assert_eq!(request["body"].as_str(), Some(texts[3].as_str()));
+            prop_assert_eq!(request["path"].as_str(), Some(texts[1].as_str()));
+        }
+    }
+}

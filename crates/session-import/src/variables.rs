@@ -1,0 +1,75 @@
+//! Variables in texts: ours are `${name}`.
+
+/// The names of the variables in a text of ours.
+pub(crate) fn names(text: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("${") {
+        let is_escaped = rest[..at].ends_with('$');
+        rest = &rest[at + 2..];
+        if let (false, Some(end)) = (is_escaped, rest.find('}')) {
+            names.push(rest[..end].split('|').next().unwrap_or_default().trim().to_string());
+        }
+    }
+    names
+}
+
+/// A name that can be a variable: other characters become `_`.
+pub(crate) fn plain_name(name: &str) -> String {
+    let mut plain: String = name
+        .chars()
+        .take(100)
+        .map(|character| if character.is_ascii_alphanumeric() { character } else { '_' })
+        .collect();
+    if !plain.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {
+        plain.insert(0, '_');
+        plain.truncate(100);
+    }
+    plain
+}
+
+/// Replaces `OPEN name CLOSE` by what `value` gives for the name. Text of ours that would be a variable is
+/// escaped before.
+pub(crate) fn replace(
+    text: &str,
+    (open, close): (&str, &str),
+    mut value: impl FnMut(&str) -> String,
+) -> String {
+    let mut written = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(open) {
+        let inside = &rest[at + open.len()..];
+        let Some(end) = inside.find(close) else { break };
+        written.push_str(&escaped(&rest[..at], open));
+        written.push_str(&value(inside[..end].trim()));
+        rest = &inside[end + close.len()..];
+    }
+    written.push_str(&escaped(rest, open));
+    written
+}
+
+fn escaped(text: &str, open: &str) -> String {
+    if open == "${" { text.to_string() } else { text.replace("${", "$${") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names_are_found_and_replaced() {
+        assert_eq!(names("/${a}?${b|query}&$${c}${d"), ["a", "b"]);
+        let replaced = replace("/{{a b}}/${x}/{{", ("{{", "}}"), |name| format!("${{{}}}", plain_name(name)));
+        assert_eq!(replaced, "/${a_b}/$${x}/{{");
+        assert_eq!((plain_name("1-é"), plain_name("")), ("_1__".to_string(), "_".to_string()));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_replaced(text: String, name: String) {
+            let _ = (names(&text), replace(&text, ("{{", "}}"), |name| name.to_string()));
+            prop_assert!(!plain_name(&name).is_empty());
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! What a step sees of an answer.
+
+/// The header fields of an answer, whatever the version of HTTP.
+pub trait FieldSource {
+    /// Calls `take` with the value of each field of that name, in their order, until it returns true. Names
+    /// are not case-sensitive.
+    fn each(&self, name: &[u8], take: &mut dyn FnMut(&[u8]) -> bool);
+}
+
+/// An answer with its whole body.
+#[derive(Clone, Copy)]
+pub struct AnswerView<'a> {
+    /// The header fields.
+    pub fields: &'a dyn FieldSource,
+    /// The body without its transfer coding.
+    pub body: &'a [u8],
+}
+
+/// Names and values, for answers whose fields are kept apart.
+impl FieldSource for Vec<(Vec<u8>, Vec<u8>)> {
+    fn each(&self, name: &[u8], take: &mut dyn FnMut(&[u8]) -> bool) {
+        let fields = self.iter().filter(|(field, _)| field.eq_ignore_ascii_case(name));
+        let _ = fields.map(|(_, value)| value).any(|value| take(value));
+    }
+}

@@ -1,0 +1,29 @@
+//! Sessions that carry data: values are taken from answers, from files and from the session itself, put into
+//! later requests, and checked.
+//!
+//! A [`ScriptPlan`] and the [`StepPlan`] of each request are text that can be sent to another machine. Before
+//! a run [`Script::compile`] turns them into a [`Script`], and reports every mistake in them. While the load
+//! runs, each virtual client has one [`State`]: its values and its cookies. This crate has no socket and no
+//! clock; the load engine calls it.
+
+mod answer;
+mod assertion;
+mod data;
+mod extraction;
+mod html;
+mod jar;
+mod json;
+mod location;
+mod plan;
+mod query;
+mod script;
+mod template;
+mod values;
+
+pub use answer::{AnswerView, FieldSource};
+pub use data::{MAXIMUM_DATA_BYTES, read_csv, read_json};
+pub use location::resolve_location;
+pub use plan::{DataPlan, ExtractPlan, RowOrder, ScriptError, ScriptPlan, StepPlan};
+pub use script::{Problem, Script, Start, State, Step, check_step};
+pub use template::{Place, Template, check_text, has_variables};
+pub use values::Values;

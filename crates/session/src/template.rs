@@ -1,0 +1,265 @@
+//! Text with variables in it: `/basket/${id}?q=${term|query}`.
+//!
+//! A value never changes what a request is: in a request target, bytes that cannot stand there are
+//! percent-encoded, and in a header field line ends become spaces.
+
+use crate::plan::ScriptError;
+use crate::values::Values;
+use memchr::memmem;
+
+/// Where a text stands in a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Path and query.
+    Target,
+    /// The value of a header field.
+    Field,
+    /// The body.
+    Body,
+}
+
+/// A text that is compiled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Text(Box<[u8]>),
+    Variable { number: usize, form: Form },
+}
+
+/// How a value is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// As it is.
+    Raw,
+    /// With percent-encoding for bytes that cannot stand in a request target.
+    Target,
+    /// Percent-encoded but for the unreserved characters (RFC 3986, section 2.3).
+    Query,
+    /// Without control characters.
+    Field,
+    /// As the inside of a string of JSON.
+    Json,
+}
+
+/// Whether a text has variables in it.
+pub fn has_variables(text: &str) -> bool {
+    text.contains("${")
+}
+
+/// Checks the form of the variables in a text, whatever their names.
+pub fn check_text(text: &str) -> Result<(), ScriptError> {
+    Template::compile(text, Place::Body, |_| Ok(0)).map(drop)
+}
+
+impl Template {
+    /// Reads a text. `number` gives the number of a variable, or why there is no such variable.
+    pub fn compile(
+        text: &str,
+        place: Place,
+        mut number: impl FnMut(&str) -> Result<usize, String>,
+    ) -> Result<Template, ScriptError> {
+        let mut parts = Vec::new();
+        let (mut plain, mut rest) = (Vec::new(), text);
+        while let Some(at) = rest.find("${") {
+            // `$${` is the text `${`.
+            if rest[..at].ends_with('$') {
+                plain.extend_from_slice(&rest.as_bytes()[..at - 1]);
+                plain.extend_from_slice(b"${");
+                rest = &rest[at + 2..];
+                continue;
+            }
+            plain.extend_from_slice(&rest.as_bytes()[..at]);
+            let inside = &rest[at + 2..];
+            let end = inside.find('}').ok_or_else(|| {
+                ScriptError(format!("{text:?}: a variable begins with ${{ and has no }} after it"))
+            })?;
+            let (name, form) = variable(&inside[..end], place)
+                .map_err(|reason| ScriptError(format!("{text:?}: {reason}")))?;
+            let number = number(name).map_err(|reason| ScriptError(format!("{text:?}: {reason}")))?;
+            if !plain.is_empty() {
+                parts.push(Part::Text(std::mem::take(&mut plain).into()));
+            }
+            parts.push(Part::Variable { number, form });
+            rest = &inside[end + 1..];
+        }
+        plain.extend_from_slice(rest.as_bytes());
+        if !plain.is_empty() {
+            parts.push(Part::Text(plain.into()));
+        }
+        Ok(Template { parts })
+    }
+
+    /// A text without variables.
+    pub fn text(text: &[u8]) -> Template {
+        Template { parts: vec![Part::Text(text.into())] }
+    }
+
+    /// The variable alone, as it is.
+    pub fn variable(number: usize) -> Template {
+        Template { parts: vec![Part::Variable { number, form: Form::Raw }] }
+    }
+
+    /// Puts another text behind this one.
+    pub fn append(&mut self, other: &Template) {
+        for part in &other.parts {
+            match (self.parts.last_mut(), part) {
+                (Some(Part::Text(before)), Part::Text(text)) => *before = [&before[..], text].concat().into(),
+                _ => self.parts.push(part.clone()),
+            }
+        }
+    }
+
+    /// The numbers of its variables.
+    pub fn variables(&self) -> impl Iterator<Item = usize> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Text(_) => None,
+            Part::Variable { number, .. } => Some(*number),
+        })
+    }
+
+    /// Whether there is no variable in it.
+    pub fn is_constant(&self) -> bool {
+        !self.parts.iter().any(|part| matches!(part, Part::Variable { .. }))
+    }
+
+    /// Appends the text with the values in it.
+    pub fn render(&self, values: &Values, out: &mut Vec<u8>) {
+        for part in &self.parts {
+            match part {
+                Part::Text(text) => out.extend_from_slice(text),
+                Part::Variable { number, form } => form.append(values.get(*number), out),
+            }
+        }
+    }
+}
+
+/// `name` or `name|form`.
+fn variable(text: &str, place: Place) -> Result<(&str, Form), String> {
+    let (name, form) = match text.split_once('|') {
+        None => (text, None),
+        Some((name, form)) => (name, Some(form.trim())),
+    };
+    let name = name.trim();
+    if !is_name(name) {
+        return Err(format!("{name:?} is no name of a variable: letters, digits and _"));
+    }
+    let form = match (form, place) {
+        (None, Place::Target) => Form::Target,
+        (None, Place::Field) => Form::Field,
+        (None, Place::Body) => Form::Raw,
+        (Some("query"), _) => Form::Query,
+        (Some("json"), _) => Form::Json,
+        (Some(form), _) => return Err(format!("there is no form {form:?}: write |query or |json")),
+    };
+    Ok((name, form))
+}
+
+/// Letters, digits and `_`, not beginning with a digit.
+pub(crate) fn is_name(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && name.len() <= 100
+}
+
+impl Form {
+    fn append(self, value: &[u8], out: &mut Vec<u8>) {
+        match self {
+            Form::Raw => out.extend_from_slice(value),
+            Form::Target => {
+                percent(value, |byte| byte.is_ascii_graphic() && !b"#\"<>\\^`{|}".contains(&byte), out)
+            }
+            Form::Query => {
+                percent(value, |byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte), out)
+            }
+            Form::Field => {
+                let visible =
+                    |&byte: &u8| if byte < b' ' && byte != b'\t' || byte == 0x7f { b' ' } else { byte };
+                out.extend(value.iter().map(visible));
+            }
+            Form::Json => json_string(value, out),
+        }
+    }
+}
+
+fn percent(value: &[u8], stays: impl Fn(u8) -> bool, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for &byte in value {
+        if stays(byte) {
+            out.push(byte);
+        } else {
+            out.extend_from_slice(&[b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+        }
+    }
+}
+
+fn json_string(value: &[u8], out: &mut Vec<u8>) {
+    let quoted = serde_json::to_vec(&String::from_utf8_lossy(value)).unwrap_or_default();
+    out.extend_from_slice(quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default());
+}
+
+/// Whether the text occurs in the bytes.
+pub(crate) fn contains(bytes: &[u8], text: &[u8]) -> bool {
+    memmem::find(bytes, text).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn rendered(text: &str, place: Place, value: &[u8]) -> Result<String, String> {
+        let number = |name: &str| if name == "v" { Ok(0) } else { Err(format!("no variable {name}")) };
+        let template = Template::compile(text, place, number).map_err(|error| error.0)?;
+        let (mut values, mut out) = (Values::new(1), Vec::new());
+        values.set(0, value);
+        template.render(&values, &mut out);
+        Ok(String::from_utf8_lossy(&out).into_owned())
+    }
+
+    #[test]
+    fn values_are_written_as_their_place_allows() {
+        for (text, place, value, wanted) in [
+            ("/a/${v}?b", Place::Target, "x/y z", "/a/x/y%20z?b"),
+            ("/a?q=${v|query}", Place::Target, "x&y=é", "/a?q=x%26y%3D%C3%A9"),
+            ("${v}", Place::Field, "a\r\nX-Evil: 1", "a  X-Evil: 1"),
+            ("{\"a\":\"${ v | json }\"}", Place::Body, "say \"hi\"\n", "{\"a\":\"say \\\"hi\\\"\\n\"}"),
+            ("${v}${v}", Place::Body, "ab", "abab"),
+            ("$${v} $v {v}", Place::Body, "ab", "${v} $v {v}"),
+            ("", Place::Body, "ab", ""),
+        ] {
+            assert_eq!(rendered(text, place, value.as_bytes()).as_deref(), Ok(wanted), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_variable_is_told() {
+        for (text, said) in
+            [("${v", "no }"), ("${}", "no name"), ("${w}", "no variable w"), ("${v|x}", "no form \"x\"")]
+        {
+            let message = rendered(text, Place::Body, b"").expect_err(text);
+            assert!(message.contains(said), "{text}: {message}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_value_leaves_its_place(value in prop::collection::vec(any::<u8>(), 0..60)) {
+            let target = rendered("/${v}", Place::Target, &value).expect("a good text");
+            prop_assert!(target.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#'), "{target}");
+            let field = rendered("${v}", Place::Field, &value).expect("a good text");
+            prop_assert!(!field.contains(['\r', '\n', '\0']));
+            let body = rendered("\"${v|json}\"", Place::Body, &value).expect("a good text");
+            prop_assert!(serde_json::from_str::<String>(&body).is_ok(), "{body}");
+        }
+
+        #[test]
+        fn any_text_compiles_or_is_refused(text: String, value: Vec<u8>) {
+            let _ = rendered(&text, Place::Body, &value);
+        }
+    }
+}
