@@ -3,18 +3,30 @@
 //! ```sh
 //! cargo run --release -p touchstone-load --example drive -- http://127.0.0.1:8080/ 64 5 kept
 //! cargo run --release -p touchstone-load --example drive -- https://127.0.0.1:8443/ 100 5 100-streams
+//! cargo run --release -p touchstone-load --example drive -- http://127.0.0.1:8080/a.json 64 5 kept 1
 //! ```
+//!
+//! A number at the end is that of values that are taken from each answer, `$.v0`, `$.v1` and so on of its
+//! JSON.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example prints what it finds")]
 
 use std::time::Duration;
-use touchstone_load::{ConnectionUse, HttpUrl, HttpVersion, Plan, Progress, Trust, run};
+use touchstone_load::{
+    ConnectionUse, ExtractPlan, HttpUrl, HttpVersion, Plan, Progress, ScriptPlan, StepPlan, Trust, run,
+};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [url, clients, seconds, connections] = &arguments[..] else {
-        eprintln!("usage: drive URL CLIENTS SECONDS kept|new|N-streams");
-        std::process::exit(2);
+    let ([url, clients, seconds, connections], values) = match &arguments[..] {
+        [url, clients, seconds, connections] => ([url, clients, seconds, connections], None),
+        [url, clients, seconds, connections, values] => {
+            ([url, clients, seconds, connections], Some(values.parse::<usize>()?))
+        }
+        _ => {
+            eprintln!("usage: drive URL CLIENTS SECONDS kept|new|N-streams [VALUES]");
+            std::process::exit(2);
+        }
     };
     let url = HttpUrl::parse(url)?;
     let mut plan = Plan::of_one(url.resolve()?, &url.path);
@@ -23,6 +35,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     plan.connections = if connections == "new" { ConnectionUse::New } else { ConnectionUse::Kept };
     if let Some(tls) = &mut plan.target.tls {
         tls.trust = Trust::Anything;
+    }
+    if let Some(values) = values {
+        let value = |number| ExtractPlan { name: format!("v{number}"), from: format!("json $.v{number}") };
+        plan.requests[0].step =
+            Some(StepPlan { extract: (0..values).map(value).collect(), ..StepPlan::default() });
+        plan.script = Some(ScriptPlan::default());
     }
     if let Some(streams) = connections.strip_suffix("-streams") {
         (plan.version, plan.streams) = (HttpVersion::Http2, streams.parse()?);

@@ -1,6 +1,6 @@
-//! What becomes of an answer's body: mostly nothing but its length, and where the plan states a hash, that.
+//! What becomes of an answer's body: mostly nothing but its length, and where the plan asks for it, more.
 
-use sha2::{Digest, Sha256};
+use touchstone_http::h2::hpack::FieldList;
 
 /// Takes the parts of a body as they come.
 pub(crate) trait BodySink {
@@ -14,15 +14,27 @@ impl BodySink for () {
     fn take(&mut self, _part: &[u8]) {}
 }
 
-impl BodySink for Sha256 {
-    fn take(&mut self, part: &[u8]) {
-        self.update(part);
-    }
-}
-
 #[cfg(test)]
 impl BodySink for Vec<u8> {
     fn take(&mut self, part: &[u8]) {
         self.extend_from_slice(part);
+    }
+}
+
+/// Takes the answers of a connection that several clients share, each with a slot of its own.
+pub(crate) trait SlotSink {
+    /// A header section of a final answer, or its trailer section.
+    fn section(&mut self, slot: usize, fields: &FieldList);
+
+    /// The next part of a body.
+    fn body(&mut self, slot: usize, part: &[u8]);
+}
+
+/// The bodies alone.
+impl<F: FnMut(usize, &[u8])> SlotSink for F {
+    fn section(&mut self, _slot: usize, _fields: &FieldList) {}
+
+    fn body(&mut self, slot: usize, part: &[u8]) {
+        self(slot, part);
     }
 }

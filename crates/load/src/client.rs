@@ -7,10 +7,12 @@ use crate::answer::AnswerReader;
 use crate::choice::Random;
 use crate::h2::Http2;
 use crate::h3::Http3;
+use crate::keeper::Keeper;
 use crate::tls::TlsConnection;
+use crate::varying::{Way, Written};
 use rustix::fd::OwnedFd;
-use sha2::Sha256;
 use std::collections::VecDeque;
+use touchstone_session::State;
 
 /// What a client is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,8 +53,20 @@ pub(crate) struct Client {
     /// Requests of its session that are still to come.
     pub(crate) session_left: u64,
     pub(crate) answer: AnswerReader,
-    /// Set while the answer's body is to be hashed.
-    pub(crate) hasher: Option<Box<Sha256>>,
+    /// What is kept of the answer beside its length, if anything.
+    pub(crate) keeper: Option<Box<Keeper>>,
+    /// The values of its session, where the plan has any.
+    pub(crate) script: Option<Box<State>>,
+    /// The request as this client sends it, where it is not the same every time.
+    pub(crate) written: Option<Box<Written>>,
+    /// The request under way is the one in `written`.
+    pub(crate) is_written: bool,
+    /// How it is written after a redirect.
+    pub(crate) way: Way,
+    /// How many redirects were followed for it.
+    pub(crate) redirects: u32,
+    /// The next request follows a redirect.
+    pub(crate) is_redirected: bool,
 }
 
 impl Client {
@@ -72,8 +86,20 @@ impl Client {
             service_started_ns: 0,
             session_left: 0,
             answer: AnswerReader::new(),
-            hasher: None,
+            keeper: None,
+            script: None,
+            written: None,
+            is_written: false,
+            way: Way::Usual,
+            redirects: 0,
+            is_redirected: false,
         }
+    }
+
+    /// Its answer is a stream, and as many messages have come as it wants.
+    pub(crate) fn has_all_messages(&self) -> bool {
+        let messages = self.keeper.as_ref().and_then(|keeper| keeper.kept.messages.as_ref());
+        messages.is_some_and(|messages| messages.is_full())
     }
 }
 

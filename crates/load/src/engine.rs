@@ -34,6 +34,7 @@ use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
 use touchstone_http::response::ResponseHead;
+use touchstone_session::Script;
 
 /// Events taken from the kernel in one call.
 const EVENTS_AT_ONCE: usize = 256;
@@ -53,6 +54,8 @@ pub(crate) struct Shared<'a> {
     /// Of each target that has it.
     pub(crate) tls: &'a [Option<TlsBase>],
     pub(crate) choice: &'a Choice,
+    /// What sessions do with values.
+    pub(crate) script: &'a Script,
     pub(crate) times: Times,
     pub(crate) progress: &'a Progress,
     /// When the caller's stop was first seen, on the monotonic clock; 0 while it was not.
@@ -185,7 +188,7 @@ impl<'a> Engine<'a> {
             left_to_start: part.request_limit,
             under_way: 0,
             record: Record::new(plan, shared.times, count),
-            clients: part.clients.map(|number| Client::new(number, plan.seed)).collect(),
+            clients: part.clients.map(|number| new_client(shared, number)).collect(),
             now_ns: now_ns(),
             stop_ns: shared.times.stop_ns,
             // Before the start, too: the caller may stop a run that has not begun.
@@ -380,6 +383,14 @@ impl<'a> Engine<'a> {
         let (busy, waiting) = (end.share_since(&start), end.waiting_share_since(&start));
         ThreadOutcome { record: self.record, user_s, system_s, busy, waiting, started_ns: self.started_ns }
     }
+}
+
+fn new_client(shared: &Shared<'_>, number: usize) -> Client {
+    let mut client = Client::new(number, shared.plan.seed);
+    if shared.requests.iter().any(|request| request.varying.is_some() || request.step.is_some()) {
+        client.script = Some(Box::new(shared.script.new_state()));
+    }
+    client
 }
 
 fn new_epoll_with_timer() -> Result<(OwnedFd, OwnedFd), Errno> {

@@ -6,15 +6,15 @@ use crate::arrivals::Arrival;
 use crate::client::{ClientState, Page, Phase};
 use crate::clock::now_ns;
 use crate::engine::{Engine, Pacing};
-use crate::failure::Failure;
+use crate::failure::{Example, Failure};
 use crate::outcome::ErrorKind;
 use crate::plan::{ConnectionUse, TimeSpread};
 use crate::record::AnswerNote;
 use crate::socket::new_socket;
 use crate::target::HttpVersion;
+use crate::varying::Way;
 use rustix::io::Errno;
 use rustix::net::connect;
-use sha2::{Digest, Sha256};
 
 /// The pause of a client after a connection that was refused or broke, so that a dead server is not hammered.
 const PAUSE_AFTER_ERROR_NS: u64 = 10_000_000;
@@ -43,12 +43,16 @@ impl Engine<'_> {
         };
         self.clients[index].session_left = requests;
         self.clients[index].arrived = arrival.request;
+        if self.shared.plan.session.is_some() {
+            self.begin_script(index);
+        }
         self.start_request(index, arrival.at_ns, self.now_ns, has_waited);
     }
 
     /// Whether the client's session goes on after what it asked for last, or the page.
     fn has_more_to_ask(&self, index: usize) -> bool {
-        self.clients[index].session_left > 0 || self.next_of_page(index).is_some()
+        let client = &self.clients[index];
+        client.session_left > 0 || client.is_redirected || self.next_of_page(index).is_some()
     }
 
     /// What is still to be asked for of the client's page, first of all.
@@ -60,9 +64,16 @@ impl Engine<'_> {
     /// The client's next request: of its page, as long as there is one, then what has arrived, or one that is
     /// chosen.
     fn choose(&mut self, index: usize) -> usize {
+        if std::mem::take(&mut self.clients[index].is_redirected) {
+            return self.clients[index].request;
+        }
+        (self.clients[index].way, self.clients[index].redirects) = (Way::Usual, 0);
         if let Some(request) = self.next_of_page(index) {
             self.clients[index].page.made += 1;
             return request;
+        }
+        if self.shared.plan.session.is_none() {
+            self.begin_script(index);
         }
         let (choice, requests) = (self.shared.choice, self.shared.requests);
         let client = &mut self.clients[index];
@@ -95,9 +106,11 @@ impl Engine<'_> {
         client.retried = false;
         client.started_ns = intended_ns;
         client.service_started_ns = now_ns;
-        client.hasher = request.expected.body_sha256.map(|_| Box::new(Sha256::new()));
         self.under_way += 1;
         self.record.started(intended_ns, now_ns, has_waited);
+        if request.is_kept || self.clients[index].script.is_some() {
+            self.write_request(index);
+        }
         self.send_request(index, now_ns);
     }
 
@@ -134,9 +147,13 @@ impl Engine<'_> {
         connection.reused = false;
         connection.hung_up = false;
         connection.connect_started_ns = now_ns;
-        let request = self.clients[connection.first_client].request;
         let has_layers = connection.layers.is_some();
-        let request_bytes = if has_layers { usize::MAX } else { self.shared.requests[request].bytes.len() };
+        let client = &self.clients[connection.first_client];
+        let request_bytes = match &client.written {
+            _ if has_layers => usize::MAX,
+            Some(written) if client.is_written => written.bytes.len(),
+            _ => self.shared.requests[client.request].bytes.len(),
+        };
         let socket = match new_socket(target.address, self.shared.plan.connections, request_bytes) {
             Ok(socket) => socket,
             Err(error) => return self.fail_connection(index, Failure::system(ErrorKind::Connect, error)),
@@ -174,22 +191,33 @@ impl Engine<'_> {
         } else {
             connection.close();
         }
-        let has_right_hash = match (&expected.body_sha256, client.hasher.take()) {
-            (Some(wanted), Some(hasher)) => hasher.finalize().as_slice() == wanted,
-            _ => true,
+        let has_right_hash = match &mut client.keeper {
+            Some(keeper) => keeper.has_hash(expected.body_sha256.as_ref()),
+            None => true,
         };
         self.record.has_status(answer.status, now_ns);
+        let taken = match client.keeper {
+            Some(_) if expected.has_status(answer.status) => self.take_answer(index, answer),
+            _ => Ok(()),
+        };
+        let client = &mut self.clients[index];
+        let taken = match (&client.keeper, taken) {
+            (Some(keeper), Ok(())) => keeper.check_messages(),
+            (_, taken) => taken,
+        };
         let failure = if !expected.has_status(answer.status) {
             Some(Failure::status(answer.status))
+        } else if client.is_redirected {
+            None
         } else if expected.body_bytes.is_some_and(|bytes| bytes != answer.body_bytes) {
             Some(ErrorKind::ShortBody.into())
         } else if !has_right_hash {
             Some(ErrorKind::WrongBody.into())
         } else {
-            None
+            taken.err()
         };
         if let Some(failure) = failure {
-            self.record.failed(index, client.request, expected.class, failure, now_ns);
+            self.note_failure(index, failure, now_ns);
         } else {
             let note = AnswerNote {
                 intended_ns: client.started_ns,
@@ -236,13 +264,20 @@ impl Engine<'_> {
     pub(crate) fn end_failed(&mut self, index: usize, failure: impl Into<Failure>) {
         let (now_ns, failure) = (now_ns(), failure.into());
         self.now_ns = now_ns;
-        let (request, class) = (self.clients[index].request, self.class_of(index));
-        self.record.failed(index, request, class, failure, now_ns);
+        self.note_failure(index, failure, now_ns);
         let pause_ns = match failure.kind {
             ErrorKind::Connect | ErrorKind::Reset | ErrorKind::Tls => PAUSE_AFTER_ERROR_NS,
             _ => 0,
         };
         self.rest(index, now_ns, pause_ns);
+    }
+
+    fn note_failure(&mut self, index: usize, failure: Failure, now_ns: u64) {
+        let (request, class) = (self.clients[index].request, self.class_of(index));
+        let is_new = self.record.reasons.is_new(failure);
+        let example = if is_new { self.example(index, failure) } else { Example::default() };
+        self.record.failed(index, request, class, failure, now_ns, example);
+        self.end_session_without_value(index);
     }
 
     /// The connection broke under a request that may have been answered in part. On a kept connection, before
@@ -262,16 +297,21 @@ impl Engine<'_> {
     pub(crate) fn repeat(&mut self, index: usize) {
         let client = &mut self.clients[index];
         client.retried = true;
-        client.hasher = client.hasher.take().map(|_| Box::new(Sha256::new()));
+        let request = &self.shared.requests[client.request];
+        if let Some(keeper) = &mut client.keeper {
+            keeper.reset(request, self.shared.script.has_cookies());
+        }
         self.record.total_retries += 1;
         self.send_request(index, now_ns());
     }
 
     /// The request is over; what follows starts now or at its moment.
     fn rest(&mut self, index: usize, now_ns: u64, pause_ns: u64) {
+        self.note_messages(index);
         self.under_way -= 1;
         self.clients[index].state = ClientState::Resting;
-        if self.next_of_page(index).is_none() {
+        let is_redirected = self.clients[index].is_redirected;
+        if self.next_of_page(index).is_none() && !is_redirected {
             self.record.page_ended(self.class_of(index), now_ns);
         }
         if now_ns >= self.stop_ns {
@@ -279,6 +319,7 @@ impl Engine<'_> {
         }
         if self.shared.requests[self.clients[index].page.first].is_session
             && self.next_of_page(index).is_none()
+            && !is_redirected
         {
             self.close_connections(index);
         }
@@ -314,8 +355,11 @@ impl Engine<'_> {
     /// session that is what the next request says.
     fn think(&mut self, index: usize, now_ns: u64, pause_ns: u64) {
         let next = self.next_of_page(index);
-        let mut think_ns =
-            next.map_or(self.think_ns, |request| self.shared.requests[request].think_before_ns);
+        let mut think_ns = match next {
+            _ if self.clients[index].is_redirected => 0,
+            Some(request) => self.shared.requests[request].think_before_ns,
+            None => self.think_ns,
+        };
         if think_ns > 0 && self.shared.plan.think_spread == TimeSpread::Exponential {
             think_ns = (think_ns as f64 * self.clients[index].random.exponential()) as u64;
         }

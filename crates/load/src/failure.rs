@@ -5,6 +5,7 @@
 use crate::outcome::{ErrorKind, ErrorReason};
 use crate::plan::Plan;
 use rustix::io::Errno;
+use touchstone_session::Script;
 
 /// The most reasons that are told apart; what comes after them is told by its kind alone.
 const MAXIMUM_REASONS: usize = 64;
@@ -34,10 +35,21 @@ impl Failure {
         Failure { kind, code: error.raw_os_error() }
     }
 
-    fn words(self, tls_error: Option<&str>) -> String {
+    /// A call of gRPC that ended with a status other than 0.
+    pub(crate) fn grpc_status(status: u16) -> Failure {
+        Failure { kind: ErrorKind::BadStatus, code: -1 - i32::from(status) }
+    }
+
+    /// A failure whose words are those of this number in the script.
+    pub(crate) fn numbered(kind: ErrorKind, number: usize) -> Failure {
+        Failure { kind, code: i32::try_from(number + 1).unwrap_or(0) }
+    }
+
+    fn words(self, tls_error: Option<&str>, script: &Script) -> String {
         let system = || std::io::Error::from_raw_os_error(self.code).to_string();
         match (self.kind, self.code) {
             (ErrorKind::BadStatus, 1..) => format!("status {}", self.code),
+            (ErrorKind::BadStatus, ..=-1) => format!("grpc-status {}", -1 - self.code),
             (ErrorKind::Tls, _) => tls_error.unwrap_or("the handshake failed").to_string(),
             (ErrorKind::Connect | ErrorKind::Reset, 1..) => system(),
             (ErrorKind::Connect, _) => "no connection could be made".to_string(),
@@ -47,8 +59,21 @@ impl Failure {
             (ErrorKind::BadStatus, _) => "other statuses".to_string(),
             (ErrorKind::Malformed, _) => "the answer is not HTTP".to_string(),
             (ErrorKind::WrongBody, _) => "the body has another hash".to_string(),
+            (ErrorKind::Extraction | ErrorKind::Assertion, 1..) => {
+                script.words(self.code as usize - 1).to_string()
+            }
+            (ErrorKind::Extraction, _) => "another value is missing".to_string(),
+            (ErrorKind::Assertion, _) => "something else does not hold".to_string(),
         }
     }
+}
+
+/// The first failure of a reason: what was asked for, where that is not the text of the plan, and the
+/// beginning of the answer.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Example {
+    pub(crate) request: Option<String>,
+    pub(crate) answer: Option<String>,
 }
 
 /// One reason as a thread notes it.
@@ -58,6 +83,7 @@ struct Noted {
     count: u64,
     first_at_ns: u64,
     first_request: usize,
+    example: Example,
 }
 
 /// The reasons of all failures of a run, ramps included.
@@ -65,8 +91,13 @@ struct Noted {
 pub(crate) struct Reasons(Vec<Noted>);
 
 impl Reasons {
-    pub(crate) fn note(&mut self, failure: Failure, request: usize, at_ns: u64) {
-        self.add(&Noted { failure, count: 1, first_at_ns: at_ns, first_request: request });
+    /// Whether the next failure of this kind is the first of its reason, and needs an example.
+    pub(crate) fn is_new(&self, failure: Failure) -> bool {
+        !self.0.iter().any(|known| known.failure == failure)
+    }
+
+    pub(crate) fn note(&mut self, failure: Failure, request: usize, at_ns: u64, example: Example) {
+        self.add(&Noted { failure, count: 1, first_at_ns: at_ns, first_request: request, example });
     }
 
     fn add(&mut self, noted: &Noted) {
@@ -74,6 +105,7 @@ impl Reasons {
             known.count += noted.count;
             if noted.first_at_ns < known.first_at_ns {
                 (known.first_at_ns, known.first_request) = (noted.first_at_ns, noted.first_request);
+                known.example = noted.example.clone();
             }
         } else if self.0.len() < MAXIMUM_REASONS || noted.failure.code == 0 {
             self.0.push(noted.clone());
@@ -87,21 +119,31 @@ impl Reasons {
     }
 
     /// The reasons in words, the most frequent first.
-    pub(crate) fn told(mut self, plan: &Plan, start_ns: u64, tls_error: Option<&str>) -> Vec<ErrorReason> {
+    pub(crate) fn told(
+        mut self,
+        plan: &Plan,
+        script: &Script,
+        start_ns: u64,
+        tls_error: Option<&str>,
+    ) -> Vec<ErrorReason> {
         self.0.sort_by_key(|noted| (std::cmp::Reverse(noted.count), noted.first_at_ns));
         let told = |noted: &Noted| {
             let request = &plan.requests[noted.first_request];
-            let mut first_request = format!("{} {}", request.method, request.path);
+            let mut first_request = match &noted.example.request {
+                Some(written) => written.clone(),
+                None => format!("{} {}", request.method, request.path),
+            };
             if let Some((end, _)) = first_request.char_indices().nth(MAXIMUM_SHOWN) {
                 first_request.truncate(end);
                 first_request.push_str("...");
             }
             ErrorReason {
                 kind: noted.failure.kind.name().to_string(),
-                reason: noted.failure.words(tls_error),
+                reason: noted.failure.words(tls_error, script),
                 count: noted.count,
                 first_at_s: noted.first_at_ns.saturating_sub(start_ns) as f64 / 1e9,
                 first_request,
+                first_answer: noted.example.answer.clone(),
             }
         };
         self.0.iter().map(told).collect()
@@ -118,6 +160,7 @@ pub(crate) fn merge_told(sum: &mut Vec<ErrorReason>, other: Vec<ErrorReason>) {
                 known.count += reason.count;
                 if reason.first_at_s < known.first_at_s {
                     (known.first_at_s, known.first_request) = (reason.first_at_s, reason.first_request);
+                    known.first_answer = reason.first_answer;
                 }
             }
         }
@@ -139,12 +182,17 @@ mod tests {
     #[test]
     fn each_reason_has_its_number_and_its_first_request() {
         let (mut one, mut other) = (Reasons::default(), Reasons::default());
-        one.note(Failure::status(503), 1, 3_000_000_000);
-        other.note(Failure::status(503), 0, 2_000_000_000);
-        other.note(Failure::status(404), 0, 1_000_000_000);
-        other.note(Failure::system(ErrorKind::Connect, Errno::CONNREFUSED), 0, 1_500_000_000);
+        one.note(Failure::status(503), 1, 3_000_000_000, Example::default());
+        other.note(Failure::status(503), 0, 2_000_000_000, Example::default());
+        other.note(Failure::status(404), 0, 1_000_000_000, Example::default());
+        other.note(
+            Failure::system(ErrorKind::Connect, Errno::CONNREFUSED),
+            0,
+            1_500_000_000,
+            Example::default(),
+        );
         one.merge(&other);
-        let told = one.told(&plan(), 1_000_000_000, None);
+        let told = one.told(&plan(), &Script::default(), 1_000_000_000, None);
         assert_eq!((told[0].count, &told[0].reason[..], told[0].first_at_s), (2, "status 503", 1.0));
         assert_eq!((&told[0].kind[..], &told[0].first_request[..]), ("bad_status", "GET /a"));
         assert!(told[2].reason.contains("refused") && told[2].kind == "connect", "{told:?}");
@@ -156,8 +204,8 @@ mod tests {
     #[test]
     fn the_number_of_reasons_and_the_length_of_a_path_are_bounded() {
         let mut reasons = Reasons::default();
-        (400..900).for_each(|status| reasons.note(Failure::status(status), 1, 5));
-        let told = reasons.told(&plan(), 0, None);
+        (400..900).for_each(|status| reasons.note(Failure::status(status), 1, 5, Example::default()));
+        let told = reasons.told(&plan(), &Script::default(), 0, None);
         assert_eq!(told.len(), MAXIMUM_REASONS + 1);
         assert_eq!(told.iter().map(|reason| reason.count).sum::<u64>(), 500);
         assert_eq!((told[0].count, &told[0].reason[..]), (500 - MAXIMUM_REASONS as u64, "other statuses"));

@@ -33,14 +33,14 @@ pub fn http1_answer(bytes: &[u8], piece: usize, is_head: bool) {
 pub fn http2_answers(bytes: &[u8], piece: usize) {
     let mut plan = Plan::of_one(Target::plain(([127, 0, 0, 1], 80).into(), "localhost"), "/");
     plan.version = HttpVersion::Http2;
-    let request = prepare(&plan).remove(0);
+    let request = prepare(&plan).expect("it can be written").0.remove(0);
     let read = |piece: usize| {
         let (mut out, mut events, mut body) = (Vec::new(), Vec::new(), 0);
         let mut connection = Http2::new(2, &mut out);
-        (0..2).for_each(|slot| connection.start(slot, &request, &mut out));
+        (0..2).for_each(|slot| connection.start(slot, &request.blocks, false, &mut out));
         out.clear();
         let outcome = bytes.chunks(piece).try_for_each(|received| {
-            connection.receive(received, &mut out, &mut events, |_, part| body += part.len())
+            connection.receive(received, &mut out, &mut events, &mut |_, part: &[u8]| body += part.len())
         });
         let answered: u64 = events
             .iter()

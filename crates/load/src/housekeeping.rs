@@ -23,6 +23,9 @@ impl Engine<'_> {
             self.sweep_time_limits();
             self.flush_dirty();
         }
+        if self.record.messages.is_some() {
+            (0..self.clients.len()).for_each(|client| self.note_messages(client));
+        }
         self.publish_progress();
         self.housekeeping_ns = self.now_ns + HOUSEKEEPING_NS;
         for edge_ns in [self.record.times.window_start_ns, self.record.times.window_end_ns] {

@@ -47,6 +47,11 @@ impl Engine<'_> {
     fn unsent_bytes(&self, client: usize) -> &[u8] {
         let client = &self.clients[client];
         let request = &self.shared.requests[client.request];
+        if client.is_written
+            && let Some(written) = &client.written
+        {
+            return &written.bytes[client.sent..];
+        }
         let bytes = if client.is_last && !request.last_bytes.is_empty() {
             &request.last_bytes
         } else {
@@ -105,12 +110,16 @@ impl Engine<'_> {
             let client = &mut self.clients[owner];
             let head = &mut self.heads[client.request];
             let bytes = &self.buffer[..received];
-            let answer = match &mut client.hasher {
+            let answer = match &mut client.keeper {
                 None => client.answer.receive(bytes, head, &mut ()),
-                Some(hasher) => client.answer.receive(bytes, head, &mut **hasher),
+                Some(keeper) => client.answer.receive(bytes, &mut keeper.head, &mut keeper.kept),
             };
             match answer {
                 Ok(Some(answer)) => return self.complete(owner, &answer),
+                Ok(None) if client.has_all_messages() => {
+                    let answer = client.answer.answer();
+                    return self.end_stream(owner, &answer);
+                }
                 Ok(None) if received < self.buffer.len() && !connection.hung_up => return,
                 Ok(None) => {}
                 Err(Malformed) => return self.fail(owner, ErrorKind::Malformed),

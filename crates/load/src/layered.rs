@@ -4,7 +4,6 @@
 //! that a turn has started on a connection of HTTP/2 leave in one write.
 
 use crate::answer::Malformed;
-use crate::body::BodySink;
 use crate::client::{ClientState, Layers, Phase};
 use crate::clock::now_ns;
 use crate::engine::Engine;
@@ -12,6 +11,7 @@ use crate::failure::Failure;
 use crate::h2::{Broken, Http2, StreamEvent};
 use crate::http1::RECEIVES_AT_ONCE;
 use crate::outcome::ErrorKind;
+use crate::slots::ClientSlots;
 use crate::target::HttpVersion;
 use crate::tls::{TlsConnection, TlsFailure};
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -102,7 +102,10 @@ impl Engine<'_> {
             let (phase, first_client) = (connection.phase, connection.first_client);
             let layers = connection.layers.get_or_insert_default();
             let Some(&client) = layers.waiting.front() else { return };
-            let request = &self.shared.requests[self.clients[client].request];
+            let under_way = &self.clients[client];
+            let request = &self.shared.requests[under_way.request];
+            let written = under_way.written.as_deref().filter(|_| under_way.is_written);
+            let blocks = written.map_or(&request.blocks, |written| &written.blocks);
             if let Some(h2) = &mut layers.h2 {
                 if h2.is_ending() && h2.open_streams() == 0 {
                     connection.close();
@@ -111,18 +114,22 @@ impl Engine<'_> {
                 if !h2.can_start() {
                     return;
                 }
-                h2.start(client - first_client, request, &mut layers.frames);
+                h2.start(client - first_client, blocks, request.is_head, &mut layers.frames);
             } else if let Some(h3) = &mut layers.h3 {
                 if h3.is_ending() && h3.open_streams() == 0 {
                     connection.close();
                     return self.open_connection(index, now_ns());
                 }
-                if !h3.start(client - first_client, request) {
+                if !h3.start(client - first_client, &blocks.h3, request.is_head) {
                     return;
                 }
             } else if phase == Phase::Open {
-                let is_last = self.clients[client].is_last && !request.last_bytes.is_empty();
-                let bytes = if is_last { &request.last_bytes } else { &request.bytes };
+                let is_last = under_way.is_last && !request.last_bytes.is_empty();
+                let bytes = match written {
+                    Some(written) => &written.bytes,
+                    None if is_last => &request.last_bytes,
+                    None => &request.bytes,
+                };
                 layers.frames.extend_from_slice(bytes);
             } else {
                 return;
@@ -316,12 +323,8 @@ impl Engine<'_> {
         let first_client = connection.first_client;
         let layers = connection.layers.get_or_insert_default();
         let Some(h2) = &mut layers.h2 else { return After::Done };
-        let clients = &mut self.clients;
-        let received = h2.receive(bytes, &mut layers.frames, &mut events, |slot, part| {
-            if let Some(hasher) = &mut clients[first_client + slot].hasher {
-                hasher.take(part);
-            }
-        });
+        let mut clients = ClientSlots { clients: &mut self.clients, first: first_client };
+        let received = h2.receive(bytes, &mut layers.frames, &mut events, &mut clients);
         if !layers.frames.is_empty() {
             self.mark_dirty(index);
         }
@@ -329,6 +332,7 @@ impl Engine<'_> {
             self.on_stream_event(first_client, event);
         }
         self.stream_events = events;
+        self.end_full_streams(index);
         if let Err(Broken) = received {
             self.fail_layered(index, ErrorKind::Malformed);
             return After::Done;
@@ -359,12 +363,16 @@ impl Engine<'_> {
             return After::Done;
         }
         let head = &mut self.heads[client.request];
-        let answer = match &mut client.hasher {
+        let answer = match &mut client.keeper {
             None => client.answer.receive(bytes, head, &mut ()),
-            Some(hasher) => client.answer.receive(bytes, head, &mut **hasher),
+            Some(keeper) => client.answer.receive(bytes, &mut keeper.head, &mut keeper.kept),
         };
         match answer {
             Ok(Some(answer)) => self.complete(owner, &answer),
+            Ok(None) if client.has_all_messages() => {
+                let answer = client.answer.answer();
+                self.end_stream(owner, &answer);
+            }
             Ok(None) => return After::GoesOn,
             Err(Malformed) => self.fail(owner, ErrorKind::Malformed),
         }

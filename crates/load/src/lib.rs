@@ -8,6 +8,7 @@
 
 mod answer;
 mod arrivals;
+mod blocks;
 mod body;
 mod check;
 mod choice;
@@ -18,6 +19,7 @@ mod engine;
 mod exchange;
 mod export;
 mod failure;
+mod fields;
 #[doc(hidden)]
 pub mod fuzzing;
 mod h2;
@@ -25,10 +27,12 @@ mod h3;
 mod head;
 mod housekeeping;
 mod http1;
+mod keeper;
 mod layered;
 mod layered_ends;
 mod machine;
 mod merge;
+mod messages;
 mod moments;
 mod named_certificate;
 mod outcome;
@@ -42,14 +46,18 @@ mod recent;
 mod record;
 mod request;
 mod run;
+mod scripted;
+mod slots;
 mod socket;
 mod start;
+mod streams;
 mod target;
 mod threshold;
 mod timers;
 mod tls;
 mod tls_setup;
 mod url;
+mod varying;
 mod wire;
 
 pub use check::{
@@ -61,10 +69,11 @@ pub use export::{interval_log, percentile_text};
 
 pub use machine::allowed_cores;
 pub use merge::{MachineOutcome, MergeError, merge};
+pub use messages::{MessageForm, MessagePlan};
 pub use moments::Moments;
 pub use outcome::{
     ArrivalsOutcome, ClassOutcome, ClientOutcome, EngineUse, ErrorCounts, ErrorReason, HandshakeCounts,
-    Interval, LATE, Outcome, Saturation, StageOutcome, TimeSummary,
+    Interval, LATE, MessagesOutcome, Outcome, Saturation, StageOutcome, TimeSummary,
 };
 pub use plan::{
     Arrivals, ConnectionUse, DEFAULT_RECEIVE_BUFFER_BYTES, DEFAULT_TIMEOUT, Plan, PlanError, PlannedRequest,
@@ -76,4 +85,8 @@ pub use recent::RecentLatency;
 pub use run::{Ready, run};
 pub use target::{ClientCertificate, HttpVersion, Target, TlsTarget, TlsVersions, Trust};
 pub use threshold::{Standing, Standings, Threshold, Unit, Verdict};
+pub use touchstone_session::{
+    DataPlan, ExtractPlan, MAXIMUM_DATA_BYTES, RowOrder, ScriptError, ScriptPlan, StepPlan, check_step,
+    check_text, read_csv, read_json,
+};
 pub use url::{HttpUrl, MAXIMUM_URL_BYTES, UrlError};

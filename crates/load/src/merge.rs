@@ -88,6 +88,12 @@ impl Outcome {
         add(&mut self.handshake_ns, &other.handshake_ns)?;
         self.handshakes.full += other.handshakes.full;
         self.handshakes.resumed += other.handshakes.resumed;
+        if let (Some(sum), Some(messages)) = (&mut self.messages, &other.messages) {
+            sum.count += messages.count;
+            sum.total += messages.total;
+            add(&mut sum.first_ns, &messages.first_ns)?;
+            add(&mut sum.gap_ns, &messages.gap_ns)?;
+        }
         if let (Some(sum), Some(arrivals)) = (&mut self.arrivals, &other.arrivals) {
             sum.due += arrivals.due;
             sum.started += arrivals.started;

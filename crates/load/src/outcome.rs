@@ -19,6 +19,8 @@ pub struct ErrorReason {
     pub first_at_s: f64,
     /// The first request that failed so: method and path.
     pub first_request: String,
+    /// The beginning of its answer, where that says why.
+    pub first_answer: Option<String>,
 }
 
 /// Failed requests by kind. A failed request counts in no rate, no byte figure and no latency.
@@ -40,6 +42,10 @@ pub struct ErrorCounts {
     pub tls: u64,
     /// A body whose hash is not the one that the workload states.
     pub wrong_body: u64,
+    /// An answer without a value that was to be taken from it.
+    pub extraction: u64,
+    /// An answer of which something does not hold that must.
+    pub assertion: u64,
 }
 
 /// The kinds of [`ErrorCounts`].
@@ -53,6 +59,8 @@ pub(crate) enum ErrorKind {
     Malformed,
     Tls,
     WrongBody,
+    Extraction,
+    Assertion,
 }
 
 impl ErrorKind {
@@ -67,6 +75,8 @@ impl ErrorKind {
             ErrorKind::Malformed => "malformed",
             ErrorKind::Tls => "tls",
             ErrorKind::WrongBody => "wrong_body",
+            ErrorKind::Extraction => "extraction",
+            ErrorKind::Assertion => "assertion",
         }
     }
 }
@@ -78,7 +88,7 @@ impl ErrorCounts {
     }
 
     /// Every kind with its name, in a fixed order.
-    pub fn by_kind(&self) -> [(&'static str, u64); 8] {
+    pub fn by_kind(&self) -> [(&'static str, u64); 10] {
         [
             ("connect", self.connect),
             ("reset", self.reset),
@@ -88,6 +98,8 @@ impl ErrorCounts {
             ("malformed", self.malformed),
             ("tls", self.tls),
             ("wrong_body", self.wrong_body),
+            ("extraction", self.extraction),
+            ("assertion", self.assertion),
         ]
     }
 
@@ -101,6 +113,8 @@ impl ErrorCounts {
             ErrorKind::Malformed => &mut self.malformed,
             ErrorKind::Tls => &mut self.tls,
             ErrorKind::WrongBody => &mut self.wrong_body,
+            ErrorKind::Extraction => &mut self.extraction,
+            ErrorKind::Assertion => &mut self.assertion,
         } += 1;
     }
 
@@ -113,6 +127,8 @@ impl ErrorCounts {
         self.malformed += other.malformed;
         self.tls += other.tls;
         self.wrong_body += other.wrong_body;
+        self.extraction += other.extraction;
+        self.assertion += other.assertion;
     }
 }
 
@@ -229,6 +245,22 @@ impl ArrivalsOutcome {
     }
 }
 
+/// The messages of answers that are streams of them.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct MessagesOutcome {
+    /// Messages that came between the ramps.
+    pub count: u64,
+    /// Messages of the whole run, those of answers that failed included.
+    pub total: u64,
+    /// Nanoseconds from the start of the request (in an open load: from when it was due) to its first
+    /// message.
+    #[serde(with = "crate::wire::histogram")]
+    pub first_ns: Histogram<u64>,
+    /// Nanoseconds from one message of an answer to the next.
+    #[serde(with = "crate::wire::histogram")]
+    pub gap_ns: Histogram<u64>,
+}
+
 /// A start that is this much behind its moment is late.
 pub const LATE: Duration = Duration::from_millis(1);
 
@@ -312,6 +344,8 @@ pub struct Outcome {
     pub handshake_ns: Histogram<u64>,
     /// TLS handshakes of the whole run.
     pub handshakes: HandshakeCounts,
+    /// The messages, where answers are streams of them.
+    pub messages: Option<MessagesOutcome>,
     /// What became of the arrivals of an open load.
     pub arrivals: Option<ArrivalsOutcome>,
     /// The phases of the run, if it has several.
@@ -467,12 +501,14 @@ mod tests {
             ErrorKind::Malformed,
             ErrorKind::Tls,
             ErrorKind::WrongBody,
+            ErrorKind::Extraction,
+            ErrorKind::Assertion,
         ] {
             errors.count(kind);
         }
         assert!(errors.by_kind().iter().all(|(_, count)| *count == 1));
         let mut sum = errors.clone();
         sum.add(&errors);
-        assert_eq!((errors.total(), sum.total()), (8, 16));
+        assert_eq!((errors.total(), sum.total()), (10, 20));
     }
 }

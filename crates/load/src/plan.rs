@@ -1,11 +1,13 @@
 //! What to load, with what, for how long: the input of the engine, checked before anything is sent.
 
 use crate::curve::Stage;
+use crate::messages::MessagePlan;
 use crate::target::{HttpVersion, Target};
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
+use touchstone_session::{ScriptPlan, StepPlan};
 
 /// Bytes asked for in one receive call unless the plan says otherwise: a whole answer of common size in one
 /// call.
@@ -70,6 +72,10 @@ pub struct PlannedRequest {
     pub expected_body_bytes: Option<u64>,
     /// The SHA-256 that the answer's body must have. Each body is then hashed, which costs the engine time.
     pub expected_body_sha256: Option<[u8; 32]>,
+    /// The values that are taken from its answer, what must be true of it, and its redirects.
+    pub step: Option<StepPlan>,
+    /// Set: its answer is a stream of messages, each of which is timed.
+    pub messages: Option<MessagePlan>,
 }
 
 impl PlannedRequest {
@@ -89,6 +95,8 @@ impl PlannedRequest {
             expected_status: Vec::new(),
             expected_body_bytes: None,
             expected_body_sha256: None,
+            step: None,
+            messages: None,
         }
     }
 }
@@ -182,6 +190,9 @@ pub struct Plan {
     pub request_limit: Option<u64>,
     /// Seed of the choice of requests, so that a run can be repeated.
     pub seed: u64,
+    /// The values that sessions begin with. Where a path, a field or a body has `${name}` in it, the value
+    /// stands there. `None`: these texts are sent as they are.
+    pub script: Option<ScriptPlan>,
 }
 
 impl Plan {
@@ -214,6 +225,7 @@ impl Plan {
             stages: Vec::new(),
             request_limit: None,
             seed: 0,
+            script: None,
         }
     }
 

@@ -1,12 +1,12 @@
 //! Connections of HTTP/3: their sockets and timers, in the engine's loop.
 
-use crate::body::BodySink;
 use crate::client::Phase;
 use crate::clock::now_ns;
 use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::h3::{Change, Http3};
 use crate::outcome::ErrorKind;
+use crate::slots::ClientSlots;
 use crate::tls::TlsFailure;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -82,18 +82,15 @@ impl Engine<'_> {
             let generation = self.connections[index].generation;
             let mut events = std::mem::take(&mut self.stream_events);
             let first_client = self.connections[index].first_client;
-            let clients = &mut self.clients;
+            let mut clients = ClientSlots { clients: &mut self.clients, first: first_client };
             let Some(h3) = &mut self.connections[index].layers.get_or_insert_default().h3 else { return };
-            let change = h3.poll(&mut events, |slot, part| {
-                if let Some(hasher) = &mut clients[first_client + slot].hasher {
-                    hasher.take(part);
-                }
-            });
+            let change = h3.poll(&mut events, &mut clients);
             let has_changed = change.is_some() || !events.is_empty();
             for event in events.drain(..) {
                 self.on_stream_event(first_client, event);
             }
             self.stream_events = events;
+            self.end_full_streams(index);
             if self.connections[index].generation != generation {
                 return;
             }

@@ -1,16 +1,16 @@
 //! The bytes of every request, written once before the run.
 
-use crate::plan::{ConnectionUse, Plan, PlannedRequest};
+use crate::blocks::Blocks;
+use crate::fields::header_fields;
+use crate::messages::MessagePlan;
+use crate::plan::{ConnectionUse, Plan, PlanError, PlannedRequest};
 use crate::record::nanoseconds;
 use crate::target::HttpVersion;
 use crate::target::Target;
+use crate::varying::Varying;
 use std::ops::RangeInclusive;
-use std::sync::Arc;
-use touchstone_http::h2::hpack::decoder::ListLimits;
-use touchstone_http::h2::hpack::{DEFAULT_TABLE_BYTES, Decoder, Encoder, FieldList, encode_fields_block};
-use touchstone_http::h3::frame::{FrameType, append};
-use touchstone_http::h3::qpack;
 use touchstone_http::request::Method;
+use touchstone_session::{Script, ScriptError, Step};
 
 /// One request as it is sent, and what its answer must be.
 #[derive(Debug)]
@@ -35,22 +35,14 @@ pub(crate) struct PreparedRequest {
     pub(crate) is_idempotent: bool,
     /// What the answer must be.
     pub(crate) expected: Expected,
-}
-
-/// The same header section in the forms for the states of a connection's compression.
-#[derive(Debug, Default)]
-pub(crate) struct Blocks {
-    /// Puts the fields that all requests of the target share into the server's table. `None` if that is not
-    /// possible.
-    pub(crate) first: Option<Vec<u8>>,
-    /// Refers to them and changes no table, so it is the same every time.
-    pub(crate) later: Vec<u8>,
-    /// Refers to no table at all.
-    pub(crate) without_table: Vec<u8>,
-    /// The body; empty: none.
-    pub(crate) body: Option<Arc<[u8]>>,
-    /// HTTP/3: all frames of the request.
-    pub(crate) h3: Arc<[u8]>,
+    /// How it is written where it is not the same every time.
+    pub(crate) varying: Option<Varying>,
+    /// What is taken from its answer.
+    pub(crate) step: Option<Step>,
+    /// Its answer is a stream of messages.
+    pub(crate) messages: Option<MessagePlan>,
+    /// More is kept of its answer than its length.
+    pub(crate) is_kept: bool,
 }
 
 /// What a valid answer is.
@@ -72,12 +64,72 @@ impl Expected {
     }
 }
 
-/// Writes all requests of the plan.
-pub(crate) fn prepare(plan: &Plan) -> Vec<PreparedRequest> {
-    plan.requests.iter().map(|request| prepare_one(plan, request)).collect()
+/// How a request varies, and what is taken from its answer.
+type Compiled = (Option<Varying>, Option<Step>);
+
+/// Writes all requests of the plan, and compiles what sessions do with values.
+pub(crate) fn prepare(plan: &Plan) -> Result<(Vec<PreparedRequest>, Script), PlanError> {
+    let (script, compiled) = compile(plan)?;
+    let requests = plan.requests.iter().zip(compiled);
+    let prepared =
+        requests.map(|(request, (varying, step))| prepare_one(plan, request, varying, step)).collect();
+    Ok((prepared, script))
 }
 
-fn prepare_one(plan: &Plan, request: &PlannedRequest) -> PreparedRequest {
+/// Compiles what sessions do with values; an error says what cannot be.
+pub(crate) fn compile(plan: &Plan) -> Result<(Script, Vec<Compiled>), PlanError> {
+    let mut script = match &plan.script {
+        Some(script) => Script::compile(script).map_err(|error| PlanError(error.0))?,
+        None => Script::default(),
+    };
+    let mut steps = Vec::with_capacity(plan.requests.len());
+    for request in &plan.requests {
+        let step = request.step.as_ref().filter(|step| !step.is_empty());
+        if plan.script.is_none() && step.is_some() {
+            return Err(PlanError(format!(
+                "{}: values are taken from its answer in no script",
+                request.path
+            )));
+        }
+        let step = step.map(|step| script.step(step)).transpose();
+        steps.push(step.map_err(|error: ScriptError| PlanError(format!("{}: {error}", request.path)))?);
+    }
+    let mut compiled = Vec::with_capacity(plan.requests.len());
+    for (request, step) in plan.requests.iter().zip(steps) {
+        compiled.push((Varying::compile(plan, request, &script)?, step));
+    }
+    check_order(plan, &compiled, &script)?;
+    Ok((script, compiled))
+}
+
+/// Whether every value is there before it is used: in a session, after the request that it is taken from.
+fn check_order(plan: &Plan, compiled: &[Compiled], script: &Script) -> Result<(), PlanError> {
+    for first in (0..compiled.len()).filter(|&first| plan.requests[first].weight > 0.0) {
+        let mut known = std::collections::BTreeSet::new();
+        for number in [first].into_iter().chain(plan.requests[first].then.iter().copied()) {
+            let (varying, step) = &compiled[number];
+            let is_known = |variable: &usize| script.is_known_at_start(*variable) || known.contains(variable);
+            let mut used = varying.iter().flat_map(Varying::variables);
+            if let Some(variable) = used.find(|variable| !is_known(variable)) {
+                return Err(PlanError(format!(
+                    "{} {}: the value of {} is taken from no request before it in its session",
+                    plan.requests[number].method,
+                    plan.requests[number].path,
+                    script.name(variable)
+                )));
+            }
+            known.extend(step.iter().flat_map(Step::sets));
+        }
+    }
+    Ok(())
+}
+
+fn prepare_one(
+    plan: &Plan,
+    request: &PlannedRequest,
+    varying: Option<Varying>,
+    step: Option<Step>,
+) -> PreparedRequest {
     let target = plan.targets().nth(request.target).unwrap_or(&plan.target);
     let (mut bytes, mut last_bytes, mut blocks) = (Vec::new(), Vec::new(), Blocks::default());
     let version = plan.version_of(target);
@@ -105,11 +157,12 @@ fn prepare_one(plan: &Plan, request: &PlannedRequest) -> PreparedRequest {
             body_bytes: request.expected_body_bytes,
             body_sha256: request.expected_body_sha256,
         },
+        is_kept: step.is_some() || request.expected_body_sha256.is_some() || request.messages.is_some(),
+        messages: request.messages,
+        varying,
+        step,
     }
 }
-
-/// A header field of this side.
-type Field = (String, String);
 
 fn http1(plan: &Plan, request: &PlannedRequest, target: &Target, connections: ConnectionUse) -> Vec<u8> {
     let version = plan.version_of(target).name();
@@ -123,143 +176,17 @@ fn http1(plan: &Plan, request: &PlannedRequest, target: &Target, connections: Co
     bytes
 }
 
-/// The fields of a request. A field of the plan replaces ours of the same name, and one of the request both.
-fn header_fields(
-    plan: &Plan,
-    request: &PlannedRequest,
-    target: &Target,
-    connections: ConnectionUse,
-) -> Vec<Field> {
-    let mut fields = own_fields(plan, target);
-    // RFC 9112, section 9.3: HTTP/1.1 keeps a connection by default, HTTP/1.0 closes it by default.
-    match (connections, plan.version_of(target)) {
-        (ConnectionUse::Kept, HttpVersion::Http10) => fields.push(field("Connection", "keep-alive")),
-        (ConnectionUse::New, HttpVersion::Http11) => fields.push(field("Connection", "close")),
-        _ => {}
-    }
-    if let Some(body) = &request.body {
-        fields.push(field("Content-Length", &body.len().to_string()));
-    }
-    for given in [&plan.headers, &request.headers] {
-        replace(&mut fields, given);
-    }
-    fields
-}
-
-fn own_fields(plan: &Plan, target: &Target) -> Vec<Field> {
-    if !plan.usual_fields {
-        return Vec::new();
-    }
-    vec![
-        field("Host", &target.host),
-        field("User-Agent", concat!("touchstone-load/", env!("CARGO_PKG_VERSION"))),
-        field("Accept", "*/*"),
-    ]
-}
-
-fn field(name: &str, value: &str) -> Field {
-    (name.to_string(), value.to_string())
-}
-
-/// Adds fields, `name: value`, and replaces those of the same names.
-fn replace(fields: &mut Vec<Field>, given: &[String]) {
-    let given: Vec<(&str, &str)> = given.iter().filter_map(|header| header.split_once(':')).collect();
-    fields.retain(|(name, _)| !given.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)));
-    fields.extend(given.iter().map(|(name, value)| field(name, value.trim_matches([' ', '\t']))));
-}
-
-impl Blocks {
-    fn new(plan: &Plan, request: &PlannedRequest, target: &Target) -> Blocks {
-        let scheme = if target.tls.is_some() { "https" } else { "http" };
-        let pseudo =
-            [field(":method", &request.method), field(":scheme", scheme), field(":path", &request.path)];
-        let mut common = own_fields(plan, target);
-        replace(&mut common, &plan.headers);
-        let mut length = Vec::new();
-        if let Some(body) = &request.body {
-            length.push(field("content-length", &body.len().to_string()));
-        }
-        let mut all = [&common[..], &length].concat();
-        replace(&mut all, &request.headers);
-        if plan.version_of(target) == HttpVersion::Http3 {
-            let mut section = Vec::new();
-            let all = [&pseudo[..], &with_authority(&all)].concat();
-            qpack::encode_fields(as_bytes(&all), &mut section);
-            let body = request.body.as_deref().unwrap_or_default();
-            return Blocks { h3: http3_frames(&section, body), ..Blocks::default() };
-        }
-        let without_table = block(&[&pseudo, &with_authority(&all)]);
-        let mut blocks = Blocks { without_table, body: request.body.clone(), ..Blocks::default() };
-
-        // A request that replaces a common field cannot share the table with the others.
-        let shares = all[..common.len().min(all.len())] == common[..];
-        if !shares {
-            return blocks;
-        }
-        let mut encoder = Encoder::new(DEFAULT_TABLE_BYTES);
-        let mut encode_common = || {
-            let mut bytes = block(&[&pseudo]);
-            encoder.encode_fields(as_bytes(&with_authority(&common)), &mut bytes);
-            bytes.extend_from_slice(&block(&[&all[common.len()..]]));
-            bytes
-        };
-        let (first, later) = (encode_common(), encode_common());
-        if !changes_table(&first, &later) {
-            (blocks.first, blocks.later) = (Some(first), later);
-        }
-        blocks
-    }
-}
-
-/// An HTTP/3 request as one piece: the HEADERS frame with its field section, and the body in a DATA frame.
-fn http3_frames(section: &[u8], body: &[u8]) -> Arc<[u8]> {
-    let mut bytes = Vec::with_capacity(section.len() + body.len() + 20);
-    append(FrameType::HEADERS, section, &mut bytes);
-    if !body.is_empty() {
-        append(FrameType::DATA, body, &mut bytes);
-    }
-    bytes.into()
-}
-
-/// Whether the second block changes the table after the first one: fields that are too large to stay in it
-/// together do so each time.
-fn changes_table(first: &[u8], later: &[u8]) -> bool {
-    let (mut decoder, mut fields) = (Decoder::new(), FieldList::new());
-    let limits = ListLimits { bytes: 0, fields: 0 };
-    let mut decode = |block| decoder.decode(block, limits, &mut fields);
-    match (decode(first), decode(later)) {
-        (Ok(_), Ok(later)) => later.changes_table,
-        _ => true,
-    }
-}
-
-/// A field section as a block that refers to no table.
-fn block(parts: &[&[Field]]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    parts.iter().for_each(|fields| encode_fields_block(as_bytes(fields), &mut bytes));
-    bytes
-}
-
-/// The Host field is `:authority` in HTTP/2, and comes first with the other pseudo-header fields.
-fn with_authority(fields: &[Field]) -> Vec<Field> {
-    let is_host = |(name, _): &&Field| name.eq_ignore_ascii_case("host");
-    let authority = fields.iter().filter(is_host).map(|(_, value)| field(":authority", value));
-    authority.chain(fields.iter().filter(|field| !is_host(field)).cloned()).collect()
-}
-
-fn as_bytes(fields: &[Field]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use touchstone_http::h2::hpack::decoder::ListLimits;
+    use touchstone_http::h2::hpack::{Decoder, FieldList};
 
     fn planned(change: impl FnOnce(&mut Plan)) -> PreparedRequest {
         let mut plan =
             Plan::of_one(Target::plain(([127, 0, 0, 1], 8080).into(), "www.example:8080"), "/a?b=c");
         change(&mut plan);
-        prepare(&plan).remove(0)
+        prepare(&plan).expect("it can be written").0.remove(0)
     }
 
     fn written(change: impl FnOnce(&mut Plan)) -> String {

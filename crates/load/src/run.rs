@@ -15,6 +15,7 @@ use crate::target::Target;
 use crate::tls_setup::TlsBase;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use touchstone_session::Script;
 
 /// A thread that is busier than this has no room left: its figures are partly its own.
 const BUSY_THREAD: f64 = 0.9;
@@ -38,6 +39,7 @@ pub struct Ready<'a> {
     requests: Vec<PreparedRequest>,
     tls: Vec<Option<TlsBase>>,
     choice: Choice,
+    script: Script,
     warnings: Vec<String>,
 }
 
@@ -46,8 +48,9 @@ impl<'a> Ready<'a> {
     /// portion.
     pub fn new(plan: &'a Plan, portion: Portion) -> Result<Ready<'a>, PlanError> {
         let warnings = plan.check_portion(&portion)?;
-        let (requests, tls, choice) = (prepare(plan), prepare_tls(plan)?, Choice::new(&plan.requests));
-        Ok(Ready { plan, portion, requests, tls, choice, warnings })
+        let (requests, script) = prepare(plan)?;
+        let (tls, choice) = (prepare_tls(plan)?, Choice::new(&plan.requests));
+        Ok(Ready { plan, portion, requests, tls, choice, script, warnings })
     }
 
     /// Facts that a reader of the figures should know, a sentence each.
@@ -69,6 +72,7 @@ impl<'a> Ready<'a> {
             requests: &self.requests,
             tls: &self.tls,
             choice: &self.choice,
+            script: &self.script,
             times: Times::new(start_ns, plan.ramp_up, plan.length, plan.ramp_down),
             progress,
             stopped_ns: AtomicU64::new(0),
@@ -165,8 +169,12 @@ fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<Strin
     let warnings = [warnings, signs_of_the_server(shared.plan, &record)].concat();
     let window = times.window();
     let statuses = record.answers_by_status();
-    let error_reasons =
-        std::mem::take(&mut record.reasons).told(shared.plan, times.start_ns, record.tls_error.as_deref());
+    let error_reasons = std::mem::take(&mut record.reasons).told(
+        shared.plan,
+        shared.script,
+        times.start_ns,
+        record.tls_error.as_deref(),
+    );
     let lateness = |at_ns: u64| Duration::from_nanos(at_ns.saturating_sub(shared.times.start_ns));
     Outcome {
         window,
@@ -186,6 +194,7 @@ fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<Strin
         connect_ns: record.connect_ns,
         handshake_ns: record.handshake_ns,
         handshakes: record.handshakes,
+        messages: record.messages,
         arrivals: record.arrivals,
         stages: record.stages,
         tls_error: record.tls_error,

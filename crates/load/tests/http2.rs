@@ -11,9 +11,11 @@ use touchstone_http::h2::frame::{
     self, Frame, FrameHeader, append_data_header, append_goaway, append_headers, append_reset_stream,
     append_settings, append_settings_acknowledgement,
 };
-use touchstone_http::h2::hpack::encode_response_block;
+use touchstone_http::h2::hpack::{encode_fields_block, encode_response_block};
 use touchstone_http::h2::settings::SettingId;
-use touchstone_load::{ErrorCounts, HttpVersion, Outcome, Plan, Progress, Target, run};
+use touchstone_load::{
+    ErrorCounts, HttpVersion, MessageForm, MessagePlan, Outcome, Plan, Progress, Target, run,
+};
 
 /// What a script may do with a request: append frames, and say whether the connection goes on.
 type Script = dyn Fn(&mut Request<'_>) -> bool + Send + Sync;
@@ -319,4 +321,50 @@ fn a_server_that_speaks_http_1_is_malformed() {
     let outcome = server.ran(2, 4, |_| ());
     assert_eq!(outcome.total_requests, 0);
     assert!(only(&outcome.total_errors_by_kind, "malformed"), "{:?}", outcome.total_errors_by_kind);
+}
+
+/// Answers a call of gRPC: messages, then trailers with a status; with none the stream ends in mid-message.
+fn answer_call(request: &mut Request<'_>, messages: &[u8], status: Option<&[u8]>) {
+    let mut block = Vec::new();
+    encode_response_block(200, [(&b"content-type"[..], &b"application/grpc"[..])], &mut block);
+    let stream = request.stream;
+    append_headers(stream, &block, false, 16_384, request.out);
+    append_data_header(stream, messages.len(), status.is_none(), request.out);
+    request.out.extend_from_slice(messages);
+    if let Some(status) = status {
+        let mut trailers = Vec::new();
+        encode_fields_block([(&b"grpc-status"[..], status)], &mut trailers);
+        append_headers(stream, &trailers, true, 16_384, request.out);
+    }
+}
+
+#[test]
+fn calls_of_grpc_have_messages_and_a_status() {
+    const GOOD: &[u8] = &[0, 0, 0, 0, 2, 7, 7, 0, 0, 0, 0, 0];
+    // Two messages and status 0; status 14; a wrong frame; an end within a message.
+    let kinds = AtomicU64::new(0);
+    let server = Server::start(
+        &[],
+        Box::new(move |request| {
+            if !request.is_reset {
+                match kinds.fetch_add(1, Ordering::SeqCst) % 4 {
+                    0 => answer_call(request, GOOD, Some(b"0")),
+                    1 => answer_call(request, GOOD, Some(b"14")),
+                    2 => answer_call(request, &[9, 0, 0, 0, 0], Some(b"0")),
+                    _ => answer_call(request, &GOOD[..6], None),
+                }
+            }
+            true
+        }),
+    );
+    let outcome = server.ran(4, 80, |plan| {
+        plan.requests[0].messages = Some(MessagePlan { form: MessageForm::Grpc, limit: None });
+        plan.requests[0].method = "POST".to_string();
+        plan.requests[0].body = Some([0, 0, 0, 0, 0].as_slice().into());
+    });
+    let errors = &outcome.total_errors_by_kind;
+    assert_eq!((outcome.total_requests, errors.bad_status), (20, 20), "{:?}", outcome.error_reasons);
+    assert_eq!((errors.malformed, errors.short_body), (20, 20), "{:?}", outcome.error_reasons);
+    assert!(outcome.error_reasons.iter().any(|reason| reason.reason == "grpc-status 14"));
+    assert_eq!(outcome.messages.expect("there are messages").total, 80);
 }

@@ -188,7 +188,8 @@ impl AnswerReader {
         Ok(complete.then(|| self.answer()))
     }
 
-    fn answer(&self) -> Answer {
+    /// What has come of an answer that is ended by the client.
+    pub(crate) fn answer(&self) -> Answer {
         Answer {
             status: self.status,
             keeps_connection: self.keeps_connection,

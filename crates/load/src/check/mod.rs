@@ -4,8 +4,10 @@
 //! [`crate::machine`], at the machine it is to run on.
 
 use crate::machine::{check_cores, local_port_range, provide_open_files, reuses_waiting_ports};
+use crate::messages::MessageForm;
 use crate::plan::{ConnectionUse, Plan, PlanError, PlannedRequest};
 use crate::portion::Portion;
+use crate::request::compile;
 use crate::target::HttpVersion;
 use crate::target::Target;
 use crate::tls_setup::TlsBase;
@@ -74,6 +76,8 @@ impl Plan {
         self.check_stages()?;
         self.check_clients()?;
         self.check_connections()?;
+        self.check_messages()?;
+        compile(self)?;
         check_cores(&self.cores)?;
         let connections = own_clients.div_ceil(self.streams) * self.targets().len();
         provide_open_files(connections as u64 + self.cores.len() as u64 + OTHER_OPEN_FILES)?;
@@ -341,6 +345,28 @@ impl Plan {
         refuse(format!("{} clients: there must be from 1 to {MAXIMUM_CLIENTS}", self.clients))
     }
 
+    /// gRPC is a protocol of HTTP/2 and 3.
+    fn check_messages(&self) -> Result<(), PlanError> {
+        for (number, target) in self.targets().enumerate() {
+            let is_grpc = |request: &PlannedRequest| {
+                request.target == number
+                    && request.messages.is_some_and(|messages| messages.form == MessageForm::Grpc)
+            };
+            let version = self.version_of(target);
+            if matches!(version, HttpVersion::Http10 | HttpVersion::Http11)
+                && self.requests.iter().any(is_grpc)
+            {
+                return refuse(format!("gRPC is not spoken over {}: use HTTP/2 or 3", version.name()));
+            }
+        }
+        match self.requests.iter().find(|request| request.messages.is_some_and(|m| m.limit == Some(0))) {
+            Some(request) => {
+                refuse(format!("{:?} would end after 0 messages: give at least 1", request.path))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// A connection needs a local port of its own as long as the target is the same.
     fn check_local_ports(&self, connections: usize) -> Result<Vec<String>, PlanError> {
         let Some((first, last)) = local_port_range() else { return Ok(Vec::new()) };
@@ -442,7 +468,8 @@ fn check_headers(headers: &[String]) -> Result<(), PlanError> {
 
 /// Only the origin form of RFC 9112, section 3.2.1, in bytes that can stand in a request line.
 fn check_path(path: &str) -> Result<(), PlanError> {
-    if !path.starts_with('/') {
+    // A value may be a whole path.
+    if !path.starts_with('/') && !path.starts_with("${") {
         return refuse(format!("the path {path:?} does not begin with '/'"));
     }
     if path.len() > MAXIMUM_PATH_BYTES {

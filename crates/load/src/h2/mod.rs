@@ -10,7 +10,7 @@ mod receive;
 mod tests;
 
 use crate::answer::Answer;
-use crate::request::{Blocks, PreparedRequest};
+use crate::blocks::Blocks;
 use std::sync::Arc;
 use touchstone_http::h2::error::ErrorCode;
 use touchstone_http::h2::frame::{
@@ -156,24 +156,30 @@ impl Http2 {
     }
 
     /// Begins a request on a free slot.
-    pub(crate) fn start(&mut self, slot: usize, request: &PreparedRequest, out: &mut Vec<u8>) {
+    pub(crate) fn start(&mut self, slot: usize, blocks: &Blocks, is_head: bool, out: &mut Vec<u8>) {
         let id = self.next_stream;
         self.next_stream += 2;
         self.goes_away |= self.next_stream > MAX_STREAM_ID;
         self.open_streams += 1;
         let mask = self.slot_hints.len() - 1;
         self.slot_hints[(id >> 1) as usize & mask] = slot as u32;
-        let body = request.blocks.body.clone().filter(|body| !body.is_empty());
+        let body = blocks.body.clone().filter(|body| !body.is_empty());
         self.sending += usize::from(body.is_some());
-        self.append_block(id, &request.blocks, body.is_none(), out);
+        self.append_block(id, blocks, body.is_none(), out);
         self.slots[slot] = Stream {
             id,
-            is_head: request.is_head,
+            is_head,
             send_window: self.peer.initial_window,
             body: body.map(|body| (body, 0)),
             ..Stream::default()
         };
         self.send_body(slot, out);
+    }
+
+    /// What has come of the answer on this slot.
+    pub(crate) fn answer(&self, slot: usize) -> Answer {
+        let Stream { status, bytes, body_bytes, .. } = self.slots[slot];
+        Answer { status, keeps_connection: true, bytes, body_bytes }
     }
 
     /// Gives a request up.

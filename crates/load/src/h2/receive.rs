@@ -2,6 +2,7 @@
 
 use super::{Broken, Http2, OPEN_AGAIN_BYTES, StreamEvent, Table};
 use crate::answer::Answer;
+use crate::body::SlotSink;
 use crate::head::Head;
 use touchstone_http::h2::error::ErrorCode;
 use touchstone_http::h2::frame::{
@@ -54,24 +55,24 @@ struct Block {
 }
 
 /// The destinations of received data.
-pub(super) struct Sinks<'a, F: FnMut(usize, &[u8])> {
+pub(super) struct Sinks<'a, S: SlotSink> {
     pub(super) out: &'a mut Vec<u8>,
     pub(super) events: &'a mut Vec<StreamEvent>,
-    /// Takes the parts of bodies, with their slots.
-    pub(super) body: F,
+    /// Takes header sections and the parts of bodies, with their slots.
+    pub(super) slots: &'a mut S,
 }
 
 impl Http2 {
-    /// Takes in received bytes. Events of requests are appended to `events`, output to `out`, and the bytes
-    /// of bodies go to `body`.
+    /// Takes in received bytes. Events of requests are appended to `events`, output to `out`; header
+    /// sections and the bytes of bodies go to `slots`.
     pub(crate) fn receive(
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
         events: &mut Vec<StreamEvent>,
-        body: impl FnMut(usize, &[u8]),
+        slots: &mut impl SlotSink,
     ) -> Result<(), Broken> {
-        let mut sinks = Sinks { out, events, body };
+        let mut sinks = Sinks { out, events, slots };
         let mut rest = self.complete_kept(input, &mut sinks)?;
         loop {
             if let Some(data) = self.receiving.data {
@@ -105,10 +106,10 @@ impl Http2 {
 
     /// Completes the frame whose beginning is kept; returns the bytes after it, none if it is still
     /// incomplete.
-    fn complete_kept<'a, F: FnMut(usize, &[u8])>(
+    fn complete_kept<'a, S: SlotSink>(
         &mut self,
         input: &'a [u8],
-        sinks: &mut Sinks<'_, F>,
+        sinks: &mut Sinks<'_, S>,
     ) -> Result<&'a [u8], Broken> {
         let mut rest = input;
         while !self.receiving.kept.is_empty() {
@@ -143,11 +144,11 @@ impl Http2 {
         Ok(rest)
     }
 
-    fn take_frame<F: FnMut(usize, &[u8])>(
+    fn take_frame<S: SlotSink>(
         &mut self,
         header: FrameHeader,
         payload: &[u8],
-        sinks: &mut Sinks<'_, F>,
+        sinks: &mut Sinks<'_, S>,
     ) -> Result<(), Broken> {
         if header.length > DEFAULT_FRAME_BYTES as usize {
             return Err(Broken);
@@ -198,10 +199,10 @@ impl Http2 {
 
     /// A DATA frame begins. All of its payload counts for flow control, whether or not its request still
     /// waits.
-    fn begin_data<F: FnMut(usize, &[u8])>(
+    fn begin_data<S: SlotSink>(
         &mut self,
         header: &FrameHeader,
-        sinks: &mut Sinks<'_, F>,
+        sinks: &mut Sinks<'_, S>,
     ) -> Result<(), Broken> {
         if header.stream == 0
             || header.length > DEFAULT_FRAME_BYTES as usize
@@ -231,7 +232,7 @@ impl Http2 {
         Ok(())
     }
 
-    fn take_data<F: FnMut(usize, &[u8])>(&mut self, data: Data, part: &[u8], sinks: &mut Sinks<'_, F>) {
+    fn take_data<S: SlotSink>(&mut self, data: Data, part: &[u8], sinks: &mut Sinks<'_, S>) {
         let remaining = data.remaining - part.len();
         self.receiving.data = (remaining > 0).then_some(Data { remaining, ..data });
         // The request may have been abandoned since the frame began, and its slot reused.
@@ -243,7 +244,7 @@ impl Http2 {
             return self.end_malformed(slot, sinks);
         }
         stream.body_bytes += part.len() as u64;
-        (sinks.body)(slot, part);
+        sinks.slots.body(slot, part);
         if remaining == 0 && data.end_stream {
             self.end(slot, sinks);
         }
@@ -251,12 +252,12 @@ impl Http2 {
 
     // ---- heads
 
-    fn take_continuation<F: FnMut(usize, &[u8])>(
+    fn take_continuation<S: SlotSink>(
         &mut self,
         id: u32,
         fragment: &[u8],
         end_headers: bool,
-        sinks: &mut Sinks<'_, F>,
+        sinks: &mut Sinks<'_, S>,
     ) -> Result<(), Broken> {
         let Some(mut block) = self.receiving.block.take() else { return Err(Broken) };
         block.bytes.extend_from_slice(fragment);
@@ -270,12 +271,12 @@ impl Http2 {
         Ok(())
     }
 
-    fn take_block<F: FnMut(usize, &[u8])>(
+    fn take_block<S: SlotSink>(
         &mut self,
         id: u32,
         end_stream: bool,
         block: &[u8],
-        sinks: &mut Sinks<'_, F>,
+        sinks: &mut Sinks<'_, S>,
     ) -> Result<(), Broken> {
         let head = self.read_block(block)?;
         let Some(slot) = self.known_slot(id)? else { return Ok(()) };
@@ -298,6 +299,8 @@ impl Http2 {
                 return Ok(());
             }
         }
+        // The list holds the last block that was decoded, and that is this one or the same.
+        sinks.slots.section(slot, &self.fields);
         if end_stream {
             self.end(slot, sinks);
         }
@@ -331,7 +334,7 @@ impl Http2 {
     }
 
     /// The answer is whole.
-    fn end<F: FnMut(usize, &[u8])>(&mut self, slot: usize, sinks: &mut Sinks<'_, F>) {
+    fn end<S: SlotSink>(&mut self, slot: usize, sinks: &mut Sinks<'_, S>) {
         let stream = &self.slots[slot];
         let has_body = !stream.is_head && !matches!(stream.status, 204 | 304);
         let is_whole = !has_body || stream.content_length.is_none_or(|length| length == stream.body_bytes);
@@ -354,17 +357,17 @@ impl Http2 {
         });
     }
 
-    fn end_malformed<F: FnMut(usize, &[u8])>(&mut self, slot: usize, sinks: &mut Sinks<'_, F>) {
+    fn end_malformed<S: SlotSink>(&mut self, slot: usize, sinks: &mut Sinks<'_, S>) {
         append_reset_stream(self.slots[slot].id, ErrorCode::PROTOCOL_ERROR, sinks.out);
         self.free(slot);
         sinks.events.push(StreamEvent::Malformed { slot });
     }
 
-    fn take_reset<F: FnMut(usize, &[u8])>(
+    fn take_reset<S: SlotSink>(
         &mut self,
         id: u32,
         code: ErrorCode,
-        sinks: &mut Sinks<'_, F>,
+        sinks: &mut Sinks<'_, S>,
     ) -> Result<(), Broken> {
         if let Some(slot) = self.known_slot(id)? {
             self.free(slot);
@@ -376,7 +379,7 @@ impl Http2 {
         Ok(())
     }
 
-    fn take_goaway<F: FnMut(usize, &[u8])>(&mut self, last_stream: u32, sinks: &mut Sinks<'_, F>) {
+    fn take_goaway<S: SlotSink>(&mut self, last_stream: u32, sinks: &mut Sinks<'_, S>) {
         self.goes_away = true;
         for slot in 0..self.slots.len() {
             if self.slots[slot].id > last_stream {
@@ -388,10 +391,10 @@ impl Http2 {
 
     // ---- settings and windows
 
-    fn take_settings<F: FnMut(usize, &[u8])>(
+    fn take_settings<S: SlotSink>(
         &mut self,
         settings: &SettingsPayload<'_>,
-        sinks: &mut Sinks<'_, F>,
+        sinks: &mut Sinks<'_, S>,
     ) -> Result<(), Broken> {
         for (id, value) in settings.iter() {
             match id {
@@ -419,11 +422,11 @@ impl Http2 {
         Ok(())
     }
 
-    fn take_window_update<F: FnMut(usize, &[u8])>(
+    fn take_window_update<S: SlotSink>(
         &mut self,
         id: u32,
         increment: u32,
-        sinks: &mut Sinks<'_, F>,
+        sinks: &mut Sinks<'_, S>,
     ) -> Result<(), Broken> {
         if id == 0 {
             self.send_window += i64::from(increment);

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::plan::{Plan, PlannedRequest};
+use crate::request::PreparedRequest;
 use crate::request::prepare;
 use crate::target::HttpVersion;
 use crate::target::Target;
@@ -15,14 +16,14 @@ fn request(change: impl FnOnce(&mut PlannedRequest)) -> PreparedRequest {
     let mut plan = Plan::of_one(Target::plain(([127, 0, 0, 1], 80).into(), "localhost"), "/page");
     plan.version = HttpVersion::Http2;
     change(&mut plan.requests[0]);
-    prepare(&plan).remove(0)
+    prepare(&plan).expect("it can be written").0.remove(0)
 }
 
 /// A connection with requests under way on its first slots, and what it has sent.
 fn with_requests(slots: usize, under_way: usize) -> (Http2, Vec<u8>) {
     let mut out = Vec::new();
     let mut connection = Http2::new(slots, &mut out);
-    (0..under_way).for_each(|slot| connection.start(slot, &request(|_| ()), &mut out));
+    (0..under_way).for_each(|slot| connection.start(slot, &request(|_| ()).blocks, false, &mut out));
     (connection, out)
 }
 
@@ -34,7 +35,7 @@ fn received(
 ) -> Result<(Vec<StreamEvent>, Vec<u8>), Broken> {
     let (mut events, mut out) = (Vec::new(), Vec::new());
     for piece in bytes.chunks(piece) {
-        connection.receive(piece, &mut out, &mut events, |_, _| ())?;
+        connection.receive(piece, &mut out, &mut events, &mut |_, _: &[u8]| ())?;
     }
     Ok((events, out))
 }
@@ -155,7 +156,7 @@ fn a_body_that_outlives_its_request_is_thrown_away() {
     bytes.extend_from_slice(b"12345");
     received(&mut connection, &bytes, 1000).expect("good frames");
     connection.cancel(0, &mut out);
-    connection.start(0, &request(|_| ()), &mut out);
+    connection.start(0, &request(|_| ()).blocks, false, &mut out);
     let mut bytes = b"67890".to_vec();
     headers(3, 200, &[], false, &mut bytes);
     data(3, b"ab", true, &mut bytes);
@@ -172,7 +173,7 @@ fn a_limit_of_streams_and_a_table_that_is_refused_are_kept() {
     received(&mut connection, &bytes, 1000).expect("good frames");
     assert!(connection.can_start());
     let (request, mut out) = (request(|_| ()), Vec::new());
-    connection.start(1, &request, &mut out);
+    connection.start(1, &request.blocks, request.is_head, &mut out);
     assert!(!connection.can_start());
     assert_eq!(out[frame::HEADER_BYTES], NO_TABLE);
     assert_eq!(out[frame::HEADER_BYTES + 1..], request.blocks.without_table);
@@ -251,7 +252,8 @@ fn requests_with_and_without_bodies_are_what_a_server_understands() {
     let mut lengths = Vec::new();
     for round in 0..40 {
         for slot in 0..4 {
-            connection.start(slot, if (round + slot) % 3 == 0 { &large } else { &plain }, &mut out);
+            let request = if (round + slot) % 3 == 0 { &large } else { &plain };
+            connection.start(slot, &request.blocks, request.is_head, &mut out);
         }
         let mut events = Vec::new();
         while connection.open_streams() > 0 {
@@ -259,7 +261,7 @@ fn requests_with_and_without_bodies_are_what_a_server_understands() {
             let bytes = std::mem::take(&mut server.out);
             assert!(!bytes.is_empty(), "both wait for each other");
             connection
-                .receive(&bytes, &mut out, &mut events, |_, part| lengths.push(part.to_vec()))
+                .receive(&bytes, &mut out, &mut events, &mut |_, part: &[u8]| lengths.push(part.to_vec()))
                 .expect("good");
         }
         assert_eq!(events.len(), 4);

@@ -6,9 +6,9 @@
 //! static table alone in both directions, which is what our settings ask of the server.
 
 use crate::answer::Answer;
+use crate::body::SlotSink;
 use crate::h2::StreamEvent;
 use crate::head::Head;
-use crate::request::PreparedRequest;
 use bytes::BytesMut;
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
@@ -128,20 +128,22 @@ impl Http3 {
     }
 
     /// Begins a request on a free slot; false where the server takes no more at the moment.
-    pub(crate) fn start(&mut self, slot: usize, request: &PreparedRequest) -> bool {
+    pub(crate) fn start(&mut self, slot: usize, request: &Arc<[u8]>, is_head: bool) -> bool {
         if !self.is_connected || self.goes_away {
             return false;
         }
         let Some(id) = self.connection.streams().open(Dir::Bi) else { return false };
         self.open_streams += 1;
-        self.slots[slot] = Stream {
-            id: Some(id),
-            is_head: request.is_head,
-            request: Some((request.blocks.h3.clone(), 0)),
-            ..Stream::default()
-        };
+        self.slots[slot] =
+            Stream { id: Some(id), is_head, request: Some((request.clone(), 0)), ..Stream::default() };
         self.send_request(slot);
         true
+    }
+
+    /// What has come of the answer on this slot.
+    pub(crate) fn answer(&self, slot: usize) -> Answer {
+        let Stream { status, bytes, body_bytes, .. } = self.slots[slot];
+        Answer { status, keeps_connection: true, bytes, body_bytes }
     }
 
     /// Gives a request up.
@@ -185,11 +187,11 @@ impl Http3 {
     }
 
     /// What everything that was received means: for the requests at the end of `events`, for the connection
-    /// as the return value; the bytes of bodies go to `body`.
+    /// as the return value; header sections and the bytes of bodies go to `slots`.
     pub(crate) fn poll(
         &mut self,
         events: &mut Vec<StreamEvent>,
-        mut body: impl FnMut(usize, &[u8]),
+        slots: &mut impl SlotSink,
     ) -> Option<Change> {
         while let Some(event) = self.connection.poll_endpoint_events() {
             if let Some(event) = self.endpoint.handle_event(self.handle, event) {
@@ -208,7 +210,7 @@ impl Http3 {
                 Event::Stream(QuicStream::Readable { id }) if id.dir() == Dir::Uni => {
                     self.read_from_server(id, events)
                 }
-                Event::Stream(QuicStream::Readable { id }) => self.read(id, events, &mut body),
+                Event::Stream(QuicStream::Readable { id }) => self.read(id, events, slots),
                 Event::Stream(QuicStream::Writable { id }) => {
                     if let Some(slot) = self.slot_of(id) {
                         self.send_request(slot);
@@ -261,7 +263,7 @@ impl Http3 {
         Some(id)
     }
 
-    fn read(&mut self, id: StreamId, events: &mut Vec<StreamEvent>, body: &mut impl FnMut(usize, &[u8])) {
+    fn read(&mut self, id: StreamId, events: &mut Vec<StreamEvent>, slots: &mut impl SlotSink) {
         let Some(slot) = self.slot_of(id) else { return };
         let mut quic = self.connection.recv_stream(id);
         let Ok(mut chunks) = quic.read(true) else { return };
@@ -269,7 +271,7 @@ impl Http3 {
             match chunks.next(usize::MAX) {
                 Ok(Some(chunk)) => {
                     let stream = &mut self.slots[slot];
-                    if stream.receive(&chunk.bytes, &mut self.fields, &mut |part| body(slot, part)).is_err() {
+                    if stream.receive(&chunk.bytes, &mut self.fields, slot, slots).is_err() {
                         break Some(StreamEvent::Malformed { slot });
                     }
                 }
@@ -330,7 +332,8 @@ impl Stream {
         &mut self,
         bytes: &[u8],
         fields: &mut FieldList,
-        body: &mut impl FnMut(&[u8]),
+        slot: usize,
+        slots: &mut impl SlotSink,
     ) -> Result<(), Malformed> {
         self.bytes += bytes.len() as u64;
         let mut input = bytes;
@@ -351,7 +354,9 @@ impl Stream {
                     Some(FrameType::HEADERS) => {
                         self.section.extend_from_slice(bytes);
                         if is_last {
-                            self.take_section(fields)?;
+                            if self.take_section(fields)? {
+                                slots.section(slot, fields);
+                            }
                         }
                     }
                     Some(FrameType::DATA) if self.status == 0 || self.is_head && !bytes.is_empty() => {
@@ -359,7 +364,7 @@ impl Stream {
                     }
                     Some(FrameType::DATA) => {
                         self.body_bytes += bytes.len() as u64;
-                        body(bytes);
+                        slots.body(slot, bytes);
                     }
                     _ => {}
                 },
@@ -368,7 +373,8 @@ impl Stream {
         Ok(())
     }
 
-    fn take_section(&mut self, fields: &mut FieldList) -> Result<(), Malformed> {
+    /// Reads a header section; true if it is of the final answer.
+    fn take_section(&mut self, fields: &mut FieldList) -> Result<bool, Malformed> {
         fields.clear();
         let limits = SectionLimits { bytes: MAXIMUM_SECTION_BYTES, fields: 1000 };
         let is_too_large = qpack::decode(&self.section, limits, fields).map_err(|_| Malformed)?;
@@ -376,14 +382,14 @@ impl Stream {
         match head.status {
             _ if !head.is_valid => Err(Malformed),
             // An interim answer (RFC 9110, section 15.2): the real one follows.
-            Some(100..=199) if self.status == 0 => Ok(()),
+            Some(100..=199) if self.status == 0 => Ok(false),
             Some(status @ 200..) if self.status == 0 => {
                 self.status = status;
                 self.content_length = head.content_length;
-                Ok(())
+                Ok(true)
             }
             // Trailers.
-            None if self.status != 0 => Ok(()),
+            None if self.status != 0 => Ok(true),
             _ => Err(Malformed),
         }
     }

@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use touchstone_http::h3::frame::append;
 use touchstone_http::h3::frame::append_goaway;
 
 fn section(status: u16, fields: &[(&str, &str)]) -> Vec<u8> {
@@ -21,7 +22,8 @@ fn read(bytes: &[u8], piece: usize, is_head: bool) -> (StreamEvent, Vec<u8>) {
     let (mut stream, mut fields) = (Stream { is_head, ..Stream::default() }, FieldList::new());
     let mut body = Vec::new();
     for piece in bytes.chunks(piece) {
-        if stream.receive(piece, &mut fields, &mut |part| body.extend_from_slice(part)).is_err() {
+        let mut take = |_, part: &[u8]| body.extend_from_slice(part);
+        if stream.receive(piece, &mut fields, 0, &mut take).is_err() {
             return (StreamEvent::Malformed { slot: 0 }, body);
         }
     }

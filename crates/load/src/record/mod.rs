@@ -3,10 +3,12 @@
 //! Nothing is shared between threads and nothing is averaged: counts and histograms are merged by addition
 //! only.
 
-use crate::failure::{Failure, Reasons};
+use crate::failure::{Example, Failure, Reasons};
+use crate::messages::MessageNote;
 use crate::moments::Moments;
 use crate::outcome::{
-    ArrivalsOutcome, ClassOutcome, ClientOutcome, ErrorCounts, HandshakeCounts, Interval, LATE, StageOutcome,
+    ArrivalsOutcome, ClassOutcome, ClientOutcome, ErrorCounts, HandshakeCounts, Interval, LATE,
+    MessagesOutcome, StageOutcome,
 };
 use crate::plan::Plan;
 use hdrhistogram::{Counter, Histogram};
@@ -105,6 +107,8 @@ pub(crate) struct Record {
     pub(crate) connect_ns: Histogram<u64>,
     pub(crate) handshake_ns: Histogram<u64>,
     pub(crate) handshakes: HandshakeCounts,
+    /// Only where answers are streams of messages.
+    pub(crate) messages: Option<MessagesOutcome>,
     /// Only in an open load.
     pub(crate) arrivals: Option<ArrivalsOutcome>,
     pub(crate) stages: Vec<StageOutcome>,
@@ -145,6 +149,7 @@ impl Record {
             connect_ns: whole_histogram(),
             handshake_ns: whole_histogram(),
             handshakes: HandshakeCounts::default(),
+            messages: plan.requests.iter().any(|request| request.messages.is_some()).then(no_messages),
             arrivals: is_open.then(no_arrivals),
             stages,
             stage_ends_ns,
@@ -185,6 +190,20 @@ impl Record {
     pub(crate) fn unsent(&mut self, intended_ns: u64) {
         if let Some(arrivals) = &mut self.arrivals {
             arrivals.due += u64::from(self.times.counts(intended_ns));
+        }
+    }
+
+    /// A message has come, of a request that was due (or began) at `intended_ns`.
+    pub(crate) fn message(&mut self, intended_ns: u64, message: MessageNote) {
+        let Some(messages) = &mut self.messages else { return };
+        messages.total += 1;
+        if !self.times.counts(message.at_ns) {
+            return;
+        }
+        messages.count += 1;
+        match message.gap_ns {
+            Some(gap_ns) => note(&mut messages.gap_ns, gap_ns),
+            None => note(&mut messages.first_ns, message.at_ns.saturating_sub(intended_ns)),
         }
     }
 
@@ -305,10 +324,11 @@ impl Record {
         class: usize,
         failure: Failure,
         at_ns: u64,
+        example: Example,
     ) {
         let kind = failure.kind;
         self.total_errors.count(kind);
-        self.reasons.note(failure, request, at_ns);
+        self.reasons.note(failure, request, at_ns, example);
         self.last_ended_ns = at_ns;
         if let Some(stage) = self.stage_at(at_ns) {
             self.stages[stage].errors += 1;
@@ -345,6 +365,12 @@ impl Record {
         add(&mut self.handshake_ns, &other.handshake_ns);
         self.handshakes.full += other.handshakes.full;
         self.handshakes.resumed += other.handshakes.resumed;
+        if let (Some(sum), Some(messages)) = (&mut self.messages, &other.messages) {
+            sum.count += messages.count;
+            sum.total += messages.total;
+            add(&mut sum.first_ns, &messages.first_ns);
+            add(&mut sum.gap_ns, &messages.gap_ns);
+        }
         if let (Some(sum), Some(arrivals)) = (&mut self.arrivals, &other.arrivals) {
             sum.due += arrivals.due;
             sum.started += arrivals.started;
@@ -450,6 +476,10 @@ fn no_class() -> ClassOutcome {
         answer_bytes: none,
         body_bytes: none,
     }
+}
+
+fn no_messages() -> MessagesOutcome {
+    MessagesOutcome { count: 0, total: 0, first_ns: whole_histogram(), gap_ns: whole_histogram() }
 }
 
 fn no_arrivals() -> ArrivalsOutcome {

@@ -36,7 +36,7 @@ fn only_what_ends_between_the_ramps_counts() {
     let mut record = record(2);
     for ended in [5 * SECOND, 6 * SECOND - 1, 6 * SECOND, 8 * SECOND, 8_500_000_000, 9_600_000_000] {
         record.answered(1, &answer(ended));
-        record.failed(0, 0, 2, ErrorKind::Timeout.into(), ended);
+        record.failed(0, 0, 2, ErrorKind::Timeout.into(), ended, Example::default());
         record.connected(Some(2), ended, 50);
         record.page_ended(1, ended);
         record.started(ended, ended, false);
@@ -77,7 +77,7 @@ fn merging_adds_everything() {
     let mut other = Record::new(&plan(Some(1.0)), times(), 2);
     sum.answered(0, &answer(7 * SECOND));
     other.answered(1, &answer(8 * SECOND));
-    other.failed(0, 0, 2, ErrorKind::Connect.into(), 7 * SECOND);
+    other.failed(0, 0, 2, ErrorKind::Connect.into(), 7 * SECOND, Example::default());
     other.total_retries = 3;
     sum.merge(other);
     assert_eq!((sum.requests, sum.total_requests, sum.errors.total(), sum.total_retries), (2, 2, 1, 3));
@@ -114,8 +114,8 @@ fn stages_have_their_own_figures() {
     let mut record = Record::new(&plan, times(), 1);
     record.answered(0, &answer(5 * SECOND + 5000));
     record.answered(0, &answer(6 * SECOND));
-    record.failed(0, 0, 2, ErrorKind::Tls.into(), 8 * SECOND);
-    record.failed(0, 0, 2, ErrorKind::Tls.into(), 9 * SECOND);
+    record.failed(0, 0, 2, ErrorKind::Tls.into(), 8 * SECOND, Example::default());
+    record.failed(0, 0, 2, ErrorKind::Tls.into(), 9 * SECOND, Example::default());
     let counts: Vec<(u64, u64)> = record.stages.iter().map(|stage| (stage.requests, stage.errors)).collect();
     assert_eq!(counts, [(1, 0), (1, 1)]);
     assert_eq!((record.stages[1].start_s, record.stages[1].length_s), (1.0, 3.0));

@@ -3,7 +3,7 @@
 //! The same words serve at the end, on the outcome, and while the load runs, on what the threads hand over
 //! ([`Standings`]).
 
-use crate::outcome::{ClassOutcome, ErrorCounts, Outcome};
+use crate::outcome::{ClassOutcome, ErrorCounts, MessagesOutcome, Outcome};
 use crate::plan::{Plan, PlannedRequest};
 use crate::record::{Record, add, small_histogram};
 use hdrhistogram::{Counter, Histogram};
@@ -41,6 +41,8 @@ enum Distribution {
     Service,
     Connect,
     Handshake,
+    FirstMessage,
+    MessageGap,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -165,6 +167,11 @@ impl Threshold {
 
     /// Finds the URL of the threshold in the plan.
     pub fn bind(mut self, plan: &Plan) -> Result<Threshold, String> {
+        let is_of_messages =
+            matches!(self.measure, Measure::Time(Distribution::FirstMessage | Distribution::MessageGap, _));
+        if is_of_messages && plan.requests.iter().all(|request| request.messages.is_none()) {
+            return Err(format!("{}: no answer is a stream of messages", self.text));
+        }
         if self.measure == Measure::Unsent && !plan.is_open() {
             return Err(format!("{}: only an open load has requests that are due: give a rate", self.text));
         }
@@ -268,6 +275,12 @@ impl Threshold {
                 (None, Distribution::Service) => time_us(figures.service_ns, figure),
                 (None, Distribution::Connect) => time_us(figures.connect_ns, figure),
                 (None, Distribution::Handshake) => time_us(figures.handshake_ns, figure),
+                (None, Distribution::FirstMessage) => {
+                    figures.messages.and_then(|messages| time_us(&messages.first_ns, figure))
+                }
+                (None, Distribution::MessageGap) => {
+                    figures.messages.and_then(|messages| time_us(&messages.gap_ns, figure))
+                }
             },
             Measure::Errors(_) if self.unit == Unit::Share => {
                 // Errors of one kind are a share of all requests, too.
@@ -310,6 +323,8 @@ fn measure(text: &str) -> Result<Measure, String> {
         Some(("service", figure)) => (Distribution::Service, figure),
         Some(("connect", figure)) => (Distribution::Connect, figure),
         Some(("handshake", figure)) => (Distribution::Handshake, figure),
+        Some(("first", figure)) => (Distribution::FirstMessage, figure),
+        Some(("gap", figure)) => (Distribution::MessageGap, figure),
         Some(("latency", figure)) => (Distribution::Latency, figure),
         _ => (Distribution::Latency, text),
     };
@@ -322,7 +337,8 @@ fn measure(text: &str) -> Result<Measure, String> {
             let kinds: Vec<_> = kinds.iter().map(|(kind, _)| *kind).collect();
             format!(
                 "{text:?} is no measure: they are p50, p99.9 and the like, min, mean, max (of latency, or \
-                 service.p99, connect.p99, handshake.p99), errors, {}, rate, requests, unsent",
+                 service.p99, connect.p99, handshake.p99, first.p99, gap.p99), errors, {}, rate, requests, \
+                 unsent",
                 kinds.join(", ")
             )
         })?),
@@ -391,6 +407,7 @@ struct Figures<'a> {
     service_ns: &'a Histogram<u64>,
     connect_ns: &'a Histogram<u64>,
     handshake_ns: &'a Histogram<u64>,
+    messages: Option<&'a MessagesOutcome>,
     unsent_and_due: Option<(u64, u64)>,
 }
 
@@ -405,6 +422,7 @@ impl Figures<'_> {
             service_ns: &outcome.service_ns,
             connect_ns: &outcome.connect_ns,
             handshake_ns: &outcome.handshake_ns,
+            messages: outcome.messages.as_ref(),
             unsent_and_due: outcome.arrivals.as_ref().map(|arrivals| (arrivals.unsent(), arrivals.due)),
         }
     }
@@ -422,6 +440,7 @@ pub struct Standing {
     service_ns: Option<Histogram<u64>>,
     connect_ns: Histogram<u64>,
     handshake_ns: Histogram<u64>,
+    messages: Option<MessagesOutcome>,
 }
 
 impl Standing {
@@ -437,6 +456,7 @@ impl Standing {
             service_ns: record.service_ns.clone(),
             connect_ns: record.connect_ns.clone(),
             handshake_ns: record.handshake_ns.clone(),
+            messages: record.messages.clone(),
         }
     }
 
@@ -457,6 +477,10 @@ impl Standing {
         }
         add(&mut self.connect_ns, &other.connect_ns);
         add(&mut self.handshake_ns, &other.handshake_ns);
+        if let (Some(sum), Some(messages)) = (&mut self.messages, &other.messages) {
+            add(&mut sum.first_ns, &messages.first_ns);
+            add(&mut sum.gap_ns, &messages.gap_ns);
+        }
     }
 
     fn figures(&self) -> Figures<'_> {
@@ -469,6 +493,7 @@ impl Standing {
             service_ns: self.service_ns.as_ref().unwrap_or(&self.latency_ns),
             connect_ns: &self.connect_ns,
             handshake_ns: &self.handshake_ns,
+            messages: self.messages.as_ref(),
             unsent_and_due: None,
         }
     }

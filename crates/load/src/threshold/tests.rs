@@ -32,7 +32,14 @@ fn standing(plan: &Plan) -> Standing {
         }
     }
     for _ in 0..5 {
-        record.failed(0, 2, 2, crate::outcome::ErrorKind::Timeout.into(), 2000 * MS);
+        record.failed(
+            0,
+            2,
+            2,
+            crate::outcome::ErrorKind::Timeout.into(),
+            2000 * MS,
+            crate::failure::Example::default(),
+        );
     }
     Standing::of(&record, 10_000 * MS)
 }

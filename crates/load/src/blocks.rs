@@ -1,0 +1,116 @@
+//! The header section of a request in HTTP/2 and HTTP/3, compressed before the run.
+
+use crate::fields::{Field, field, own_fields, pseudo_method_and_scheme, replace};
+use crate::plan::{Plan, PlannedRequest};
+use crate::target::HttpVersion;
+use crate::target::Target;
+use std::sync::Arc;
+use touchstone_http::h2::hpack::decoder::ListLimits;
+use touchstone_http::h2::hpack::{DEFAULT_TABLE_BYTES, Decoder, Encoder, FieldList, encode_fields_block};
+use touchstone_http::h3::frame::{FrameType, append};
+use touchstone_http::h3::qpack;
+
+/// The same header section in the forms for the states of a connection's compression.
+#[derive(Debug, Default)]
+pub(crate) struct Blocks {
+    /// Puts the fields that all requests of the target share into the server's table. `None` if that is not
+    /// possible.
+    pub(crate) first: Option<Vec<u8>>,
+    /// Refers to them and changes no table, so it is the same every time.
+    pub(crate) later: Vec<u8>,
+    /// Refers to no table at all.
+    pub(crate) without_table: Vec<u8>,
+    /// The body; empty: none.
+    pub(crate) body: Option<Arc<[u8]>>,
+    /// HTTP/3: all frames of the request.
+    pub(crate) h3: Arc<[u8]>,
+}
+
+impl Blocks {
+    /// Whether the request is one of HTTP/1.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.without_table.is_empty() && self.h3.is_empty()
+    }
+}
+
+impl Blocks {
+    pub(crate) fn new(plan: &Plan, request: &PlannedRequest, target: &Target) -> Blocks {
+        let [method, scheme] = pseudo_method_and_scheme(request, target);
+        let pseudo = [method, scheme, field(":path", &request.path)];
+        let mut common = own_fields(plan, target);
+        replace(&mut common, &plan.headers);
+        let mut length = Vec::new();
+        if let Some(body) = &request.body {
+            length.push(field("content-length", &body.len().to_string()));
+        }
+        let mut all = [&common[..], &length].concat();
+        replace(&mut all, &request.headers);
+        if plan.version_of(target) == HttpVersion::Http3 {
+            let mut section = Vec::new();
+            let all = [&pseudo[..], &with_authority(&all)].concat();
+            qpack::encode_fields(as_bytes(&all), &mut section);
+            let body = request.body.as_deref().unwrap_or_default();
+            return Blocks { h3: http3_request(&section, body), ..Blocks::default() };
+        }
+        let without_table = block(&[&pseudo, &with_authority(&all)]);
+        let mut blocks = Blocks { without_table, body: request.body.clone(), ..Blocks::default() };
+
+        // A request that replaces a common field cannot share the table with the others.
+        let shares = all[..common.len().min(all.len())] == common[..];
+        if !shares {
+            return blocks;
+        }
+        let mut encoder = Encoder::new(DEFAULT_TABLE_BYTES);
+        let mut encode_common = || {
+            let mut bytes = block(&[&pseudo]);
+            encoder.encode_fields(as_bytes(&with_authority(&common)), &mut bytes);
+            bytes.extend_from_slice(&block(&[&all[common.len()..]]));
+            bytes
+        };
+        let (first, later) = (encode_common(), encode_common());
+        if !changes_table(&first, &later) {
+            (blocks.first, blocks.later) = (Some(first), later);
+        }
+        blocks
+    }
+}
+
+/// Whether the second block changes the table after the first one: fields that are too large to stay in it
+/// together do so each time.
+fn changes_table(first: &[u8], later: &[u8]) -> bool {
+    let (mut decoder, mut fields) = (Decoder::new(), FieldList::new());
+    let limits = ListLimits { bytes: 0, fields: 0 };
+    let mut decode = |block| decoder.decode(block, limits, &mut fields);
+    match (decode(first), decode(later)) {
+        (Ok(_), Ok(later)) => later.changes_table,
+        _ => true,
+    }
+}
+
+/// A request of HTTP/3 as one piece: the HEADERS frame with its field section, and the body in a DATA frame.
+pub(crate) fn http3_request(section: &[u8], body: &[u8]) -> Arc<[u8]> {
+    let mut bytes = Vec::with_capacity(section.len() + body.len() + 20);
+    append(FrameType::HEADERS, section, &mut bytes);
+    if !body.is_empty() {
+        append(FrameType::DATA, body, &mut bytes);
+    }
+    bytes.into()
+}
+
+/// A field section as a block that refers to no table.
+fn block(parts: &[&[Field]]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    parts.iter().for_each(|fields| encode_fields_block(as_bytes(fields), &mut bytes));
+    bytes
+}
+
+/// The Host field is `:authority` in HTTP/2, and comes first with the other pseudo-header fields.
+fn with_authority(fields: &[Field]) -> Vec<Field> {
+    let is_host = |(name, _): &&Field| name.eq_ignore_ascii_case("host");
+    let authority = fields.iter().filter(is_host).map(|(_, value)| field(":authority", value));
+    authority.chain(fields.iter().filter(|field| !is_host(field)).cloned()).collect()
+}
+
+fn as_bytes(fields: &[Field]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()))
+}

@@ -1,0 +1,132 @@
+//! What is kept of an answer beside its length, where the plan asks for more: its hash, its fields, its body.
+
+use crate::body::BodySink;
+use crate::failure::Failure;
+use crate::messages::{MessageForm, MessageReader};
+use crate::outcome::ErrorKind;
+use crate::request::PreparedRequest;
+use sha2::{Digest, Sha256};
+use touchstone_http::h2::hpack::FieldList;
+use touchstone_http::response::ResponseHead;
+use touchstone_session::{AnswerView, FieldSource};
+
+/// The longest body that is kept; of a longer one nothing is found in the rest.
+const MAXIMUM_KEPT_BYTES: usize = 16 * 1024 * 1024;
+
+/// The kept parts of the answer that a client waits for.
+#[derive(Default)]
+pub(crate) struct Keeper {
+    /// The head of an answer of HTTP/1.
+    pub(crate) head: ResponseHead,
+    pub(crate) kept: Kept,
+}
+
+/// All but the head of HTTP/1.
+#[derive(Default)]
+pub(crate) struct Kept {
+    hasher: Option<Sha256>,
+    wants_body: bool,
+    body: Vec<u8>,
+    wants_fields: bool,
+    /// The fields of HTTP/2 and 3.
+    fields: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The fields are in the head of HTTP/1.
+    is_http1: bool,
+    /// The messages of the answer.
+    pub(crate) messages: Option<MessageReader>,
+}
+
+impl Keeper {
+    /// Makes room for the answer to a request.
+    pub(crate) fn reset(&mut self, request: &PreparedRequest, keeps_cookies: bool) {
+        let step = request.step.as_ref();
+        self.kept.hasher = request.expected.body_sha256.map(|_| Sha256::new());
+        self.kept.wants_body = step.is_some_and(|step| step.wants_body());
+        let is_grpc = request.messages.is_some_and(|messages| messages.form == MessageForm::Grpc);
+        self.kept.wants_fields = step.is_some() || keeps_cookies || is_grpc;
+        self.kept.messages = request.messages.map(MessageReader::new);
+        self.kept.is_http1 = request.blocks.is_empty();
+        self.kept.body.clear();
+        self.kept.fields.clear();
+    }
+
+    /// Whether the hash of the body is this one; true where none was wanted.
+    pub(crate) fn has_hash(&mut self, wanted: Option<&[u8; 32]>) -> bool {
+        match (wanted, self.kept.hasher.take()) {
+            (Some(wanted), Some(hasher)) => hasher.finalize().as_slice() == wanted,
+            _ => true,
+        }
+    }
+
+    /// What is wrong with the messages of a complete answer, if anything.
+    pub(crate) fn check_messages(&self) -> Result<(), Failure> {
+        let Some(messages) = &self.kept.messages else { return Ok(()) };
+        if messages.is_wrong() {
+            return Err(ErrorKind::Malformed.into());
+        }
+        if messages.is_cut() {
+            return Err(ErrorKind::ShortBody.into());
+        }
+        if messages.form() != MessageForm::Grpc || messages.is_full() {
+            return Ok(());
+        }
+        match self.field(b"grpc-status").as_deref() {
+            Some(b"0") => Ok(()),
+            Some(status) => {
+                let number = std::str::from_utf8(status).ok().and_then(|status| status.parse().ok());
+                Err(number.map_or(ErrorKind::Malformed.into(), Failure::grpc_status))
+            }
+            None => Err(ErrorKind::Malformed.into()),
+        }
+    }
+
+    /// The answer, when it is complete.
+    pub(crate) fn view(&self) -> AnswerView<'_> {
+        AnswerView { fields: self, body: &self.kept.body }
+    }
+
+    /// The first field of that name.
+    pub(crate) fn field(&self, name: &[u8]) -> Option<Vec<u8>> {
+        let mut found = None;
+        self.each(name, &mut |value| {
+            found = Some(value.to_vec());
+            true
+        });
+        found
+    }
+}
+
+impl FieldSource for Keeper {
+    fn each(&self, name: &[u8], take: &mut dyn FnMut(&[u8]) -> bool) {
+        if !self.kept.is_http1 {
+            return self.kept.fields.each(name, take);
+        }
+        let fields = self.head.fields().filter(|(field, _)| field.eq_ignore_ascii_case(name));
+        let _ = fields.map(|(_, value)| value).any(|value| take(value));
+    }
+}
+
+impl Kept {
+    /// Takes a header section of HTTP/2 or 3.
+    pub(crate) fn take_section(&mut self, fields: &FieldList) {
+        if self.wants_fields {
+            let pair = |field| (fields.name(field).to_vec(), fields.value(field).to_vec());
+            self.fields.extend(fields.fields().iter().map(pair));
+        }
+    }
+}
+
+impl BodySink for Kept {
+    fn take(&mut self, part: &[u8]) {
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(part);
+        }
+        if let Some(messages) = &mut self.messages {
+            messages.take(part);
+        }
+        if self.wants_body {
+            let room = MAXIMUM_KEPT_BYTES - self.body.len().min(MAXIMUM_KEPT_BYTES);
+            self.body.extend_from_slice(&part[..part.len().min(room)]);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What a client does with the values of its session: it begins with some, writes them into requests, takes
+//! others from answers, and follows redirects.
+
+use crate::answer::Answer;
+use crate::engine::Engine;
+use crate::failure::{Example, Failure};
+use crate::keeper::Keeper;
+use crate::outcome::ErrorKind;
+use crate::varying::Way;
+use std::time::{SystemTime, UNIX_EPOCH};
+use touchstone_session::{Problem, Start, resolve_location};
+
+/// The most bytes of an answer that are kept as an example.
+const EXAMPLE_BYTES: usize = 200;
+
+impl Engine<'_> {
+    /// The client's next session begins.
+    pub(crate) fn begin_script(&mut self, index: usize) {
+        let client = &mut self.clients[index];
+        let Some(state) = &mut client.script else { return };
+        let start =
+            Start { client: client.number, clients: self.shared.plan.clients, random: client.random.next() };
+        self.shared.script.begin(state, &start);
+    }
+
+    /// Writes the client's request, where it is not the same every time, and makes room for what is kept of
+    /// its answer.
+    pub(crate) fn write_request(&mut self, index: usize) {
+        let client = &mut self.clients[index];
+        let request = &self.shared.requests[client.request];
+        if request.is_kept || self.shared.script.has_cookies() {
+            client.keeper.get_or_insert_default().reset(request, self.shared.script.has_cookies());
+        } else {
+            client.keeper = None;
+        }
+        client.is_written = request.varying.is_some();
+        if let (Some(varying), Some(state)) = (&request.varying, &client.script) {
+            let written = client.written.get_or_insert_default();
+            varying.write(client.way, client.is_last, state, written);
+        }
+    }
+
+    /// Looks at a valid answer: a redirect is followed, values are taken, and what must be true is checked.
+    pub(crate) fn take_answer(&mut self, index: usize, answer: &Answer) -> Result<(), Failure> {
+        let client = &mut self.clients[index];
+        let (Some(keeper), Some(state)) = (&client.keeper, &mut client.script) else { return Ok(()) };
+        let request = &self.shared.requests[client.request];
+        if self.shared.script.has_cookies()
+            && let Some(written) = &client.written
+        {
+            let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+            state.take_cookies(&keeper.view(), request.target, &written.path, now_s as i64);
+        }
+        let Some(step) = &request.step else { return Ok(()) };
+        if client.redirects < step.redirects()
+            && let Some(location) = self.redirect(index, answer.status)
+        {
+            let client = &mut self.clients[index];
+            client.redirects += 1;
+            client.way = match answer.status {
+                307 | 308 if client.way != Way::AsGet => Way::AsBefore,
+                _ => Way::AsGet,
+            };
+            client.is_redirected = true;
+            if let Some(state) = &mut client.script {
+                state.set_location(&location);
+            }
+            return Ok(());
+        }
+        let client = &mut self.clients[index];
+        let (Some(keeper), Some(state)) = (&client.keeper, &mut client.script) else { return Ok(()) };
+        step.take(&keeper.view(), state).map_err(|problem| match problem {
+            Problem::Extraction(number) => Failure::numbered(ErrorKind::Extraction, number),
+            Problem::Assertion(number) => Failure::numbered(ErrorKind::Assertion, number),
+        })
+    }
+
+    /// The place that an answer redirects to, where that is on the same server.
+    fn redirect(&self, index: usize, status: u16) -> Option<Vec<u8>> {
+        if !matches!(status, 301 | 302 | 303 | 307 | 308) {
+            return None;
+        }
+        let client = &self.clients[index];
+        let location = client.keeper.as_ref()?.field(b"location")?;
+        let target = self.shared.plan.targets().nth(self.shared.requests[client.request].target)?;
+        let base = &client.written.as_ref()?.path;
+        resolve_location(&location, target.tls.is_some(), &target.host, base)
+    }
+
+    /// A request has failed: a session that lacks a value of its answer cannot go on.
+    pub(crate) fn end_session_without_value(&mut self, index: usize) {
+        let client = &mut self.clients[index];
+        let step = &self.shared.requests[client.request].step;
+        if step.as_ref().is_some_and(|step| step.sets().next().is_some()) {
+            client.page.made = usize::MAX;
+            client.session_left = 0;
+        }
+        (client.way, client.redirects, client.is_redirected) = (Way::Usual, 0, false);
+    }
+
+    /// The failed request in words, and the beginning of its answer where that says more.
+    pub(crate) fn example(&self, index: usize, failure: Failure) -> Example {
+        let client = &self.clients[index];
+        let method = &self.shared.plan.requests[client.request].method;
+        let written = client.written.as_ref().filter(|_| client.is_written);
+        let request = written.map(|written| {
+            let method = if client.way == Way::AsGet { "GET" } else { method };
+            format!("{method} {}", String::from_utf8_lossy(&written.path))
+        });
+        let is_told = matches!(failure.kind, ErrorKind::Extraction | ErrorKind::Assertion);
+        let answer = client.keeper.as_deref().filter(|_| is_told).map(beginning);
+        Example { request, answer }
+    }
+}
+
+/// The beginning of an answer's body.
+fn beginning(keeper: &Keeper) -> String {
+    let body = keeper.view().body;
+    let text = String::from_utf8_lossy(&body[..body.len().min(EXAMPLE_BYTES)]);
+    let visible = |c: char| if c.is_control() { ' ' } else { c };
+    let rest = if body.len() > EXAMPLE_BYTES { "..." } else { "" };
+    format!("{}{rest}", text.chars().map(visible).collect::<String>())
+}

@@ -1,0 +1,25 @@
+//! The clients that share a connection of HTTP/2 or 3, as takers of their answers.
+
+use crate::body::{BodySink, SlotSink};
+use crate::client::Client;
+use touchstone_http::h2::hpack::FieldList;
+
+/// Clients with consecutive numbers; the first has slot 0.
+pub(crate) struct ClientSlots<'a> {
+    pub(crate) clients: &'a mut [Client],
+    pub(crate) first: usize,
+}
+
+impl SlotSink for ClientSlots<'_> {
+    fn section(&mut self, slot: usize, fields: &FieldList) {
+        if let Some(keeper) = &mut self.clients[self.first + slot].keeper {
+            keeper.kept.take_section(fields);
+        }
+    }
+
+    fn body(&mut self, slot: usize, part: &[u8]) {
+        if let Some(keeper) = &mut self.clients[self.first + slot].keeper {
+            keeper.kept.take(part);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Answers that are streams of messages: what came is noted, and a client that has enough ends its answer.
+
+use crate::answer::Answer;
+use crate::client::ClientState;
+use crate::engine::Engine;
+
+impl Engine<'_> {
+    /// Notes the messages that have come for a client.
+    pub(crate) fn note_messages(&mut self, index: usize) {
+        let client = &mut self.clients[index];
+        let Some(messages) = client.keeper.as_mut().and_then(|keeper| keeper.kept.messages.as_mut()) else {
+            return;
+        };
+        for message in messages.take_notes() {
+            self.record.message(client.started_ns, message);
+        }
+    }
+
+    /// The client has all messages that it wants: its answer counts as complete, and what follows of it is
+    /// not waited for.
+    pub(crate) fn end_stream(&mut self, index: usize, answer: &Answer) {
+        self.complete(index, &Answer { keeps_connection: false, ..*answer });
+    }
+
+    /// The same for the clients of a connection of HTTP/2 or 3, whose streams end and not the connection.
+    pub(crate) fn end_full_streams(&mut self, index: usize) {
+        if self.record.messages.is_none() {
+            return;
+        }
+        let group = self.group(index);
+        for client in group.clone() {
+            let is_on_it = self.clients[client].connection == index
+                && self.clients[client].state == ClientState::Receiving;
+            if !is_on_it || !self.clients[client].has_all_messages() {
+                continue;
+            }
+            let slot = client - group.start;
+            let Some(layers) = &mut self.connections[index].layers else { return };
+            let answer = match (&mut layers.h2, &mut layers.h3) {
+                (Some(h2), _) => {
+                    let answer = h2.answer(slot);
+                    h2.cancel(slot, &mut layers.frames);
+                    answer
+                }
+                (_, Some(h3)) => {
+                    let answer = h3.answer(slot);
+                    h3.cancel(slot);
+                    answer
+                }
+                _ => return,
+            };
+            self.mark_dirty(index);
+            self.complete(client, &answer);
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! Requests that are not the same every time: values stand in them, cookies go with them, or they follow a
+//! redirect. They are compiled before the run; to write one is to put its pieces behind each other.
+
+use crate::blocks::{Blocks, http3_request};
+use crate::fields::{Field, header_fields, pseudo_method_and_scheme};
+use crate::plan::{ConnectionUse, Plan, PlanError, PlannedRequest};
+use crate::target::HttpVersion;
+use crate::target::Target;
+use std::io::Write;
+use touchstone_http::h2::hpack::encode_fields_block;
+use touchstone_http::h3::qpack;
+use touchstone_session::{Place, Script, State, Template, has_variables};
+
+/// The ways to write a request that varies.
+#[derive(Debug)]
+pub(crate) struct Varying {
+    usual: Form,
+    /// After a redirect: as a GET without a body, and with the same method and body.
+    redirected: Option<[Form; 2]>,
+}
+
+/// Which of the ways.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Way {
+    #[default]
+    Usual,
+    /// A redirect that is asked for with GET (301, 302 and 303).
+    AsGet,
+    /// One that keeps method and body (307 and 308).
+    AsBefore,
+}
+
+/// One way to write it.
+#[derive(Debug)]
+struct Form {
+    version: HttpVersion,
+    target: usize,
+    is_secure: bool,
+    keeps_cookies: bool,
+    path: Template,
+    /// HTTP/1: the method and a space.
+    method: Box<[u8]>,
+    /// HTTP/1: what follows the path, but for Cookie, Content-Length and the empty line.
+    head: Template,
+    /// The same for the last request of a connection, where only some are.
+    last_head: Option<Template>,
+    /// HTTP/2 and 3: names and values.
+    fields: Vec<(Box<[u8]>, Template)>,
+    /// The Cookie field of the plan itself.
+    cookie: Option<Template>,
+    body: Option<Template>,
+}
+
+/// A request as one client sends it, in memory that is used again.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    /// HTTP/1.
+    pub(crate) bytes: Vec<u8>,
+    /// HTTP/2 and 3.
+    pub(crate) blocks: Blocks,
+    /// Path and query.
+    pub(crate) path: Vec<u8>,
+    body: Vec<u8>,
+    cookie: Vec<u8>,
+    values: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Varying {
+    /// Compiles a request; `None`: it is the same every time.
+    pub(crate) fn compile(
+        plan: &Plan,
+        request: &PlannedRequest,
+        script: &Script,
+    ) -> Result<Option<Varying>, PlanError> {
+        if plan.script.is_none() {
+            return Ok(None);
+        }
+        let redirects = request.step.as_ref().is_some_and(|step| step.redirects > 0);
+        if !redirects && !script.has_cookies() && !texts(plan, request).any(has_variables) {
+            return Ok(None);
+        }
+        let form = |path: Template, request: &PlannedRequest| Form::compile(plan, request, script, path);
+        let path = compiled(&request.path, Place::Target, script)?;
+        let redirected = match redirects {
+            false => None,
+            true => {
+                let location = || Template::variable(script.location_variable());
+                let method = if request.method == "HEAD" { "HEAD" } else { "GET" };
+                let get = PlannedRequest { method: method.to_string(), body: None, ..request.clone() };
+                Some([form(location(), &get)?, form(location(), request)?])
+            }
+        };
+        Ok(Some(Varying { usual: form(path, request)?, redirected }))
+    }
+
+    /// The variables that it needs.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = usize> {
+        let Form { path, head, fields, cookie, body, .. } = &self.usual;
+        let fields = fields.iter().map(|(_, value)| value);
+        [path, head].into_iter().chain(fields).chain(cookie).chain(body).flat_map(Template::variables)
+    }
+
+    /// Writes the request of a client.
+    pub(crate) fn write(&self, way: Way, is_last: bool, state: &State, out: &mut Written) {
+        match (way, &self.redirected) {
+            (Way::AsGet, Some([get, _])) => get.write(is_last, state, out),
+            (Way::AsBefore, Some([_, same])) => same.write(is_last, state, out),
+            _ => self.usual.write(is_last, state, out),
+        }
+    }
+}
+
+/// All texts of a request in which variables may stand.
+fn texts<'a>(plan: &'a Plan, request: &'a PlannedRequest) -> impl Iterator<Item = &'a str> {
+    let headers = plan.headers.iter().chain(&request.headers).map(String::as_str);
+    let body = request.body.as_deref().and_then(|body| std::str::from_utf8(body).ok());
+    [request.path.as_str()].into_iter().chain(headers).chain(body)
+}
+
+fn compiled(text: &str, place: Place, script: &Script) -> Result<Template, PlanError> {
+    Template::compile(text, place, |name| script.variable(name)).map_err(|error| PlanError(error.0))
+}
+
+impl Form {
+    fn compile(
+        plan: &Plan,
+        request: &PlannedRequest,
+        script: &Script,
+        path: Template,
+    ) -> Result<Form, PlanError> {
+        let target = plan.targets().nth(request.target).unwrap_or(&plan.target);
+        let version = plan.version_of(target);
+        let body = match &request.body {
+            None => None,
+            // Bytes that are no text have no variables in them.
+            Some(body) => Some(match std::str::from_utf8(body) {
+                Ok(text) => compiled(text, Place::Body, script)?,
+                Err(_) => Template::text(body),
+            }),
+        };
+        let is_cookie = |(name, _): &Field| name.eq_ignore_ascii_case("cookie");
+        let is_length = |(name, _): &Field| name.eq_ignore_ascii_case("content-length");
+        let mut form = Form {
+            version,
+            target: request.target,
+            is_secure: target.tls.is_some(),
+            keeps_cookies: script.has_cookies(),
+            path,
+            method: format!("{} ", request.method).into_bytes().into(),
+            head: Template::text(b""),
+            last_head: None,
+            fields: Vec::new(),
+            cookie: None,
+            body,
+        };
+        let connections = match plan.connections {
+            ConnectionUse::NewShare(_) => ConnectionUse::Kept,
+            other => other,
+        };
+        let all = header_fields(plan, request, target, connections);
+        if let Some((_, value)) = all.iter().find(|field| is_cookie(field)) {
+            form.cookie = Some(compiled(value, Place::Field, script)?);
+        }
+        let fields: Vec<Field> =
+            all.into_iter().filter(|field| !is_cookie(field) && !is_length(field)).collect();
+        if matches!(version, HttpVersion::Http2 | HttpVersion::Http3) {
+            form.fields = multiplexed(request, target, &fields, script)?;
+            return Ok(form);
+        }
+        form.head = head(version, &fields, script)?;
+        if matches!(plan.connections, ConnectionUse::NewShare(_)) {
+            let all = header_fields(plan, request, target, ConnectionUse::New);
+            let fields: Vec<Field> =
+                all.into_iter().filter(|field| !is_cookie(field) && !is_length(field)).collect();
+            form.last_head = Some(head(version, &fields, script)?);
+        }
+        Ok(form)
+    }
+
+    fn write(&self, is_last: bool, state: &State, out: &mut Written) {
+        out.path.clear();
+        self.path.render(&state.values, &mut out.path);
+        into_origin_form(&mut out.path);
+        out.cookie.clear();
+        if let Some(cookie) = &self.cookie {
+            cookie.render(&state.values, &mut out.cookie);
+        }
+        if self.keeps_cookies {
+            let before = out.cookie.len();
+            if before > 0 {
+                out.cookie.extend_from_slice(b"; ");
+            }
+            if !state.append_cookies(self.target, &out.path, self.is_secure, &mut out.cookie) {
+                out.cookie.truncate(before);
+            }
+        }
+        out.body.clear();
+        if let Some(body) = &self.body {
+            body.render(&state.values, &mut out.body);
+        }
+        match self.version {
+            HttpVersion::Http10 | HttpVersion::Http11 => self.write_http1(is_last, state, out),
+            HttpVersion::Http2 | HttpVersion::Http3 => self.write_multiplexed(state, out),
+        }
+    }
+
+    fn write_http1(&self, is_last: bool, state: &State, out: &mut Written) {
+        out.bytes.clear();
+        out.bytes.extend_from_slice(&self.method);
+        out.bytes.extend_from_slice(&out.path);
+        let head = self.last_head.as_ref().filter(|_| is_last).unwrap_or(&self.head);
+        head.render(&state.values, &mut out.bytes);
+        if !out.cookie.is_empty() {
+            out.bytes.extend_from_slice(b"Cookie: ");
+            out.bytes.extend_from_slice(&out.cookie);
+            out.bytes.extend_from_slice(b"\r\n");
+        }
+        if self.body.is_some() {
+            // Writing to memory does not fail.
+            let _ = write!(out.bytes, "Content-Length: {}\r\n", out.body.len());
+        }
+        out.bytes.extend_from_slice(b"\r\n");
+        out.bytes.extend_from_slice(&out.body);
+    }
+
+    fn write_multiplexed(&self, state: &State, out: &mut Written) {
+        out.values.clear();
+        out.ends.clear();
+        for (_, value) in &self.fields {
+            value.render(&state.values, &mut out.values);
+            out.ends.push(out.values.len());
+        }
+        let length = out.body.len().to_string();
+        let more = [
+            (b"cookie".as_slice(), &out.cookie[..], !out.cookie.is_empty()),
+            (b"content-length", length.as_bytes(), self.body.is_some()),
+        ];
+        let (values, ends) = (&out.values, &out.ends);
+        let own = self.fields.iter().enumerate().map(|(place, (name, _))| {
+            let start = place.checked_sub(1).map_or(0, |before| ends[before]);
+            (&name[..], &values[start..ends[place]])
+        });
+        let path = (b":path".as_slice(), &out.path[..]);
+        let more = more.into_iter().filter(|(_, _, is_there)| *is_there);
+        let fields = [path].into_iter().chain(own).chain(more.map(|(name, value, _)| (name, value)));
+        if self.version == HttpVersion::Http3 {
+            let mut section = Vec::new();
+            qpack::encode_fields(fields, &mut section);
+            out.blocks.h3 = http3_request(&section, &out.body);
+        } else {
+            out.blocks.without_table.clear();
+            encode_fields_block(fields, &mut out.blocks.without_table);
+            out.blocks.body = self.body.is_some().then(|| out.body.as_slice().into());
+        }
+    }
+}
+
+/// A value may be a whole URL, or lack the slash at its beginning: what is sent is the path (RFC 9112,
+/// section 3.2.1).
+fn into_origin_form(path: &mut Vec<u8>) {
+    if path.starts_with(b"/") {
+        return;
+    }
+    if let Some(scheme) = path.windows(3).position(|bytes| bytes == b"://") {
+        let after = scheme + 3;
+        let authority = path[after..].iter().position(|byte| b"/?".contains(byte));
+        path.drain(..authority.map_or(path.len(), |length| after + length));
+    }
+    if !path.starts_with(b"/") {
+        path.insert(0, b'/');
+    }
+}
+
+/// HTTP/1: what follows the path.
+fn head(version: HttpVersion, fields: &[Field], script: &Script) -> Result<Template, PlanError> {
+    let mut head = Template::text(format!(" {}\r\n", version.name()).as_bytes());
+    for (name, value) in fields {
+        head.append(&Template::text(format!("{name}: ").as_bytes()));
+        head.append(&compiled(value, Place::Field, script)?);
+        head.append(&Template::text(b"\r\n"));
+    }
+    Ok(head)
+}
+
+/// HTTP/2 and 3: names and values, the pseudo-header fields but the path first.
+fn multiplexed(
+    request: &PlannedRequest,
+    target: &Target,
+    fields: &[Field],
+    script: &Script,
+) -> Result<Vec<(Box<[u8]>, Template)>, PlanError> {
+    let mut all: Vec<(Box<[u8]>, Template)> = pseudo_method_and_scheme(request, target)
+        .iter()
+        .map(|(name, value)| (name.as_bytes().into(), Template::text(value.as_bytes())))
+        .collect();
+    let is_host = |name: &str| name.eq_ignore_ascii_case("host");
+    for (name, value) in fields.iter().filter(|(name, _)| is_host(name)) {
+        debug_assert!(is_host(name));
+        all.push((b":authority".as_slice().into(), compiled(value, Place::Field, script)?));
+    }
+    for (name, value) in fields.iter().filter(|(name, _)| !is_host(name)) {
+        all.push((name.to_ascii_lowercase().into_bytes().into(), compiled(value, Place::Field, script)?));
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::into_origin_form;
+
+    #[test]
+    fn values_become_paths() {
+        for (value, path) in [
+            ("/a", "/a"),
+            ("a?b", "/a?b"),
+            ("", "/"),
+            ("http://h:8/a?b", "/a?b"),
+            ("https://h", "/"),
+            ("http://h?q", "/?q"),
+        ] {
+            let mut bytes = value.as_bytes().to_vec();
+            into_origin_form(&mut bytes);
+            assert_eq!(bytes, path.as_bytes(), "{value}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Answers that are streams of messages, from a server whose delays are known: each message, a stall, a cut
+//! in the middle, an answer that never ends.
+
+mod support;
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::Duration;
+use support::{After, Server, write};
+use touchstone_load::{MessageForm, MessagePlan, Outcome, Plan, Progress, run};
+
+/// Before the first message, and between the others.
+const FIRST: Duration = Duration::from_millis(60);
+const GAP: Duration = Duration::from_millis(20);
+/// Before the sixth.
+const STALL: Duration = Duration::from_millis(150);
+const MESSAGES: u64 = 8;
+
+fn ran(plan: &Plan) -> Outcome {
+    run(plan, &Progress::default()).expect("the plan can run")
+}
+
+/// Begins a chunked answer, and sends these events.
+fn send_events(stream: &mut TcpStream, count: u64) -> std::io::Result<()> {
+    stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+    for number in 0..count {
+        std::thread::sleep(match number {
+            0 => FIRST,
+            5 => STALL,
+            _ => GAP,
+        });
+        let event = format!(": comment\ndata: {number}\ndata: more\n\n");
+        // An event in two pieces counts when the second has come.
+        let (one, other) = event.split_at(event.len() - 1);
+        for piece in [one, other] {
+            stream.write_all(format!("{:x}\r\n{piece}\r\n", piece.len()).as_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+fn plan(server: &Server, limit: Option<u64>) -> Plan {
+    let mut plan = server.plan("/events");
+    plan.requests[0].messages = Some(MessagePlan { form: MessageForm::Events, limit });
+    plan.length = Duration::from_secs(60);
+    plan.clients = 20;
+    plan
+}
+
+#[test]
+fn every_message_is_counted_and_timed_under_an_open_load() {
+    let server = Server::start(|_, stream| {
+        let _ = send_events(stream, MESSAGES);
+        write(stream, b"0\r\n\r\n");
+        After::Keep
+    });
+    let mut plan = plan(&server, None);
+    plan.rate = Some(40.0);
+    plan.request_limit = Some(60);
+    let outcome = ran(&plan);
+    assert_eq!((outcome.total_requests, outcome.total_errors), (60, 0), "{:?}", outcome.error_reasons);
+    let messages = outcome.messages.expect("there are messages");
+    assert_eq!((messages.total, messages.count), (60 * MESSAGES, 60 * MESSAGES));
+    assert_eq!(messages.first_ns.len(), 60);
+    assert_eq!(messages.gap_ns.len(), 60 * (MESSAGES - 1));
+    // Nothing is told earlier than the server sent it; a busy machine may make it later. A gap can be shorter
+    // than the server's by what the message before it was late.
+    let at_least = |value: u64, wanted: Duration| value as f64 >= wanted.as_nanos() as f64 * 0.98;
+    assert!(at_least(messages.first_ns.min(), FIRST), "{}", messages.first_ns.min());
+    assert!(at_least(messages.gap_ns.value_at_quantile(0.5), GAP));
+    assert!(at_least(messages.gap_ns.value_at_quantile(0.95), STALL));
+    assert!(messages.gap_ns.mean() >= ((GAP * 6 + STALL).as_nanos() as f64 / 7.0) * 0.98);
+}
+
+#[test]
+fn a_cut_in_the_middle_is_an_error_and_its_messages_count() {
+    let server = Server::start(|_, stream| {
+        let _ = send_events(stream, 3);
+        After::Close
+    });
+    let mut plan = plan(&server, None);
+    plan.request_limit = Some(10);
+    let outcome = ran(&plan);
+    assert_eq!((outcome.total_requests, outcome.total_errors_by_kind.short_body), (0, 10));
+    assert_eq!(outcome.messages.expect("there are messages").total, 30);
+}
+
+#[test]
+fn a_client_that_has_enough_ends_an_endless_answer() {
+    let server = Server::start(|_, stream| {
+        let _ = send_events(stream, u64::MAX);
+        After::Close
+    });
+    let mut plan = plan(&server, Some(4));
+    plan.request_limit = Some(40);
+    let outcome = ran(&plan);
+    assert_eq!((outcome.total_requests, outcome.total_errors), (40, 0), "{:?}", outcome.error_reasons);
+    assert_eq!(outcome.messages.expect("there are messages").total, 160);
+    assert_eq!(server.connections(), 40);
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let server = Server::start(|_, _| After::Close);
+    assert!(plan(&server, Some(0)).check().expect_err("no message").0.contains("at least 1"));
+    let mut grpc = plan(&server, None);
+    grpc.requests[0].messages = Some(MessagePlan { form: MessageForm::Grpc, limit: None });
+    assert!(grpc.check().expect_err("not HTTP/1").0.contains("HTTP/2 or 3"));
+}
