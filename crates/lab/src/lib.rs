@@ -17,6 +17,7 @@ pub mod derived;
 pub mod engine_seconds;
 pub mod figures;
 pub mod import;
+pub mod judged;
 pub mod latency;
 pub mod loads;
 pub mod machine;

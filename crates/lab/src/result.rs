@@ -6,6 +6,7 @@
 //! Beside it in the result directory lie the raw histograms (`latency.hlog`), the time line (`timeline.csv`)
 //! and the configuration files of the systems, byte for byte.
 
+use crate::judged::{ReasonRecord, ThresholdRecord};
 use crate::statistics::fairness::Fairness;
 use crate::statistics::paired::Comparison;
 use crate::statistics::taint::Sign;
@@ -554,6 +555,12 @@ pub struct MixResult {
     /// The load machines, where there were several.
     #[serde(default)]
     pub fleet: Option<FleetUse>,
+    /// The outcome of each threshold.
+    #[serde(default)]
+    pub thresholds: Vec<ThresholdRecord>,
+    /// Why requests failed, the most frequent reason first.
+    #[serde(default)]
+    pub error_reasons: Vec<ReasonRecord>,
 }
 
 /// TLS handshakes by what they really were.
@@ -753,13 +760,20 @@ pub struct ErrorRecord {
     /// A body of the right length that holds something else.
     #[serde(default)]
     pub wrong_body: u64,
+    /// An answer without a value that was to be taken from it.
+    #[serde(default)]
+    pub extraction: u64,
+    /// An answer of which something does not hold that must.
+    #[serde(default)]
+    pub assertion: u64,
 }
 
 impl ErrorRecord {
     /// All kinds together.
     pub fn total(&self) -> u64 {
         let http = [self.connect, self.reset, self.timeout, self.short_body, self.bad_status, self.malformed];
-        http.into_iter().chain([self.tls, self.wrong_body]).fold(0, u64::saturating_add)
+        let others = [self.tls, self.wrong_body, self.extraction, self.assertion];
+        http.into_iter().chain(others).fold(0, u64::saturating_add)
     }
 }
 

@@ -157,6 +157,8 @@ pub fn mix(clients: u64, rate: f64) -> MixResult {
         complete: true,
         total_requests: requests + 2 * rate as u64,
         fleet: None,
+        thresholds: Vec::new(),
+        error_reasons: Vec::new(),
     }
 }
 

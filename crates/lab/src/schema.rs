@@ -127,6 +127,22 @@ fn a_sample_result_fits_the_published_schema() {
             p95_us: 900.0,
             errors_share: 0.0,
         }];
+        system.mixes[0].thresholds = vec![crate::judged::ThresholdRecord {
+            threshold: "p99>1s".to_string(),
+            kept: true,
+            measured: Some(1.0),
+            limit: 1e6,
+            unit: "us".to_string(),
+            words: "1 us".to_string(),
+        }];
+        system.mixes[0].error_reasons = vec![crate::judged::ReasonRecord {
+            kind: "timeout".to_string(),
+            reason: "no answer".to_string(),
+            count: 1,
+            first_at_s: 0.5,
+            first_request: "GET /".to_string(),
+            first_answer: None,
+        }];
         system.mixes[0].taint = crate::statistics::taint::signs(&[crate::statistics::taint::EngineSecond {
             busiest_thread: Some(0.99),
             ..Default::default()

@@ -5,7 +5,7 @@
 use super::fields::taken_over;
 use super::form::form_encoded;
 use super::url_list::place_of;
-use super::{ImportError, Kind, LeftOut, REQUESTS_MAX, RecordedRequest, Recording, is_method};
+use super::{ImportError, Kind, LeftOut, REQUESTS_MAX, RecordedRequest, Recording, changing, is_method};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
@@ -48,6 +48,7 @@ pub fn read(file: &str, text: &str, wishes: &Wishes) -> Result<Recording, Import
     let mut recording = Recording { origin: wishes.origin.clone(), ..Recording::default() };
     let mut left_out = LeftOut::default();
     let (mut times, mut pages, mut of_http2, mut secrets) = (Vec::new(), Vec::new(), 0, 0);
+    let mut taken = Vec::new();
     for (number, entry) in entries.iter().enumerate() {
         match request(entry, &mut recording.origin, wishes) {
             Err(reason) => left_out.note(reason, number + 1),
@@ -61,6 +62,7 @@ pub fn read(file: &str, text: &str, wishes: &Wishes) -> Result<Recording, Import
                 times.push(started(entry));
                 pages.push(entry.get("pageref").and_then(Value::as_str).map(str::to_string));
                 recording.requests.push(request);
+                taken.push(entry);
             }
         }
     }
@@ -83,6 +85,7 @@ pub fn read(file: &str, text: &str, wishes: &Wishes) -> Result<Recording, Import
         request.after = time.zip(first).and_then(|(time, first)| (time - first).try_into().ok());
     }
     name_pages(&value, &mut recording.requests, &pages);
+    changing::propose(&taken, &mut recording, &|name, value| taken_over(name, value, true));
     Ok(recording)
 }
 

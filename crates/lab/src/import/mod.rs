@@ -8,6 +8,7 @@
 //! server that is named by its URL.
 
 pub mod access_log;
+mod changing;
 pub mod curl;
 mod fields;
 mod file_text;
@@ -49,6 +50,8 @@ pub struct Recording {
     pub requests: Vec<RecordedRequest>,
     /// Pages: requests that belong together, with a weight. Empty: requests are chosen by themselves.
     pub pages: Vec<Page>,
+    /// Whether answers set cookies, which a session keeps.
+    pub sets_cookies: bool,
     /// What was left out, a sentence each.
     pub notes: Vec<String>,
 }
@@ -78,6 +81,12 @@ pub struct RecordedRequest {
     pub took: Option<Duration>,
     /// The title of the page that begins with it.
     pub page_title: Option<String>,
+    /// Fields that only a session has, as it brings their values back.
+    pub session_headers: Vec<String>,
+    /// Values that are taken from its answer in a session: name, and where.
+    pub extract: Vec<(String, String)>,
+    /// Values of earlier answers that stand in its texts, and their names.
+    pub uses: Vec<(String, String)>,
 }
 
 /// Requests that are made one after the other, by their places in the recording.
@@ -87,6 +96,28 @@ pub struct Page {
     pub weight: f64,
     /// Which.
     pub requests: Vec<usize>,
+}
+
+impl Recording {
+    /// Leaves out what only a session can do: in a mix no request follows another.
+    fn forget_values(&mut self) {
+        for request in &mut self.requests {
+            request.session_headers.clear();
+            request.extract.clear();
+            request.uses.clear();
+        }
+    }
+
+    /// What is said of the values that a session brings back.
+    fn note_of_values(&self) -> Option<String> {
+        let found: usize = self.requests.iter().map(|request| request.extract.len()).sum();
+        (found > 0).then(|| {
+            format!(
+                "{found} values that change were found: they are taken from answers (`extract`) and stand in \
+                 later requests as ${{...}}; look them through"
+            )
+        })
+    }
 }
 
 impl RecordedRequest {
@@ -105,6 +136,9 @@ impl RecordedRequest {
             after: None,
             took: None,
             page_title: None,
+            session_headers: Vec::new(),
+            extract: Vec::new(),
+            uses: Vec::new(),
         }
     }
 }

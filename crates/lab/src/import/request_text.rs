@@ -3,16 +3,28 @@
 use super::RecordedRequest;
 use crate::suite::OwnRequest;
 use std::fmt::Write;
+use touchstone_load::{ExtractPlan, StepPlan};
 
 /// A request as a suite states it.
 pub(super) fn own(request: &RecordedRequest) -> OwnRequest {
+    // What was recorded is no variable of ours, but for the values that the session brings back.
+    let literal = |text: &String| {
+        let plain = text.replace("${", "$${");
+        request.uses.iter().fold(plain, |text, (value, name)| text.replace(value, &format!("${{{name}}}")))
+    };
+    let extract: Vec<ExtractPlan> = request
+        .extract
+        .iter()
+        .map(|(name, from)| ExtractPlan { name: name.clone(), from: from.clone() })
+        .collect();
     OwnRequest {
         method: request.method.clone(),
-        headers: request.headers.clone(),
-        body: request.body.clone(),
+        headers: request.headers.iter().chain(&request.session_headers).map(literal).collect(),
+        body: request.body.as_ref().map(literal),
         file_bytes: request.bytes.filter(|bytes| *bytes > 0),
         statuses: request.status.filter(|status| *status >= 400).into_iter().collect(),
-        ..OwnRequest::get(request.path.clone())
+        step: (!extract.is_empty()).then(|| StepPlan { extract, ..StepPlan::default() }),
+        ..OwnRequest::get(literal(&request.path))
     }
 }
 
@@ -31,6 +43,10 @@ pub(super) fn line(request: &RecordedRequest, key: Option<String>) -> String {
         keys.push(format!("headers = [{}]", headers.join(", ")));
     }
     keys.extend(own.body.as_ref().map(|body| format!("body = {}", quoted(body))));
+    if let Some(step) = &own.step {
+        let pairs = step.extract.iter().map(|one| format!("{} = {}", one.name, quoted(&one.from)));
+        keys.push(format!("extract = {{ {} }}", pairs.collect::<Vec<_>>().join(", ")));
+    }
     keys.extend(own.statuses.first().map(|status| format!("status = [{status}]")));
     format!("  {{ {} }},\n", keys.join(", "))
 }

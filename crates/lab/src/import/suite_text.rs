@@ -40,12 +40,19 @@ pub enum Form {
 
 /// A suite's TOML text, and notes on what is not in it.
 pub fn suite_text(recording: &Recording, wishes: &SuiteWishes) -> (String, Vec<String>) {
-    let recording = &with_one_size(recording);
+    let mut recording = with_one_size(recording);
+    let is_session = recording.pages.is_empty() && wishes.form == Form::Session;
+    if !is_session {
+        recording.forget_values();
+    }
+    let recording = &recording;
     let mut notes = recording.notes.clone();
+    if is_session {
+        notes.extend(recording.note_of_values());
+    }
     let is_secure = recording.origin.as_ref().is_some_and(|origin| origin.starts_with("https://"));
     let most = wishes.most.min(MAXIMUM_REQUESTS);
-    let session =
-        (recording.pages.is_empty() && wishes.form == Form::Session).then(|| Session::of(recording, most));
+    let session = is_session.then(|| Session::of(recording, most));
     let mut text = head(recording, wishes, is_secure, session.as_ref());
     if let Some(session) = &session {
         notes.extend(session.note());
@@ -108,6 +115,7 @@ fn head(
     } else {
         format!("use_keep_alives = true\nhttp_version = \"{version}\"\n{tls}receive_buffer_bytes = 65536\n")
     };
+    let cookies = if session.is_some() && recording.sets_cookies { "cookies = true\n" } else { "" };
     format!(
         "# Imported by `touchstone import`. `file_bytes` is the size that was recorded: a file of that size \
          is made where a system is started
@@ -127,7 +135,7 @@ source = {source}
 
 [workload]
 name = {name}
-"
+{cookies}"
     )
 }
 

@@ -16,6 +16,8 @@ mod own_request;
 mod read;
 mod read_class;
 mod read_workload;
+mod script;
+mod session_file;
 mod sizes;
 pub mod tree;
 mod values;
@@ -26,10 +28,11 @@ use crate::result::SuiteRecord;
 pub use endpoint::{Endpoint, TlsOffer};
 pub use interface::Interface;
 pub use own_request::{Order, OwnRequest, path_problem};
+pub use session_file::SessionFile;
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
-use touchstone_load::{ConnectionUse, HttpVersion, Plan, Target, TimeSpread};
+use touchstone_load::{ConnectionUse, HttpVersion, Plan, Target, Threshold, TimeSpread};
 pub use workload::{Class, Content, Part, Workload};
 
 /// The suites that are built in: name and TOML text.
@@ -102,6 +105,8 @@ pub struct Suite {
     pub warm_up_s: f64,
     /// The same in the short form.
     pub quick_warm_up_s: f64,
+    /// What each mix must keep to.
+    pub fail_if: Vec<Threshold>,
     /// The mixes, in order.
     pub mixes: Vec<Mix>,
     /// The mixes of the short form; empty: the suite has none.
@@ -205,7 +210,8 @@ impl Suite {
         }
         let text = std::fs::read_to_string(Path::new(name_or_path))
             .map_err(|error| SuiteError::Unreadable(format!("suite file {name_or_path}: {error}")))?;
-        Ok(Suite::read(name_or_path, &text)?)
+        let directory = Path::new(name_or_path).parent();
+        Ok(read::suite_in(name_or_path, &text, directory)?)
     }
 
     /// Reads a suite's TOML text; `file` names it in messages.
@@ -250,6 +256,7 @@ impl Suite {
             length: seconds(mix.length_s),
             ramp_down: seconds(mix.ramp_down_s),
             seed: drive.seed,
+            script: Some(part.workload.script.clone()),
             ..Plan::of_one(target, "/")
         }
     }

@@ -2,10 +2,11 @@
 //! system can answer a request with a file, one is made in the size that the suite states.
 
 use super::Lengths;
+use super::script::{check_variables, step};
 use super::values::SECONDS_MAX;
 use crate::definition::{DefinitionError, Located, Table};
 use touchstone_http::grammar::is_token;
-use touchstone_load::{MAXIMUM_BODY_BYTES, MAXIMUM_PATH_BYTES, PlannedRequest};
+use touchstone_load::{MAXIMUM_BODY_BYTES, MAXIMUM_PATH_BYTES, PlannedRequest, StepPlan};
 
 /// The largest body of an answer: 1 GiB.
 const ANSWER_BYTES_MAX: u64 = 1 << 30;
@@ -32,6 +33,8 @@ pub struct OwnRequest {
     pub statuses: Vec<u16>,
     /// Of a session: how long its user thinks before this request.
     pub think_time_s: f64,
+    /// The values that are taken from its answer, what must be true of it, and its redirects.
+    pub step: Option<StepPlan>,
 }
 
 /// How requests that are spelt out follow one another.
@@ -58,6 +61,7 @@ impl OwnRequest {
             file_bytes: None,
             statuses: Vec::new(),
             think_time_s: 0.0,
+            step: None,
         }
     }
 
@@ -68,6 +72,7 @@ impl OwnRequest {
         if let Some(problem) = path_problem(&path.value) {
             return Err(table.error_at(&path, problem));
         }
+        check_variables(table, &path)?;
         let method = match table.string("method")? {
             Some(method) if !is_method(&method.value) => {
                 return Err(table.error_at(&method, "a method is a word: GET, POST, PUT, DELETE and so on"));
@@ -87,6 +92,7 @@ impl OwnRequest {
             file_bytes: file_bytes(table)?,
             statuses: statuses(table)?,
             think_time_s: think_time.map_or(0.0, |time| time.value),
+            step: step(table)?,
         };
         table.finish()?;
         Ok(request)
@@ -103,6 +109,7 @@ impl OwnRequest {
             && self.body.is_none()
             && self.usual_bytes().is_some_and(|bytes| bytes > 0)
             && (self.statuses.is_empty() || self.statuses.contains(&200))
+            && self.step.is_none()
             && is_file_path(&self.path)
     }
 
@@ -112,6 +119,7 @@ impl OwnRequest {
             method: self.method.clone(),
             headers: self.headers.clone(),
             body: self.body.as_ref().map(|body| body.as_bytes().into()),
+            step: self.step.clone(),
             expected_status: self.statuses.iter().map(|status| *status..=*status).collect(),
             expected_body_bytes: match lengths {
                 Lengths::Unchecked => None,
@@ -183,7 +191,8 @@ fn is_method(word: &str) -> bool {
 
 /// What is wrong with a path, if anything (the origin form of RFC 9112, section 3.2.1).
 pub fn path_problem(path: &str) -> Option<String> {
-    if !path.starts_with('/') {
+    // A value of the session may be a whole path.
+    if !path.starts_with('/') && !path.starts_with("${") {
         return Some(format!("the path {path:?} does not begin with \"/\""));
     }
     if path.len() > MAXIMUM_PATH_BYTES {

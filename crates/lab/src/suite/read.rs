@@ -5,7 +5,8 @@ use super::own_request::headers;
 use super::values::{SECONDS_MAX, http_version, name};
 use super::{Endpoint, Mix, Suite, TlsOffer, read_class, read_workload};
 use crate::definition::{DefinitionError, Document, Table};
-use touchstone_load::{HttpVersion, TimeSpread, TlsVersions};
+use std::path::Path;
+use touchstone_load::{HttpVersion, Threshold, TimeSpread, TlsVersions};
 
 /// The most virtual clients of a mix.
 const CLIENTS_MAX: u64 = 100_000;
@@ -16,8 +17,13 @@ const STREAMS_MAX: u64 = 1000;
 /// The most mixes of a suite.
 const MIXES_MAX: usize = 10_000;
 
-/// Reads a suite's TOML text; `file` names it in messages.
+/// Reads a suite's TOML text, which has no data files; `file` names it in messages.
 pub(super) fn suite(file: &str, text: &str) -> Result<Suite, DefinitionError> {
+    suite_in(file, text, None)
+}
+
+/// The same with data files, which lie in `directory`.
+pub(super) fn suite_in(file: &str, text: &str, directory: Option<&Path>) -> Result<Suite, DefinitionError> {
     let document = Document::new(file, text);
     let parsed = document.parse()?;
     let root = document.root(&parsed);
@@ -40,7 +46,8 @@ pub(super) fn suite(file: &str, text: &str) -> Result<Suite, DefinitionError> {
         None => (0.0, Vec::new()),
     };
     let client = client(&root)?;
-    let parts = read_workload::parts(&root, client.endpoint)?;
+    let fail_if = fail_if(&root)?;
+    let parts = read_workload::parts(&root, client.endpoint, directory)?;
     root.finish()?;
     Ok(Suite {
         name,
@@ -58,11 +65,19 @@ pub(super) fn suite(file: &str, text: &str) -> Result<Suite, DefinitionError> {
         timeout_s: client.timeout_s,
         warm_up_s: warm_up,
         quick_warm_up_s: quick_warm_up,
+        fail_if,
         mixes,
         quick_mixes,
         parts,
         text: text.to_string(),
     })
+}
+
+/// What each mix must keep to, in the words of `touchstone load --fail-if`.
+fn fail_if(root: &Table<'_>) -> Result<Vec<Threshold>, DefinitionError> {
+    let Some(list) = root.strings("fail_if")? else { return Ok(Vec::new()) };
+    let read = list.value.iter().map(|text| Threshold::parse(text));
+    read.collect::<Result<_, _>>().map_err(|reason| root.error_at(&list, reason))
 }
 
 /// The stated times of a mix.

@@ -3,10 +3,13 @@
 
 use super::own_request::OwnRequest;
 use super::read_class::{FILES_MAX, Shared, Weight, class};
+use super::script::script;
 use super::values::name;
 use super::{Class, Content, Endpoint, Interface, Part, Workload};
 use crate::definition::{DefinitionError, Located, Table};
 use std::collections::HashMap;
+use std::path::Path;
+use touchstone_load::ScriptPlan;
 
 /// The largest tree: 16 GiB.
 const TREE_BYTES_MAX: u64 = 16 << 30;
@@ -16,11 +19,15 @@ const WEIGHTS_TOLERANCE: f64 = 1e-6;
 const INTERFACES_MAX: usize = 100;
 
 /// The parts of a suite, from its top level; `endpoint` is where requests go unless a class says otherwise.
-pub(super) fn parts(root: &Table<'_>, endpoint: Endpoint) -> Result<Vec<Part>, DefinitionError> {
+pub(super) fn parts(
+    root: &Table<'_>,
+    endpoint: Endpoint,
+    directory: Option<&Path>,
+) -> Result<Vec<Part>, DefinitionError> {
     let table = root.table("workload")?.ok_or_else(|| root.error("the suite needs a [workload]"))?;
     match root.strings("interfaces")? {
         Some(interfaces) => interface_parts(root, &interfaces, &table, endpoint),
-        None => Ok(vec![Part { interface: None, workload: workload(&table, endpoint)? }]),
+        None => Ok(vec![Part { interface: None, workload: workload(&table, endpoint, directory)? }]),
     }
 }
 
@@ -45,7 +52,8 @@ fn interface_parts(
             endpoint,
         };
         let classes = vec![class];
-        let workload = Workload { name: workload_name.clone(), content_seed, classes };
+        let workload =
+            Workload { name: workload_name.clone(), content_seed, classes, script: ScriptPlan::default() };
         parts.push(Part { interface: Some(interface), workload });
     }
     match interfaces_problem(&parts) {
@@ -88,8 +96,13 @@ fn workload_head(table: &Table<'_>) -> Result<(String, u64), DefinitionError> {
     Ok((name, content_seed))
 }
 
-fn workload(table: &Table<'_>, endpoint: Endpoint) -> Result<Workload, DefinitionError> {
+fn workload(
+    table: &Table<'_>,
+    endpoint: Endpoint,
+    directory: Option<&Path>,
+) -> Result<Workload, DefinitionError> {
     let (name, content_seed) = workload_head(table)?;
+    let script = script(table, directory)?;
     let shared = Shared { endpoint, content_seed };
     let (mut classes, mut weights): (Vec<Class>, Vec<Weight>) = (Vec::new(), Vec::new());
     for class_table in &table.tables("class")? {
@@ -102,7 +115,7 @@ fn workload(table: &Table<'_>, endpoint: Endpoint) -> Result<Workload, Definitio
     }
     table.finish()?;
     weigh(&mut classes, &weights).map_err(|problem| table.error(problem))?;
-    let workload = Workload { name, content_seed, classes };
+    let workload = Workload { name, content_seed, classes, script };
     match workload_problem(&workload) {
         Some(problem) => Err(table.error(problem)),
         None => Ok(workload),

@@ -6,7 +6,7 @@ use super::{Drive, Interface, Lengths, Order, OwnRequest};
 use crate::capability::{FILES, HTTP2, OWN_REQUESTS, TLS};
 use crate::result::{ClassRecord, SizeRecord};
 use std::time::Duration;
-use touchstone_load::{HttpVersion, PlannedRequest};
+use touchstone_load::{HttpVersion, PlannedRequest, ScriptPlan};
 
 /// A part that is measured by itself in every mix.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +26,8 @@ pub struct Workload {
     pub content_seed: u64,
     /// The classes; their weights sum to 100.
     pub classes: Vec<Class>,
+    /// The values that sessions begin with.
+    pub script: ScriptPlan,
 }
 
 /// Requests of one kind.
