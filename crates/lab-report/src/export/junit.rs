@@ -3,7 +3,7 @@
 //!
 //! A rule that makes the result invalid is a failure; one that makes it indicative is skipped, as nothing is
 //! wrong with it. A mix fails when it was cut short, gave no answer, or failed more than one request of a
-//! thousand.
+//! thousand. Each threshold of a mix is a test of its own.
 
 use crate::report;
 use crate::run_rules::{self, ERRORS_MAX, Evidence};
@@ -40,8 +40,15 @@ pub fn junit(result: &ResultFile) -> String {
             1 => mix.name.clone(),
             run => format!("{}, run {run}", mix.name),
         };
-        let of_mixes: Vec<(String, f64, Fate)> =
-            series.runs.iter().map(|mix| (name(mix), mix.length_s, of_mix(&series, mix))).collect();
+        let mut of_mixes = Vec::new();
+        for mix in &series.runs {
+            of_mixes.push((name(mix), mix.length_s, of_mix(&series, mix)));
+            of_mixes.extend(mix.thresholds.iter().map(|record| {
+                let missed = || Fate::Failed(record.words.clone());
+                let fate = if record.kept { Fate::Passed } else { missed() };
+                (format!("{}, {}", name(mix), record.threshold), 0.0, fate)
+            }));
+        }
         write_suite(&mut text, &series.title, &result.started_at, &of_mixes);
     }
     text.push_str("</testsuites>\n");

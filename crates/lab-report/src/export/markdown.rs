@@ -22,6 +22,7 @@ pub fn markdown(result: &ResultFile) -> String {
 
 fn page(text: &mut String, result: &ResultFile) -> std::fmt::Result {
     peaks(text, result)?;
+    thresholds(text, result)?;
     writeln!(text, "\n### Where and when\n")?;
     facts(text, result)?;
     writeln!(text, "\n### How each was started\n")?;
@@ -67,6 +68,27 @@ fn peaks(text: &mut String, result: &ResultFile) -> std::fmt::Result {
     }
     rows.sort_by(|left, right| right.0.total_cmp(&left.0));
     rows.iter().try_for_each(|(_, row)| writeln!(text, "{row}"))
+}
+
+/// What each mix had to keep to.
+fn thresholds(text: &mut String, result: &ResultFile) -> std::fmt::Result {
+    let mixes = result.systems.iter().flat_map(|system| system.mixes.iter().map(move |mix| (system, mix)));
+    let mut rows = mixes.flat_map(|(system, mix)| mix.thresholds.iter().map(move |it| (system, mix, it)));
+    let Some(first) = rows.next() else { return Ok(()) };
+    writeln!(text, "\n| | system | mix | threshold | measured |\n|---|---|---|---|---|")?;
+    for (system, mix, record) in [first].into_iter().chain(rows) {
+        writeln!(
+            text,
+            "| {} | {} | {}, run {} | {} | {} |",
+            if record.kept { "kept" } else { "**missed**" },
+            cell(&system.title),
+            cell(&mix.name),
+            mix.run,
+            cell(&record.threshold),
+            cell(&record.words),
+        )?;
+    }
+    Ok(())
 }
 
 fn interval(figure: &RunsFigure) -> String {

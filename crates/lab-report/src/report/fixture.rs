@@ -377,6 +377,8 @@ pub(super) fn mix(system: &str, clients: u64, rate: f64) -> MixResult {
         complete: true,
         total_requests: (rate * 7.4) as u64,
         fleet: None,
+        thresholds: Vec::new(),
+        error_reasons: Vec::new(),
     }
 }
 

@@ -21,6 +21,7 @@ mod figure;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod interval;
+mod judged;
 mod latency;
 mod page;
 mod questions;

@@ -3,6 +3,7 @@
 
 use maud::{Markup, html};
 
+use super::judged;
 use super::number::{self, NOT_MEASURED};
 use super::table::{Part, Row, Table};
 use super::view::{SystemView, View};
@@ -15,7 +16,7 @@ const CLIENT_ROWS_MAX: usize = 1000;
 
 /// The kinds of errors with the words for them.
 type ErrorKind = (&'static str, fn(&ErrorRecord) -> u64);
-const ERROR_KINDS: [ErrorKind; 8] = [
+const ERROR_KINDS: [ErrorKind; 10] = [
     ("No connection", |errors| errors.connect),
     ("Reset or broken", |errors| errors.reset),
     ("Timed out", |errors| errors.timeout),
@@ -24,6 +25,8 @@ const ERROR_KINDS: [ErrorKind; 8] = [
     ("Not HTTP", |errors| errors.malformed),
     ("TLS", |errors| errors.tls),
     ("Wrong body", |errors| errors.wrong_body),
+    ("Value missing", |errors| errors.extraction),
+    ("Assertion", |errors| errors.assertion),
 ];
 
 /// The Summary Report.
@@ -213,7 +216,9 @@ pub(super) fn errors(view: &View) -> Markup {
                      399 and as many bytes as it stated." }
             } @else {
                 (errors_table(view).write())
+                (judged::reasons(view))
             }
+            (judged::thresholds(view))
         }
     }
 }

@@ -447,6 +447,8 @@ pub(crate) mod tests {
                 ("malformed", 0),
                 ("tls", 0),
                 ("wrong_body", 0),
+                ("extraction", 0),
+                ("assertion", 0),
             ]
             .map(|(name, count)| (name.to_owned(), count))
             .into_iter()

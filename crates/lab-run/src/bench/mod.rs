@@ -43,6 +43,7 @@ use touchstone_lab::raw::{RawLabels, RawMix, RawPlace};
 use touchstone_lab::result::{MixResult, ResultFile, RunStatus, SCHEMA_VERSION, SystemResult};
 use touchstone_lab::spice;
 use touchstone_lab::suite::Mix;
+use touchstone_load::{Plan, Threshold};
 
 /// What to run, as the command line says it.
 #[derive(Debug, Clone, Default)]
@@ -83,6 +84,8 @@ pub struct Options {
     pub pid: Option<u32>,
     /// Where the metrics of the systems' machine are read from, where it is not this one.
     pub exporter: Option<String>,
+    /// Thresholds beside those of the suite.
+    pub fail_if: Vec<Threshold>,
     /// Seed of the choice of requests.
     pub seed: u64,
     /// Writes the report; absent: none is written.
@@ -342,10 +345,11 @@ impl<'a> Run<'a> {
         };
         let contender = &mut self.contenders[turn.contender];
         contender.begin_mix();
+        let thresholds = bound(&self.prepared.thresholds, &measurement.plan)?;
         let measured = measurement.take(self.generator, contender, self.observer, self.interrupt)?;
         let run = turn.run as u64 + 1;
         contender.end_mix(&self.prepared, turn.part, (&mix, run), measured.outcome.total_requests);
-        self.keep(turn, &title, &mix, measured)
+        self.keep(turn, &title, &mix, measured, &thresholds)
     }
 
     /// The name for people of a part of the suite on a system.
@@ -358,7 +362,14 @@ impl<'a> Run<'a> {
     }
 
     /// Keeps what a turn measured; an error is the reason why the run ends here.
-    fn keep(&mut self, turn: PlannedTurn, title: &str, mix: &Mix, measured: Measured) -> Result<(), String> {
+    fn keep(
+        &mut self,
+        turn: PlannedTurn,
+        title: &str,
+        mix: &Mix,
+        measured: Measured,
+        thresholds: &[Threshold],
+    ) -> Result<(), String> {
         let contender = &self.contenders[turn.contender];
         let part = &self.prepared.suite.parts[turn.part];
         // Where other machines made the load, this one's processors had no part in it.
@@ -371,6 +382,7 @@ impl<'a> Run<'a> {
             run: turn.run as u64 + 1,
             load_cpus,
             cpus: contender.cpus(),
+            thresholds,
             uncounted: contender.does_not_count(&part.needs()),
         };
         let result = record::mix_result(mix, &place, &measured);
@@ -466,6 +478,11 @@ struct PlannedTurn {
     mix: usize,
     part: usize,
     contender: usize,
+}
+
+/// The thresholds with their URLs found in the plan.
+fn bound(thresholds: &[Threshold], plan: &Plan) -> Result<Vec<Threshold>, String> {
+    thresholds.iter().map(|threshold| threshold.clone().bind(plan)).collect()
 }
 
 /// The calling thread on some processors, and back where it was when this is dropped.

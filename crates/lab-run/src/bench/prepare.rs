@@ -18,6 +18,7 @@ use touchstone_lab::output::ResultDirectory;
 use touchstone_lab::result::{MachineFacts, MethodRecord, ToolFacts};
 use touchstone_lab::statistics::useful_peak::Criteria;
 use touchstone_lab::suite::{Drive, Lengths, Mix, Suite, tree};
+use touchstone_load::Threshold;
 
 /// Descriptors that a bench needs beside those of the load engine: the output files of the systems, the
 /// monitor.
@@ -54,6 +55,8 @@ pub struct Prepared {
     pub user: Option<User>,
     /// Where the result goes.
     pub directory: ResultDirectory,
+    /// What each mix must keep to.
+    pub thresholds: Vec<Threshold>,
     /// Seed of the choice of requests.
     pub seed: u64,
     /// The exporter of the systems' machine, where it is not this one.
@@ -89,9 +92,10 @@ pub fn prepare(options: Options) -> Result<Prepared, String> {
     let Entered { entrants, programs, held_ports } = entrant::enter(&options, &suite, &placement)?;
     let searched = if options.search { search::CLIENTS_MAX } else { 0 };
     provide_open_files(mixes.iter().map(|mix| mix.clients).max().unwrap_or(0).max(searched))?;
+    let thresholds: Vec<Threshold> = suite.fail_if.iter().chain(&options.fail_if).cloned().collect();
     let mut warnings: Vec<String> = placement.warning().into_iter().collect();
     for entrant in &entrants {
-        warnings.extend(entrant_warnings(entrant, &suite, &mixes, &placement)?);
+        warnings.extend(entrant_warnings(entrant, &suite, &mixes, &placement, &thresholds)?);
     }
     warnings.dedup();
     let tree = tree::prepare(&suite).map_err(|error| error.to_string())?;
@@ -111,6 +115,7 @@ pub fn prepare(options: Options) -> Result<Prepared, String> {
         programs,
         user: user::unprivileged(),
         directory,
+        thresholds,
         seed: options.seed,
         report: options.report,
         command_line: options.command_line,
@@ -211,6 +216,7 @@ fn entrant_warnings(
     suite: &Suite,
     mixes: &[Mix],
     placement: &Placement,
+    thresholds: &[Threshold],
 ) -> Result<Vec<String>, String> {
     let drive = Drive {
         target: entrant.target(),
@@ -222,10 +228,9 @@ fn entrant_warnings(
     };
     let mut warnings = Vec::new();
     if let Some(largest) = mixes.iter().max_by_key(|mix| mix.clients) {
-        warnings = suite
-            .plan(suite.first_part(), largest, &drive)
-            .check()
-            .map_err(|error| format!("{}: {error}", entrant.name))?;
+        let plan = suite.plan(suite.first_part(), largest, &drive);
+        warnings = plan.check().map_err(|error| format!("{}: {error}", entrant.name))?;
+        super::bound(thresholds, &plan)?;
     }
     if let EntrantKind::Running { url, pid } = &entrant.kind
         && url.is_this_machine()

@@ -2,6 +2,7 @@
 
 use super::measure::{Ending, Measured};
 use touchstone_lab::engine_seconds::{self, Second};
+use touchstone_lab::judged::ReasonRecord;
 use touchstone_lab::latency::{latency_record, mean_us};
 use touchstone_lab::loads;
 use touchstone_lab::raw::RawClass;
@@ -11,7 +12,7 @@ use touchstone_lab::result::{
 };
 use touchstone_lab::statistics::taint::{self, Sign};
 use touchstone_lab::suite::Mix;
-use touchstone_load::{ErrorCounts, Interval, Outcome, Saturation};
+use touchstone_load::{ErrorCounts, Interval, Outcome, Saturation, Threshold};
 
 /// What a mix was measured on.
 pub(super) struct Place<'a> {
@@ -23,6 +24,8 @@ pub(super) struct Place<'a> {
     pub(super) load_cpus: &'a [usize],
     /// The processors of the system; empty: not pinned.
     pub(super) cpus: &'a [usize],
+    /// The thresholds, bound to the plan.
+    pub(super) thresholds: &'a [Threshold],
     /// Whether the kernel adds the time of the interface's programs to none of the system's processes.
     pub(super) uncounted: bool,
 }
@@ -77,6 +80,8 @@ pub(super) fn mix_result(mix: &Mix, place: &Place<'_>, measured: &Measured) -> M
         complete: *ending == Ending::Whole && !outcome.interrupted,
         total_requests: outcome.total_requests,
         fleet: fleet.clone(),
+        thresholds: place.thresholds.iter().map(|threshold| threshold.judge(outcome).into()).collect(),
+        error_reasons: outcome.error_reasons.iter().map(ReasonRecord::from).collect(),
     };
     MixResult { fairness: loads::fairness_of(&result), ..result }
 }
@@ -128,6 +133,8 @@ fn error_record(errors: &ErrorCounts) -> ErrorRecord {
         malformed: errors.malformed,
         tls: errors.tls,
         wrong_body: errors.wrong_body,
+        extraction: errors.extraction,
+        assertion: errors.assertion,
     }
 }
 

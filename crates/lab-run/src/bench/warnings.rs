@@ -138,6 +138,8 @@ fn errors(title: &str, mix: &MixResult) -> Option<String> {
         (errors.malformed, "were not HTTP"),
         (errors.tls, "failed in TLS"),
         (errors.wrong_body, "had a wrong body"),
+        (errors.extraction, "lacked a value that was to be taken from them"),
+        (errors.assertion, "were not what the suite asserts"),
     ];
     let named: Vec<String> = kinds
         .iter()
