@@ -40,6 +40,7 @@ testing|fish|fish|completions
 testing|groff|groff-base|manual pages
 testing|unzip|unzip|applications for the tests of servlets
 testing|strace|strace|counting system calls
+testing|prometheus|prometheus|figures of a load while it runs
 testing|systemd-socket-activate|systemd|tests of socket activation and of the units
 testing|python3|python3 python3-venv|the HTTP/3 client of the tests, gRPC
 testing|node|nodejs|the public tests for HTTP caches

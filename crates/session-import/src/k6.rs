@@ -298,7 +298,7 @@ mod tests {
             "line 5: not taken over: export const options",
             "line 9: left out: the parameter tags",
             "line 10: left out: the check \"fast\"",
-            "line 17: left out: http.get('https://other.example/')",
+            "line 19: left out: http.get('https://other.example/')",
         ] {
             assert!(draft.notes.iter().any(|note| note.starts_with(said)), "{said}: {:#?}", draft.notes);
         }

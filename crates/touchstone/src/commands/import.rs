@@ -1,5 +1,5 @@
-//! `touchstone import`: a suite of one's own from what other tools have recorded or listed, or a
-//! configuration from that of another server.
+//! `touchstone import`: a suite of one's own from what other tools have recorded or listed, sessions from
+//! their scripts, or a configuration from that of another server.
 
 use super::print::print;
 use crate::exit::Exit;
@@ -12,6 +12,7 @@ use touchstone_lab::import::{
 };
 use touchstone_lab::suite::Suite;
 use touchstone_load::HttpUrl;
+use touchstone_session_import::{jmeter, k6, openapi, postman};
 
 /// The URL in a proposed command if the server is not known.
 const EXAMPLE_URL: &str = "http://127.0.0.1:8080";
@@ -19,7 +20,8 @@ const EXAMPLE_URL: &str = "http://127.0.0.1:8080";
 /// The arguments of `touchstone import`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// What the file is: requests become a suite, nginx's configuration one for this server
+    /// What the file is: requests become a suite, scripts of other tools sessions, nginx's configuration one
+    /// for this server
     #[arg(value_name = "FORMAT")]
     format: Format,
 
@@ -75,6 +77,14 @@ enum Format {
     Webstone,
     /// A curl command line
     Curl,
+    /// A Postman collection (2.0 or 2.1): a file of sessions for `touchstone load --sessions`
+    Postman,
+    /// An OpenAPI document (3.0 or 3.1, JSON or YAML): a file of sessions
+    Openapi,
+    /// A test plan of JMeter (.jmx): a file of sessions
+    Jmeter,
+    /// A script of k6, its HTTP subset: a file of sessions
+    K6,
     /// A configuration of nginx, or a file of its sites, with what it includes
     Nginx,
 }
@@ -92,6 +102,7 @@ enum Wanted {
 pub fn run(arguments: &Arguments) -> Exit {
     let imported = match arguments.format {
         Format::Nginx => server_configuration(arguments),
+        Format::Postman | Format::Openapi | Format::Jmeter | Format::K6 => sessions(arguments),
         _ => import(arguments),
     };
     imported.unwrap_or_else(|message| {
@@ -144,6 +155,50 @@ fn import(arguments: &Arguments) -> Result<Exit, String> {
         path.display(),
         recording.requests.len(),
         as_argument(path),
+    ));
+    Ok(Exit::Done)
+}
+
+/// Makes a file of sessions of another tool's file.
+fn sessions(arguments: &Arguments) -> Result<Exit, String> {
+    let of_suites = [
+        ("--name", arguments.name.is_some()),
+        ("--as", arguments.form.is_some()),
+        ("--origin", arguments.origin.is_some()),
+        ("--log-format", arguments.log_format.is_some()),
+        ("--with-secrets", arguments.with_secrets),
+    ];
+    if let Some((option, _)) = of_suites.iter().find(|(_, given)| *given) {
+        return Err(format!("{option} is for suites, and this becomes a file of sessions"));
+    }
+    let (file, text) = text(&arguments.input)?;
+    let draft = match arguments.format {
+        Format::Postman => postman::read(&text),
+        Format::Openapi => openapi::read(&text),
+        Format::K6 => k6::read(&text),
+        _ => jmeter::read(&text),
+    };
+    let draft = draft.map_err(|reason| format!("{file}: {reason}"))?;
+    for note in &draft.notes {
+        eprintln!("touchstone import: {note}.");
+    }
+    let sessions = draft.text(&file);
+    let Some(path) = &arguments.output else {
+        print(sessions.trim_end());
+        return Ok(Exit::Done);
+    };
+    write(path, &sessions)?;
+    let before = match draft.data.is_empty() {
+        true => String::new(),
+        false => "Write the data files that it names beside it. ".to_string(),
+    };
+    print(&format!(
+        "{}: {} requests in {} sessions. {before}Run them with: touchstone load {}/ --sessions {}",
+        path.display(),
+        draft.requests(),
+        draft.sessions.len(),
+        draft.origin.as_deref().unwrap_or(EXAMPLE_URL),
+        path.display(),
     ));
     Ok(Exit::Done)
 }
@@ -228,7 +283,9 @@ fn recording(arguments: &Arguments) -> Result<(String, Recording), String> {
         Format::Urls => url_list::read(&file, &text, arguments.with_secrets),
         Format::Webstone => filelist::read(&file, &text),
         Format::Curl => curl::read(&file, &text, arguments.with_secrets),
-        Format::Nginx => return Err("nginx's configuration is no recording".to_string()),
+        Format::Postman | Format::Openapi | Format::Jmeter | Format::K6 | Format::Nginx => {
+            return Err("this is no recording".to_string());
+        }
     };
     Ok((file, read.map_err(|error| error.to_string())?))
 }

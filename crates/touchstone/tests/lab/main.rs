@@ -8,11 +8,14 @@ mod support;
 
 mod compare;
 mod import;
+mod import_sessions;
 mod limit_command;
 mod live;
 mod load_command;
 mod load_layers;
+mod load_live;
 mod load_open;
+mod load_sessions;
 mod load_thresholds;
 mod method;
 mod plan;

@@ -20,6 +20,7 @@ use touchstone_lab_report::{report, table};
 use touchstone_lab_run::bench::{self, BenchError, Finished, Options};
 use touchstone_lab_run::live::web::Bound;
 use touchstone_lab_run::placement::{Wishes, parse_list};
+use touchstone_load::Threshold;
 
 /// The arguments of `touchstone bench`.
 #[derive(clap::Args)]
@@ -130,6 +131,11 @@ pub struct Arguments {
     #[arg(long, value_name = "PERCENT", requires = "fleet", value_parser = percent)]
     abort_errors: Option<f64>,
 
+    /// A mix fails (exit code 3) where this is true, beside the thresholds of the suite: p99>200ms,
+    /// errors>0.1%, rate<1000; repeat for more
+    #[arg(long, value_name = "THRESHOLD", value_parser = Threshold::parse)]
+    fail_if: Vec<Threshold>,
+
     /// Seed of the choice of requests
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -198,9 +204,11 @@ pub fn run(arguments: Arguments) -> Exit {
             } else {
                 print_for_reading(&summary(&finished));
             }
+            let missed = tell_missed(&finished.result);
             match finished.result.status {
-                RunStatus::Complete => Exit::Done,
                 RunStatus::Incomplete(_) => Exit::Failed,
+                RunStatus::Complete if missed => Exit::ThresholdsNotMet,
+                RunStatus::Complete => Exit::Done,
             }
         }
         Err(BenchError::Refused(message)) => refuse(&message),
@@ -228,6 +236,23 @@ fn with_fleet(
     drop(controller);
     left.extend(deployment.map(Deployment::end).unwrap_or_default());
     finished
+}
+
+/// Says on standard error which thresholds were missed, and whether any was.
+fn tell_missed(result: &ResultFile) -> bool {
+    let mut missed = false;
+    for system in &result.systems {
+        for mix in &system.mixes {
+            for record in mix.thresholds.iter().filter(|record| !record.kept) {
+                missed = true;
+                eprintln!(
+                    "touchstone bench: threshold missed by {}, {}, run {}: {}: {}",
+                    system.title, mix.name, mix.run, record.threshold, record.words
+                );
+            }
+        }
+    }
+    missed
 }
 
 fn refuse(message: &str) -> Exit {
@@ -262,6 +287,7 @@ fn options(arguments: Arguments) -> Result<Options, String> {
         port: arguments.port,
         pid: arguments.pid,
         exporter: arguments.exporter,
+        fail_if: arguments.fail_if,
         seed: arguments.seed,
         report: (!arguments.no_report).then_some(report::write_html as bench::WriteReport),
         command_line: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
@@ -417,6 +443,8 @@ fn mix_json(mix: &MixResult) -> Value {
         "load_cpu_us_per_request": mix.load.cpu_us_per_request,
         "generator_saturated": mix.generator_saturated,
         "complete": mix.complete,
+        "thresholds": mix.thresholds,
+        "error_reasons": mix.error_reasons,
     })
 }
 

@@ -4,7 +4,8 @@ use super::Finished;
 use serde_json::{Value, json};
 use touchstone_load::{
     Arrivals, ArrivalsOutcome, ClassOutcome, ClientOutcome, ConnectionUse, ErrorCounts, ErrorReason,
-    Interval, Outcome, Plan, PlannedRequest, Saturation, StageOutcome, TimeSpread, TimeSummary, Verdict,
+    Interval, MessagesOutcome, Outcome, Plan, PlannedRequest, Saturation, StageOutcome, TimeSpread,
+    TimeSummary, Verdict,
 };
 
 /// Everything that is printed.
@@ -35,6 +36,7 @@ pub(super) fn of(finished: &Finished) -> Value {
         "service_us": times(TimeSummary::of(&outcome.service_ns)),
         "connect_us": times(TimeSummary::of(&outcome.connect_ns)),
         "handshake_us": times(TimeSummary::of(&outcome.handshake_ns)),
+        "messages": outcome.messages.as_ref().map(messages),
         "tls": tls(plan, outcome),
         "arrivals": outcome.arrivals.as_ref().map(arrivals),
         "stages": outcome.stages.iter().map(stage).collect::<Vec<_>>(),
@@ -136,6 +138,15 @@ fn tls(plan: &Plan, outcome: &Outcome) -> Value {
     })
 }
 
+fn messages(messages: &MessagesOutcome) -> Value {
+    json!({
+        "count": messages.count,
+        "whole_run": messages.total,
+        "first_us": times(TimeSummary::of(&messages.first_ns)),
+        "gap_us": times(TimeSummary::of(&messages.gap_ns)),
+    })
+}
+
 fn arrivals(arrivals: &ArrivalsOutcome) -> Value {
     json!({
         "due": arrivals.due,
@@ -184,6 +195,7 @@ fn reason(reason: &ErrorReason) -> Value {
         "count": reason.count,
         "first_at_s": reason.first_at_s,
         "first_request": reason.first_request,
+        "first_answer": reason.first_answer,
     })
 }
 

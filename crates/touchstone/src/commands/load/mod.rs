@@ -1,6 +1,7 @@
 //! `touchstone load`: drives one URL, or a list of them, with virtual clients and prints the figures.
 
 mod json;
+mod live_metrics;
 mod planned;
 mod progress;
 mod replay;
@@ -125,6 +126,19 @@ pub struct Arguments {
     #[arg(long, value_name = "S", requires = "urls", help_heading = "Requests")]
     zipf: Option<f64>,
 
+    /// A file of sessions (TOML): requests in order, with values from answers and data files in later ones
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "url",
+        conflicts_with_all = [
+            "urls", "replay", "session", "method", "body", "body_file", "body_size", "expect_status",
+            "expect_size", "expect_sha256",
+        ],
+        help_heading = "Requests"
+    )]
+    sessions: Option<PathBuf>,
+
     /// Make a recorded load again, each request at its own moment: an access log or a HAR
     #[arg(
         long,
@@ -189,6 +203,25 @@ pub struct Arguments {
     /// The SHA-256 that the body of a valid answer has, as sha256sum prints it
     #[arg(long, value_name = "HEX", value_parser = values::sha256, help_heading = "Requests")]
     expect_sha256: Option<values::Sha256Sum>,
+
+    /// Answers are streams of messages, each of which is timed: events (server-sent events) or lines
+    #[arg(
+        long,
+        value_name = "FORM",
+        value_parser = values::message_form,
+        conflicts_with_all = ["grpc", "sessions", "replay"],
+        help_heading = "Requests"
+    )]
+    messages: Option<touchstone_load::MessageForm>,
+
+    /// Calls of gRPC: the body is a message (Protocol Buffers), the answer a stream of them, and grpc-status
+    /// must be 0; with --http2 or --http3
+    #[arg(long, conflicts_with_all = ["sessions", "replay", "method"], help_heading = "Requests")]
+    grpc: bool,
+
+    /// With --messages or --grpc: the client ends an answer after so many messages
+    #[arg(long, value_name = "N", help_heading = "Requests")]
+    end_after: Option<u64>,
 
     /// A new connection for every request
     #[arg(long, help_heading = "Connections")]
@@ -286,12 +319,39 @@ pub struct Arguments {
     #[arg(long, value_name = "THRESHOLD", value_parser = Threshold::parse, help_heading = "Thresholds")]
     abort_if: Vec<Threshold>,
 
+    /// Send figures while the load runs to Prometheus, by remote write; repeat for more:
+    /// http://127.0.0.1:9090/api/v1/write
+    #[arg(long, value_name = "URL", help_heading = "Live figures")]
+    prometheus_write: Vec<String>,
+
+    /// The same to an OpenTelemetry collector, by OTLP over HTTP: http://127.0.0.1:4318/v1/metrics
+    #[arg(long, value_name = "URL", help_heading = "Live figures")]
+    otlp: Vec<String>,
+
+    /// How often
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "5s",
+        value_parser = duration,
+        help_heading = "Live figures"
+    )]
+    metrics_each: Duration,
+
+    /// A label of all these figures, such as run=nightly; repeat for more
+    #[arg(long, value_name = "NAME=VALUE", help_heading = "Live figures")]
+    metrics_label: Vec<String>,
+
+    /// A header field of what is sent, such as 'Authorization: Bearer ...'; repeat for more
+    #[arg(long, value_name = "NAME: VALUE", help_heading = "Live figures")]
+    metrics_header: Vec<String>,
+
     /// Print a row for each client
     #[arg(long, help_heading = "Output")]
     per_client: bool,
 
-    /// Print a row for each URL of the list
-    #[arg(long, requires = "urls", help_heading = "Output")]
+    /// Print a row for each URL of the list, or for each request of the sessions
+    #[arg(long, help_heading = "Output")]
     per_url: bool,
 
     /// Print a row for each second
@@ -347,13 +407,20 @@ pub fn run(arguments: Arguments) -> Exit {
         Ok(planned) => planned,
         Err(message) => return refuse(&message),
     };
+    let sender = match live_metrics::sender(&arguments) {
+        Ok(sender) => sender,
+        Err(message) => return refuse(&message),
+    };
     let interrupt = match interrupt_on_signals() {
         Ok(interrupt) => interrupt,
         Err(error) => return refuse(&format!("signals cannot be handled: {error}")),
     };
     let (progress, started) = (Progress::default(), SystemTime::now());
     let watch = thresholds.watch(&progress);
-    let outcome = progress::shown_while(&plan, &progress, &interrupt, &watch, || run_plan(&plan, &progress));
+    let (outcome, sent) = progress::shown_while(&plan, &progress, &interrupt, &watch, || {
+        sender.while_runs(&progress, plan.clients, || run_plan(&plan, &progress))
+    });
+    live_metrics::tell_failed(&sent);
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(error) => return refuse(&error.0),

@@ -6,10 +6,11 @@ use super::{Arguments, StageList};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use touchstone_lab::suite::SessionFile;
 use touchstone_lab_run::placement::parse_list;
 use touchstone_load::{
-    Arrivals, ClientCertificate, ConnectionUse, HttpUrl, HttpVersion, Plan, PlannedRequest, Session, Target,
-    TlsTarget, TlsVersions, Trust, allowed_cores,
+    Arrivals, ClientCertificate, ConnectionUse, HttpUrl, HttpVersion, MessageForm, MessagePlan, Plan,
+    PlannedRequest, Session, Target, TlsTarget, TlsVersions, Trust, allowed_cores,
 };
 
 /// How long a run goes on that ends with a number of requests and whose duration is not stated.
@@ -22,17 +23,25 @@ const MAXIMUM_LIST_BYTES: u64 = 64 * 1024 * 1024;
 pub(super) fn plan(arguments: &Arguments) -> Result<(String, Plan), String> {
     let base = arguments.url.as_deref().map(HttpUrl::parse).transpose().map_err(|error| error.0)?;
     let replay = arguments.replay.as_deref().map(|path| replay::read(arguments, path)).transpose()?;
+    let sessions = arguments.sessions.as_deref().map(session_file).transpose()?;
     let (subject, targets, requests) = match &replay {
         Some(replay) => {
             let server = replay::server(replay, base.as_ref())?;
             let targets = vec![target(arguments, &server, &trust(arguments)?)?];
             (replay.subject.clone(), targets, replay.requests.clone())
         }
-        None => {
-            let (subject, entries) = entries(arguments, base.as_ref())?;
-            let (targets, requests) = requests(arguments, &entries)?;
-            (subject, targets, requests)
-        }
+        None => match (&arguments.sessions, &sessions, &base) {
+            (Some(path), Some(file), Some(base)) => {
+                let targets = vec![target(arguments, base, &trust(arguments)?)?];
+                let subject = format!("{}, sessions of {}", base.origin(), path.display());
+                (subject, targets, with_prefix(&base.path, &file.requests))
+            }
+            _ => {
+                let (subject, entries) = entries(arguments, base.as_ref())?;
+                let (targets, requests) = requests(arguments, &entries)?;
+                (subject, targets, requests)
+            }
+        },
     };
     let mut targets = targets.into_iter();
     let target = targets.next().ok_or("there is nothing to load")?;
@@ -79,6 +88,7 @@ pub(super) fn plan(arguments: &Arguments) -> Result<(String, Plan), String> {
         stages,
         request_limit: arguments.requests,
         seed: arguments.seed,
+        script: sessions.map(|file| file.script),
         ..Plan::of_one(target, "/")
     };
     if arguments.poisson && plan.rate.is_none() {
@@ -87,6 +97,29 @@ pub(super) fn plan(arguments: &Arguments) -> Result<(String, Plan), String> {
     // What cannot work is said before the progress line begins.
     plan.check().map_err(|error| error.0)?;
     Ok((subject, plan))
+}
+
+/// Reads the sessions that `--sessions` names.
+fn session_file(path: &Path) -> Result<SessionFile, String> {
+    let text = read(path, MAXIMUM_LIST_BYTES)?;
+    let text = String::from_utf8(text).map_err(|_| format!("{}: this is not text", path.display()))?;
+    let directory = path.parent().unwrap_or(Path::new(""));
+    SessionFile::read(&path.display().to_string(), &text, directory).map_err(|error| error.to_string())
+}
+
+/// The requests below the path of the URL: `http://HOST/shop/` has the sessions ask for `/shop/basket`.
+fn with_prefix(path: &str, requests: &[PlannedRequest]) -> Vec<PlannedRequest> {
+    let prefix = path.split('?').next().unwrap_or_default().trim_end_matches('/');
+    let below = |request: &PlannedRequest| PlannedRequest {
+        // A path that is a value is whole already.
+        path: if request.path.starts_with('/') {
+            format!("{prefix}{}", request.path)
+        } else {
+            request.path.clone()
+        },
+        ..request.clone()
+    };
+    requests.iter().map(below).collect()
 }
 
 fn version(arguments: &Arguments) -> HttpVersion {
@@ -116,7 +149,12 @@ fn entries(arguments: &Arguments, base: Option<&HttpUrl>) -> Result<(String, Vec
 
 /// The targets, and the requests with their weights.
 fn requests(arguments: &Arguments, entries: &[Entry]) -> Result<(Vec<Target>, Vec<PlannedRequest>), String> {
-    let body = body(arguments)?;
+    let body = match body(arguments)? {
+        body if arguments.grpc => Some(framed(&body.unwrap_or_else(|| Arc::new([]) as Arc<[u8]>))?),
+        body => body,
+    };
+    let messages = messages(arguments)?;
+    let grpc = ["Content-Type: application/grpc", "TE: trailers"].map(str::to_string);
     let usual_method = arguments.method.as_deref().unwrap_or(if body.is_some() { "POST" } else { "GET" });
     let trust = trust(arguments)?;
     if let Some(power) = arguments.zipf
@@ -142,6 +180,8 @@ fn requests(arguments: &Arguments, entries: &[Entry]) -> Result<(Vec<Target>, Ve
             // Each line of a list is a class, so that its figures can be told.
             class: rank,
             target: place,
+            headers: if arguments.grpc { grpc.to_vec() } else { Vec::new() },
+            messages,
             body: body.clone().filter(|_| has_body || arguments.urls.is_none()),
             method,
             weight,
@@ -152,6 +192,25 @@ fn requests(arguments: &Arguments, entries: &[Entry]) -> Result<(Vec<Target>, Ve
         });
     }
     Ok((targets, requests))
+}
+
+/// What is expected of the messages of answers.
+fn messages(arguments: &Arguments) -> Result<Option<MessagePlan>, String> {
+    let limit = arguments.end_after;
+    match arguments.messages {
+        _ if arguments.grpc => Ok(Some(MessagePlan { form: MessageForm::Grpc, limit })),
+        Some(form) => Ok(Some(MessagePlan { form, limit })),
+        None if limit.is_some() => {
+            Err("--end-after counts messages: say which with --messages or --grpc".to_string())
+        }
+        None => Ok(None),
+    }
+}
+
+/// A message as gRPC sends it: not compressed, with its length before it.
+fn framed(message: &[u8]) -> Result<Arc<[u8]>, String> {
+    let length = u32::try_from(message.len()).map_err(|_| "the message is longer than 4 GiB".to_string())?;
+    Ok([&[0], &length.to_be_bytes()[..], message].concat().into())
 }
 
 fn body(arguments: &Arguments) -> Result<Option<Arc<[u8]>>, String> {

@@ -99,6 +99,10 @@ fn totals(plan: &Plan, outcome: &Outcome) -> String {
     text += &row("bytes", count(outcome.bytes), format!("{} Mbit/s, heads included", rate(megabits)));
     text += &row("errors", count(outcome.errors.total()), kinds(&outcome.errors));
     text += &row("connections", count(outcome.total_connections), retries(outcome));
+    if let Some(messages) = &outcome.messages {
+        let a_second = messages.count as f64 / outcome.window.as_secs_f64().max(1e-9);
+        text += &row("messages", count(messages.count), format!("{} a second", rate(a_second)));
+    }
     if let Some(share) = outcome.handshakes.resumed_share() {
         let handshakes = outcome.handshakes;
         text += &row(
@@ -153,7 +157,7 @@ fn reasons(outcome: &Outcome) -> String {
     }
     let mut text = format!("\n{:>14}  reason (whole run)\n", "errors");
     for reason in outcome.error_reasons.iter().take(MOST_REASONS) {
-        let ErrorReason { kind, reason, count: number, first_at_s, first_request } = reason;
+        let ErrorReason { kind, reason, count: number, first_at_s, first_request, first_answer } = reason;
         text += &format!(
             "{:>14}  {}: {reason}\n{:>14}  first after {} s: {first_request}\n",
             count(*number),
@@ -161,6 +165,9 @@ fn reasons(outcome: &Outcome) -> String {
             "",
             significant(*first_at_s),
         );
+        if let Some(answer) = first_answer {
+            text += &format!("{:>14}  its answer: {answer}\n", "");
+        }
     }
     match outcome.error_reasons.len().saturating_sub(MOST_REASONS) {
         0 => {}
@@ -224,6 +231,10 @@ fn times(plan: &Plan, outcome: &Outcome) -> String {
     row("connect", TimeSummary::of(&outcome.connect_ns));
     if outcome.handshakes.resumed_share().is_some() {
         row("handshake", TimeSummary::of(&outcome.handshake_ns));
+    }
+    if let Some(messages) = &outcome.messages {
+        row("first message", TimeSummary::of(&messages.first_ns));
+        row("message gap", TimeSummary::of(&messages.gap_ns));
     }
     if let Some(arrivals) = &outcome.arrivals {
         row("start late", TimeSummary::of(&arrivals.lateness_ns));

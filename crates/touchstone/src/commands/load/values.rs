@@ -4,7 +4,7 @@ use super::StageList;
 use crate::commands::bench::duration;
 use std::ops::RangeInclusive;
 use std::time::Duration;
-use touchstone_load::{Stage, TimeSpread, TlsVersions};
+use touchstone_load::{MessageForm, Stage, TimeSpread, TlsVersions};
 
 /// A number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +78,15 @@ fn stage(text: &str) -> Result<Stage, String> {
     let (from, to) = values.split_once('-').unwrap_or((values, values));
     let number = |text: &str| text.parse::<f64>().ok().filter(|value| value.is_finite()).ok_or_else(form);
     Ok(Stage { length: duration(length)?, from: number(from)?, to: number(to)? })
+}
+
+/// Reads `events` or `lines`.
+pub(super) fn message_form(text: &str) -> Result<MessageForm, String> {
+    match text {
+        "events" => Ok(MessageForm::Events),
+        "lines" => Ok(MessageForm::Lines),
+        _ => Err("the forms are events and lines; for gRPC there is --grpc".to_string()),
+    }
 }
 
 /// The statuses of valid answers.
