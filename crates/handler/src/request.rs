@@ -1,7 +1,7 @@
 //! A request as handlers get it. Its form is the same for all versions of HTTP.
 //!
-//! The head is that of HTTP/1. Requests of HTTP/2 and HTTP/3 are converted to this form before a handler is
-//! called, with `Host` for `:authority`, and `Transfer-Encoding: chunked` if the length of the body is not
+//! The head is that of HTTP/1. Heads of HTTP/2 and HTTP/3 are built in this form before a handler is called,
+//! with `Host` for `:authority`, and `Transfer-Encoding: chunked` if the length of the body is not
 //! known. So handlers, routes and logs need only one form.
 
 use std::net::{IpAddr, SocketAddr};
@@ -13,7 +13,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use touchstone_http::forwarded::{forwarded_is_https, forwarded_port};
 use touchstone_http::path::PathRules;
-use touchstone_http::request::{Limits, Method, Parsed, RequestBody as Framing, RequestHead};
+use touchstone_http::request::{HeadBuilder, Limits, Method, RequestBody as Framing, RequestHead};
 
 use crate::interim::TakesInterim;
 use crate::pipe::Receiver;
@@ -66,7 +66,7 @@ pub struct TlsFacts {
     pub client_certificates: Arc<[Vec<u8>]>,
 }
 
-/// A head with the bytes that it was parsed from.
+/// A head with the bytes that its spans lie in. Only an HTTP/1 head lies there as it was sent.
 #[derive(Debug)]
 pub struct ReceivedHead {
     /// The head.
@@ -102,42 +102,35 @@ impl ReceivedHead {
         self.head.fields.iter().map(|line| (line.name.of(&self.buffer), line.value.of(&self.buffer)))
     }
 
-    /// The same head with another path in place of `path`, which must be a slice of it; `None` if the result
-    /// is not a valid head.
-    pub fn with_path(&self, path: &[u8], written: &[u8]) -> Option<ReceivedHead> {
-        let begin = path.as_ptr().addr().checked_sub(self.buffer.as_ptr().addr())?;
-        let (before, behind) = (self.buffer.get(..begin)?, self.buffer.get(begin + path.len()..)?);
-        let buffer = [before, written, behind].concat();
-        ReceivedHead::parse_own(buffer)
-    }
-
-    /// The same head with the fields for which `stays` returns true, and one added field; `None` if the
+    /// The same head with another path in place of `path`, which must be a slice of its target; `None` if the
     /// result is not a valid head.
-    pub fn with_fields(
-        &self,
-        stays: impl Fn(&[u8]) -> bool,
-        added: Option<(&[u8], &[u8])>,
-    ) -> Option<ReceivedHead> {
-        let mut buffer = Vec::with_capacity(self.buffer.len() + 64);
-        buffer.extend_from_slice(self.head.request_line.of(&self.buffer));
-        buffer.extend_from_slice(b"\r\n");
-        for (name, value) in self.fields().filter(|(name, _)| stays(name)).chain(added) {
-            for piece in [name, b": ", value, b"\r\n"] {
-                buffer.extend_from_slice(piece);
-            }
-        }
-        buffer.extend_from_slice(b"\r\n");
-        ReceivedHead::parse_own(buffer)
+    pub fn with_path(&self, path: &[u8], written: &[u8]) -> Option<ReceivedHead> {
+        let target = self.target();
+        let begin = path.as_ptr().addr().checked_sub(target.as_ptr().addr())?;
+        let (before, behind) = (target.get(..begin)?, target.get(begin + path.len()..)?);
+        let builder = HeadBuilder::like(&self.head, &self.buffer, &[before, written, behind].concat());
+        ReceivedHead::build(builder, self.fields())
     }
 
-    /// Parses a head that was written here, of any length.
-    fn parse_own(buffer: Vec<u8>) -> Option<ReceivedHead> {
-        let mut head = RequestHead::new();
-        let length = buffer.len();
-        // Its fields have passed the limits for clients. The server itself has written the rest.
-        let limits = Limits { request_line_bytes: length, header_bytes: length, header_fields: length };
-        let is_whole = matches!(head.parse(&buffer, &limits), Ok(Parsed::Complete(whole)) if whole == length);
-        is_whole.then(|| ReceivedHead { head, buffer: buffer.into() })
+    /// The same head with the fields for which `stays` returns true, and added fields; `None` if the result is
+    /// not a valid head.
+    pub fn with_fields<'a>(
+        &'a self,
+        stays: impl Fn(&[u8]) -> bool,
+        added: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Option<ReceivedHead> {
+        let builder = HeadBuilder::like(&self.head, &self.buffer, self.target());
+        ReceivedHead::build(builder, self.fields().filter(|(name, _)| stays(name)).chain(added))
+    }
+
+    /// The head that `builder` makes with these fields; `None` if it is not valid.
+    fn build<'a>(
+        mut builder: HeadBuilder,
+        fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Option<ReceivedHead> {
+        fields.for_each(|(name, value)| builder.field(name, value));
+        let (head, buffer, outcome) = builder.finish();
+        outcome.is_ok().then(|| ReceivedHead { head, buffer: buffer.into() })
     }
 
     /// The values of a field.
@@ -341,19 +334,12 @@ impl Request {
         let mut parts = target.splitn(2, |&byte| byte == b'?');
         let read = PathRules::USUAL.read(parts.next().unwrap_or_default()).ok()?;
         let query = parts.next().map(Bytes::copy_from_slice);
-        let mut buffer = Vec::with_capacity(self.received.buffer.len() + target.len());
         let (mark, text) = query.as_deref().map_or((&b""[..], &b""[..]), |query| (b"?", query));
-        for piece in [b"GET ", &read.written[..], mark, text, b" HTTP/1.1\r\n"] {
-            buffer.extend_from_slice(piece);
-        }
-        for (name, value) in self.received.fields().filter(|(name, _)| !is_of_one_request(name)) {
-            for piece in [name, b": ", value, b"\r\n"] {
-                buffer.extend_from_slice(piece);
-            }
-        }
-        buffer.extend_from_slice(b"\r\n");
+        let written = [&read.written[..], mark, text].concat();
+        let builder = HeadBuilder::new(b"GET", &written, Limits::NONE);
+        let fields = self.received.fields().filter(|(name, _)| !is_of_one_request(name));
         let details = RequestDetails {
-            received: Rc::new(ReceivedHead::parse_own(buffer)?),
+            received: Rc::new(ReceivedHead::build(builder, fields)?),
             path: read.judged.into(),
             path_as_sent: read.written.into(),
             query,
@@ -392,6 +378,8 @@ fn is_of_one_request(name: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use touchstone_http::request::Parsed;
+
     use super::*;
 
     fn request(text: &[u8]) -> Request {
@@ -436,10 +424,12 @@ mod tests {
     fn fields_can_be_taken_and_added() {
         let get = request(b"GET /a?b HTTP/1.0\r\nHost: a\r\nX-One: 1\r\nAccept: x\r\nx-one: 2\r\n\r\n");
         let stays = |name: &[u8]| !name.eq_ignore_ascii_case(b"x-one");
-        let other = get.received.with_fields(stays, Some((b"X-One", b"3"))).unwrap();
-        assert_eq!(&other.buffer[..], b"GET /a?b HTTP/1.0\r\nHost: a\r\nAccept: x\r\nX-One: 3\r\n\r\n");
+        let other = get.received.with_fields(stays, [(&b"X-One"[..], &b"3"[..])]).unwrap();
+        assert_eq!(other.head.request_line.of(&other.buffer), b"GET /a?b HTTP/1.0");
+        let fields: Vec<_> = other.fields().collect();
+        assert_eq!(fields, [(&b"Host"[..], &b"a"[..]), (b"Accept", b"x"), (b"X-One", b"3")]);
         assert_eq!(other.values("x-one").collect::<Vec<_>>(), [b"3"]);
-        assert!(get.received.with_fields(|_| true, Some((b"X", b"a\r\n\r\nb"))).is_none());
+        assert!(get.received.with_fields(|_| true, [(&b"X"[..], &b"a\r\n\r\nb"[..])]).is_none());
     }
 
     #[test]

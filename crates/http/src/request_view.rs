@@ -55,12 +55,12 @@ pub fn values<'a>(fields: &'a dyn RequestFields, name: &'a [u8]) -> impl Iterato
     all.filter(move |(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
 }
 
-/// The fields of an HTTP/1 head.
+/// The fields of a head.
 #[derive(Clone, Copy)]
 pub struct HeadFields<'a> {
     /// The head.
     pub head: &'a RequestHead,
-    /// The bytes that it was parsed from.
+    /// The bytes that its spans lie in.
     pub buffer: &'a [u8],
 }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use touchstone_handler::answer::CacheResult;
 use touchstone_handler::request::{Protocol, TlsFacts};
-use touchstone_http::request::{KnownField, RequestHead};
+use touchstone_http::request::{HeadBuilder, KnownField, RequestHead};
 use touchstone_http::request_view::HeadFields;
 use touchstone_observe::log::access::{Record, TlsRecord};
 use touchstone_observe::metrics::{Answered, RouteTable};
@@ -105,49 +105,43 @@ pub fn note(hot: &mut Hot, account: Account<'_>) {
     });
 }
 
-/// Counts and logs a GET that was answered with 200 straight from the cache.
+/// Counts and logs a GET of HTTP/1 that was answered with 200 straight from a cache. Its head is that in
+/// `hot.head`, of `bytes`.
 #[inline]
-pub fn note_hit(
+pub fn note_hit(hot: &mut Hot, origin: Origin<'_>, of: HitOf, body_bytes: u64, bytes: &[u8]) {
+    hot.metrics.hit(of.site, of.route, origin.protocol, body_bytes, of.is_accelerated);
+    if hot.log.is_on() {
+        let head = std::mem::take(&mut hot.head);
+        log_hit(hot, origin, of, body_bytes, (&head, bytes));
+        hot.head = head;
+    }
+}
+
+/// The same for HTTP/2 and HTTP/3. `received` gives the head, which only the log needs.
+#[inline]
+pub fn note_stream_hit(
     hot: &mut Hot,
     origin: Origin<'_>,
     of: HitOf,
     body_bytes: u64,
-    received: impl FnOnce(&mut RequestHead) -> Option<Vec<u8>>,
-    bytes: &[u8],
+    received: impl FnOnce() -> HeadBuilder,
 ) {
     hot.metrics.hit(of.site, of.route, origin.protocol, body_bytes, of.is_accelerated);
-    if hot.log.is_on() {
-        log_hit(hot, origin, of, body_bytes, received, bytes);
+    if hot.log.is_on()
+        && let (head, buffer, Ok(())) = received().finish()
+    {
+        log_hit(hot, origin, of, body_bytes, (&head, &buffer));
     }
 }
 
-/// `received` writes the request out as HTTP/1 would have, where it came otherwise, and parses that; with
-/// HTTP/1 it is `bytes`, and parsed already.
 fn log_hit(
     hot: &mut Hot,
     origin: Origin<'_>,
     HitOf { site, route, is_accelerated }: HitOf,
     body_bytes: u64,
-    received: impl FnOnce(&mut RequestHead) -> Option<Vec<u8>>,
-    bytes: &[u8],
+    (head, buffer): (&RequestHead, &[u8]),
 ) {
-    let mut head = std::mem::take(&mut hot.head);
-    let written;
-    let buffer = if is_multiplexed(origin.protocol) {
-        match received(&mut head) {
-            Some(buffer) => {
-                written = buffer;
-                &written[..]
-            }
-            None => {
-                hot.head = head;
-                return;
-            }
-        }
-    } else {
-        bytes
-    };
-    let fields = HeadFields { head: &head, buffer };
+    let fields = HeadFields { head, buffer };
     let id = request_id(hot, origin.peer, Some(&fields));
     let (text, line);
     let gate = &hot.snapshot.connection_gate;
@@ -158,7 +152,7 @@ fn log_hit(
         }
         peer => client_text(origin.peer_text, peer),
     };
-    let mut record = record(client, &head, buffer, &fields);
+    let mut record = record(client, head, buffer, &fields);
     if is_multiplexed(origin.protocol) {
         (line, record.version) = (line_of(record.request_line, origin.protocol), origin.protocol.text());
         record.request_line = &line;
@@ -176,7 +170,6 @@ fn log_hit(
         cache: if is_accelerated { CacheResult::Hit.word() } else { "" },
         ..record
     });
-    hot.head = head;
 }
 
 /// The id that a line of the log needs.

@@ -30,6 +30,7 @@ mod operator_view;
 mod running;
 mod server;
 mod static_files;
+mod stream_head;
 mod whole_file;
 
 pub use server::Server;

@@ -24,7 +24,8 @@ impl Fields for RequestFields<'_> {
 /// has no other capabilities of a surrogate (W3C Note "Edge Architecture Specification", section 2.1).
 pub fn announce(mut request: Request) -> Request {
     let capability = format!("{TARGET}=\"Surrogate/1.0\"");
-    let head = request.received.with_fields(|_| true, Some((b"Surrogate-Capability", capability.as_bytes())));
+    let head =
+        request.received.with_fields(|_| true, [(&b"Surrogate-Capability"[..], capability.as_bytes())]);
     if let Some(head) = head {
         request.received = Rc::new(head);
     }
@@ -43,10 +44,8 @@ pub fn for_origin(request: &Request, added: &[(&str, Vec<u8>)]) -> Option<Reques
     if added.is_empty() && !request.received.fields().any(|(name, _)| is_of_client(name)) {
         return Some(next);
     }
-    let mut head = request.received.with_fields(|name| !is_of_client(name), None)?;
-    for (name, value) in added {
-        head = head.with_fields(|_| true, Some((name.as_bytes(), value)))?;
-    }
+    let added = added.iter().map(|(name, value)| (name.as_bytes(), &value[..]));
+    let head = request.received.with_fields(|name| !is_of_client(name), added)?;
     next.received = Rc::new(head);
     Some(next)
 }

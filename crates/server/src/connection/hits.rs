@@ -143,7 +143,7 @@ impl Connection {
         if hot.log.is_on() {
             self.tls_facts();
         }
-        account::note_hit(hot, self.origin(protocol), of, body_bytes, |_| None, bytes);
+        account::note_hit(hot, self.origin(protocol), of, body_bytes, bytes);
         Hit::Answered { persistent: variant != Variant::Close }
     }
 

@@ -5,7 +5,6 @@
 //! cache (`hits`). Every other request takes [`Connection::answer_request`], where every step may wait. A
 //! connection begins in the accept loop, and becomes a task when it first has to wait.
 
-pub mod as_http1;
 mod at_once;
 mod begun;
 mod hits;

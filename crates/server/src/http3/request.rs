@@ -18,7 +18,7 @@ use touchstone_handler::request::{Protocol, ReceivedHead, Request, TlsFacts};
 use touchstone_http::grammar::split_field;
 use touchstone_http::h2::StreamRequest;
 use touchstone_http::h3::{Error, ErrorCode, RequestHead as Head, SectionLimits};
-use touchstone_http::request::{Expectation, Method, Parsed, RequestHead};
+use touchstone_http::request::{Expectation, Method};
 use touchstone_observe::metrics::Timeout;
 use touchstone_sites::site::Snapshot;
 
@@ -28,9 +28,9 @@ use super::response::{Writer, encode_answer, encode_fields};
 use super::stream::{Failure, code};
 use crate::account::{self, Account, Origin};
 use crate::cache_lookup::{self, Lookup, Outcome, Place};
-use crate::connection::as_http1;
 use crate::core::Hot;
 use crate::exchange::{self, Answered, Arrival, Progress};
+use crate::stream_head::{head_of, nothing_received};
 
 /// How many bytes of a request's body wait for its handler, besides what QUIC holds.
 const BODY_BYTES: usize = 256 * 1024;
@@ -123,7 +123,7 @@ impl Exchange<'_> {
             Ok(Err(failure)) => return Err(failure),
             Err(_) => {
                 self.connection().listener.core.counts.timed_out(Timeout::Header);
-                let nothing = Rc::new(as_http1::nothing_received());
+                let nothing = Rc::new(nothing_received());
                 return self.give(&nothing, Answer::error(408).into()).await;
             }
         };
@@ -203,36 +203,31 @@ impl Exchange<'_> {
         hot.metrics.begin_turn_at(self.started);
         hot.received_at = Some(self.started);
         let limits = hot.limits;
-        let written = |head: &mut RequestHead| {
-            let text = as_http1::request_text(view, true);
-            head.parse(&text, &limits).is_ok().then_some(text)
-        };
+        let received = || head_of(view, true, limits);
         let tls = hot.log.is_on().then(|| connection.tls_facts());
         let mut peer_text = String::new();
         let origin = self.origin(&mut peer_text, tls.as_deref());
-        account::note_hit(hot, origin, of, prepared.body_length() as u64, written, &[]);
+        account::note_stream_hit(hot, origin, of, prepared.body_length() as u64, received);
         Some(Begun::Hit(section, prepared))
     }
 
     fn begin_exchange(&self, hot: &mut Hot, view: &StreamRequest<'_>, body: Option<Receiver>) -> Begun {
         let connection = self.connection();
         if view.is_header_section_too_large() {
-            return Begun::Refused(Rc::new(as_http1::nothing_received()), Answer::error(431));
+            return Begun::Refused(Rc::new(nothing_received()), Answer::error(431));
         }
         let has_body = body.is_some();
-        let mut buffer = as_http1::request_text(view, !has_body);
+        let mut builder = head_of(view, !has_body, hot.limits);
         if self.is_early && view.fields().all(|field| field.name != b"early-data") {
             // RFC 8470 section 5.1: the next server must know.
-            buffer.truncate(buffer.len() - b"\r\n".len());
-            buffer.extend_from_slice(b"early-data: 1\r\n\r\n");
+            builder.field(b"early-data", b"1");
         }
-        let mut head = RequestHead::new();
+        let (head, buffer, outcome) = builder.finish();
         // The fields have been checked. What HTTP/3 allows and HTTP/1 does not is refused as in HTTP/1.
-        let refusal = match head.parse(&buffer, &hot.limits) {
+        let refusal = match outcome {
             _ if self.is_early && !view.method().is_safe() => Some(Answer::error(425)),
             _ if view.expectation() == Expectation::Unknown => Some(Answer::error(417)),
-            Ok(Parsed::Complete(_)) => exchange::refuse(&hot.snapshot, &head),
-            Ok(Parsed::Partial) => Some(Answer::error(431)),
+            Ok(()) => exchange::refuse(&hot.snapshot, &head),
             Err(error) => Some(Answer::error(error.status())),
         };
         let received = Rc::new(ReceivedHead { head, buffer: buffer.into() });

@@ -6,14 +6,13 @@ use touchstone_files::cache::Prepared;
 use touchstone_handler::answer::Part;
 use touchstone_handler::request::Protocol;
 use touchstone_http::h2::{Body, Request, Responded};
-use touchstone_http::request::RequestHead;
 
 use super::Http2;
 use super::streams::Outgoing;
 use crate::account;
 use crate::cache_lookup::{self, HitOf, Lookup, Outcome, Place};
-use crate::connection::as_http1::request_text;
 use crate::core::Hot;
+use crate::stream_head::head_of;
 
 impl Http2 {
     /// Answers a request from the caches, if that is possible at once.
@@ -58,11 +57,8 @@ impl Http2 {
             self.connection.tls_facts();
         }
         let limits = hot.limits;
-        let written = |head: &mut RequestHead| {
-            let text = request_text(request, request.end_of_stream());
-            head.parse(&text, &limits).is_ok().then_some(text)
-        };
+        let received = || head_of(request, request.end_of_stream(), limits);
         let origin = self.connection.origin(Protocol::Http2);
-        account::note_hit(hot, origin, of, body_bytes, written, &[]);
+        account::note_stream_hit(hot, origin, of, body_bytes, received);
     }
 }

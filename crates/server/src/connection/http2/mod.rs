@@ -26,15 +26,15 @@ use touchstone_http::grammar::split_field;
 use touchstone_http::h2::{
     Body, ErrorCode, Event, Events, Limits, Request, Responded, ServerConnection, StreamKey,
 };
-use touchstone_http::request::{Expectation, Method, Parsed, RequestHead};
+use touchstone_http::request::{Expectation, Method};
 use touchstone_observe::metrics::Timeout;
 
 use super::Connection;
-use super::as_http1::{nothing_received, request_text};
 use crate::account::{self, Account};
 use crate::core::Hot;
 use crate::exchange::{self, Arrival, Progress};
 use crate::header_blocks::{encode_fields, field_lines};
+use crate::stream_head::{head_of, nothing_received};
 
 /// The first bytes of every HTTP/2 connection (RFC 9113 section 3.4), as far as they tell it from HTTP/1.
 const PREFACE_START: &[u8] = b"PRI * HTTP/2.0\r\n";
@@ -198,16 +198,14 @@ impl Http2 {
     /// Sets a handler to work for a request that needs more than a look into the cache.
     fn begin_exchange(&mut self, hot: &mut Hot, request: &Request<'_>) {
         let (stream, received_at) = (request.stream(), Instant::now());
-        let buffer = request_text(request, request.end_of_stream());
-        let mut head = RequestHead::new();
+        let (head, buffer, outcome) = head_of(request, request.end_of_stream(), hot.limits).finish();
         // The engine has checked the fields; what it lets through and HTTP/1 does not is refused like there.
-        let refusal = match head.parse(&buffer, &hot.limits) {
+        let refusal = match outcome {
             // Fields are missing: a rule, or a program, would not see what the client has sent.
             _ if request.is_header_section_too_large() => Some(Answer::error(431)),
             // A tunnel whose client has ended it already: what answered a GET would look as if it stood.
             _ if request.protocol().is_some() && request.end_of_stream() => Some(Answer::error(400)),
-            Ok(Parsed::Complete(_)) => exchange::refuse(&hot.snapshot, &head),
-            Ok(Parsed::Partial) => Some(Answer::error(431)),
+            Ok(()) => exchange::refuse(&hot.snapshot, &head),
             Err(error) => Some(Answer::error(error.status())),
         };
         let received = Rc::new(ReceivedHead { head, buffer: buffer.into() });

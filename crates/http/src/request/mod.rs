@@ -6,6 +6,10 @@
 //! condition or range was asked for. Parsing is strict: whatever two programs could read in two ways is
 //! refused (RFC 9112 sections 2.2, 5.1, 6.3 and 11.2 on request smuggling).
 
+mod build;
+
+pub use build::HeadBuilder;
+
 use crate::content_coding::AcceptEncoding;
 use crate::decimal;
 use crate::grammar::{field_value_length, is_token, token_length};
