@@ -20,17 +20,17 @@
 //! | `history` | rates of the last minutes |
 //! | `status_json`, `status_page`, `sessions_page` | what is shown |
 //! | `frame` | what the pages for people have in common |
-//! | `session` | what is shown of a connection, which its core fills in |
+//! | `connection_info` | what is shown of a connection, which its core fills in |
 //! | `token` | the file of the token |
 //! | `words` | numbers for people |
 
 mod connection;
+pub mod connection_info;
 mod frame;
 mod gate;
 mod history;
 mod listener;
 mod pages;
-pub mod session;
 mod sessions_page;
 mod shared;
 mod status_json;
@@ -46,7 +46,7 @@ use std::sync::Arc;
 use touchstone_accelerator::purge::PurgeOrder;
 use touchstone_observe::metrics::Metrics;
 
-use crate::session::CoreSessions;
+use crate::connection_info::CoreSessions;
 
 /// Carries out a purge; returns how many stored responses it affected. `None`: no route has a cache.
 pub type CarryOut = Arc<dyn Fn(&PurgeOrder) -> Option<usize> + Send + Sync>;

@@ -14,7 +14,7 @@ use super::history::History;
 use super::sessions_page::{sessions_json, sessions_page};
 use super::status_json::status_json;
 use super::status_page::status_page;
-use crate::session::CoreSessions;
+use crate::connection_info::CoreSessions;
 
 /// The most sessions that are listed, and how many are listed by default.
 const MOST_SESSIONS: usize = 10_000;
@@ -150,7 +150,7 @@ impl Pages {
         cores.sort_by_key(|core| core.core);
         // The limit is for all cores: the list of each core is cut evenly, sessions with requests under way
         // first.
-        let mut all: Vec<(usize, crate::session::SessionFacts)> = cores
+        let mut all: Vec<(usize, crate::connection_info::SessionFacts)> = cores
             .iter_mut()
             .flat_map(|core| {
                 std::mem::take(&mut core.sessions).into_iter().map(|session| (core.core, session))

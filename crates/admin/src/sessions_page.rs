@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::frame::{Html, page_of, policy};
 use super::words;
-use crate::session::{CoreSessions, RequestFacts, SessionFacts};
+use crate::connection_info::{CoreSessions, RequestFacts, SessionFacts};
 
 /// The sessions for programs.
 pub fn sessions_json(cores: &[CoreSessions]) -> Value {

@@ -9,7 +9,7 @@ use touchstone_observe::metrics::{
 
 use super::Sources;
 use super::history::{History, Rates};
-use crate::session::CoreSessions;
+use crate::connection_info::CoreSessions;
 
 /// The status as one object.
 pub fn status_json(sources: &Sources, totals: &Totals, history: &History, cores: &[CoreSessions]) -> Value {

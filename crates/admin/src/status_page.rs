@@ -15,7 +15,7 @@ use super::history::{History, Rates};
 use super::sessions_page::sessions_table;
 use super::status_json::uptime_seconds;
 use super::words;
-use crate::session::CoreSessions;
+use crate::connection_info::CoreSessions;
 
 /// Routes that are shown, those with the most requests.
 const MOST_ROUTES: usize = 50;

@@ -1,14 +1,13 @@
 //! One core: an event loop with everything that its connections need, not shared with other cores.
 //!
-//! A core is one thread with one current-thread runtime. [`Hot`] holds what every request uses. What the core
-//! shares with other cores is either never changed (the snapshot) or used rarely (the cache's store, the
-//! log's writer). `core_loop` runs it.
+//! A core is one thread with one current-thread runtime. [`CoreState`] holds what every request uses. What
+//! the core shares with other cores is either never changed (the snapshot) or used rarely (the cache's store,
+//! the log's writer). `core_loop` runs it.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use touchstone_access::{Admission, TOO_MANY_CONNECTIONS};
@@ -25,11 +24,12 @@ use touchstone_transport::Socket;
 use touchstone_transport::Transport;
 
 use crate::cache_lookup::Caches;
-use crate::calls::{Callers, Calls};
 use crate::clock::CoreClock;
+use crate::connection_count::ConnectionCount;
 use crate::deadline::Deadlines;
 use crate::handlers::Handlers;
 use crate::header_blocks::HeaderBlocks;
+use crate::worker::{Callers, Worker};
 
 /// The most bytes received at once. A request head is far smaller; a body or a pipeline comes in a few
 /// pieces.
@@ -39,7 +39,7 @@ pub const RECEIVE_BYTES: usize = 64 * 1024;
 const MAKE_ROOM: usize = 16;
 
 /// What every request uses.
-pub struct Hot {
+pub struct CoreState {
     /// The buffer for received bytes; all connections of the core share it.
     pub receive_buffer: Box<[u8]>,
     /// The head of the present request.
@@ -71,7 +71,7 @@ pub struct Hot {
 /// One core.
 pub struct Core {
     /// What every request uses.
-    pub hot: RefCell<Hot>,
+    pub state: RefCell<CoreState>,
     /// The time.
     pub clock: CoreClock,
     /// Deadlines of waiting connections.
@@ -88,30 +88,14 @@ pub struct Core {
     pub counts: Arc<CoreCounts>,
     /// The handlers of requests that are not for files.
     pub handlers: Handlers,
-    /// The core's thread for calls of programs.
-    pub calls: Option<Calls>,
-    /// The programs that this thread calls; only on a thread for calls.
+    /// The core's worker.
+    pub worker: Option<Worker>,
+    /// The programs that this thread calls; only on a worker's thread.
     pub callers: Option<Callers>,
     /// Connections of all cores.
-    connections: Arc<Connections>,
+    connections: Arc<ConnectionCount>,
     /// How many connections of this core `connections` includes.
     counted: Cell<usize>,
-}
-
-/// The open connections of all cores together. A core counts a connection when it first waits; a connection
-/// that is answered and closed at once is not counted.
-#[derive(Default)]
-pub struct Connections {
-    open: AtomicUsize,
-    /// Set by a core that has no room for another connection: the others end idle ones at their next tick.
-    wanted: AtomicUsize,
-}
-
-impl Connections {
-    /// How many are open now.
-    pub fn open(&self) -> usize {
-        self.open.load(Ordering::Relaxed)
-    }
 }
 
 impl Core {
@@ -121,14 +105,14 @@ impl Core {
         snapshot: Arc<Snapshot>,
         access_log: CoreBuffer,
         error_log: ErrorLog,
-        connections: Arc<Connections>,
+        connections: Arc<ConnectionCount>,
         registry: Arc<Metrics>,
     ) -> Core {
         let sampling = snapshot.config.admin.hit_sampling();
         let metrics = CoreMetrics::new(registry, index, snapshot.route_table.clone(), sampling);
         let counts = metrics.counts().clone();
         Core {
-            hot: RefCell::new(Hot {
+            state: RefCell::new(CoreState {
                 receive_buffer: vec![0; RECEIVE_BYTES].into_boxed_slice(),
                 head: RequestHead::new(),
                 limits: head_limits(&snapshot),
@@ -151,7 +135,7 @@ impl Core {
             index,
             counts,
             handlers: Handlers::default(),
-            calls: None,
+            worker: None,
             callers: None,
             connections,
             counted: Cell::new(0),
@@ -159,37 +143,37 @@ impl Core {
     }
 
     /// Applies another configuration from the next request on; returns the previous one.
-    pub fn take_up(&self, snapshot: Arc<Snapshot>) -> Arc<Snapshot> {
+    pub fn apply_config(&self, snapshot: Arc<Snapshot>) -> Arc<Snapshot> {
         self.handlers.clear();
-        if let Some(calls) = &self.calls {
-            calls.take_up(&snapshot);
+        if let Some(worker) = &self.worker {
+            worker.apply_config(&snapshot);
         }
         if let Some(callers) = &self.callers {
             callers.clear();
         }
-        let hot = &mut *self.hot.borrow_mut();
-        hot.limits = head_limits(&snapshot);
-        hot.caches = Caches::new(&snapshot);
-        hot.metrics.take_up(snapshot.route_table.clone(), snapshot.config.admin.hit_sampling());
-        hot.generation += 1;
-        std::mem::replace(&mut hot.snapshot, snapshot)
+        let state = &mut *self.state.borrow_mut();
+        state.limits = head_limits(&snapshot);
+        state.caches = Caches::new(&snapshot);
+        state.metrics.take_up(snapshot.route_table.clone(), snapshot.config.admin.hit_sampling());
+        state.generation += 1;
+        std::mem::replace(&mut state.snapshot, snapshot)
     }
 
     /// The work of a tick and of a second. `states` are those of the connections.
     pub fn note_tick(&self, is_new_second: bool, states: [u64; 4]) {
-        let hot = &mut *self.hot.borrow_mut();
-        hot.metrics.publish(states);
-        hot.log.flush();
+        let state = &mut *self.state.borrow_mut();
+        state.metrics.publish(states);
+        state.log.flush();
         if is_new_second {
-            hot.header_blocks.clear();
-            hot.caches.tick();
+            state.header_blocks.clear();
+            state.caches.tick();
         }
     }
 
     /// The transport of a connection that was accepted on `listener`.
     pub fn transport(&self, socket: Socket, listener: SocketAddr) -> Transport {
-        let hot = self.hot.borrow();
-        let sites = hot.snapshot.listeners.iter().find(|sites| sites.address == listener);
+        let state = self.state.borrow();
+        let sites = state.snapshot.listeners.iter().find(|sites| sites.address == listener);
         match sites.and_then(|sites| sites.tls.as_ref()) {
             Some(endpoint) => {
                 Transport::tls(socket, endpoint.session(), self.records.clone(), self.counts.clone())
@@ -202,22 +186,15 @@ impl Core {
     #[inline]
     pub fn has_room(&self) -> bool {
         self.count_connections();
-        let most = self.hot.borrow().snapshot.config.limits.connections;
-        self.connections.open.load(Ordering::Relaxed) < most || self.make_room()
+        let most = self.state.borrow().snapshot.config.limits.connections;
+        self.connections.open() < most || self.make_room()
     }
 
     /// Updates the count of all cores with that of this one.
     #[inline]
     pub fn count_connections(&self) {
-        let (now, before) =
-            (self.deadlines.connections(), self.counted.replace(self.deadlines.connections()));
-        match now.cmp(&before) {
-            std::cmp::Ordering::Equal => {}
-            std::cmp::Ordering::Greater => {
-                _ = self.connections.open.fetch_add(now - before, Ordering::Relaxed)
-            }
-            std::cmp::Ordering::Less => _ = self.connections.open.fetch_sub(before - now, Ordering::Relaxed),
-        }
+        let now = self.deadlines.connections();
+        self.connections.change(self.counted.replace(now), now);
     }
 
     #[cold]
@@ -228,15 +205,15 @@ impl Core {
         let ended = self.deadlines.expire_idle(MAKE_ROOM);
         self.counts.timeouts[Timeout::MadeRoom as usize].add(ended as u64);
         if ended == 0 {
-            self.connections.wanted.store(MAKE_ROOM, Ordering::Relaxed);
+            self.connections.want(MAKE_ROOM);
         }
         false
     }
 
     /// Makes room for a connection when another core needs it.
     pub fn make_wanted_room(&self) {
-        if self.connections.wanted.load(Ordering::Relaxed) > 0 {
-            let wanted = self.connections.wanted.swap(0, Ordering::Relaxed);
+        if self.connections.is_room_wanted() {
+            let wanted = self.connections.take_wanted();
             let ended = self.deadlines.expire_idle(wanted);
             self.counts.timeouts[Timeout::MadeRoom as usize].add(ended as u64);
         }
@@ -245,23 +222,23 @@ impl Core {
     /// True if a log, a rule or the admin listener needs the client's address.
     #[inline]
     pub fn wants_peers(&self) -> bool {
-        let hot = self.hot.borrow();
-        hot.snapshot.wants_peers || hot.log.is_on() || hot.snapshot.config.admin.is_on()
+        let state = self.state.borrow();
+        state.snapshot.wants_peers || state.log.is_on() || state.snapshot.config.admin.is_on()
     }
 
     /// Whether the connection must begin with a PROXY header.
     #[inline]
     pub fn expects_proxy_header(&self, listener: SocketAddr, peer: Option<SocketAddr>) -> bool {
-        let hot = self.hot.borrow();
-        hot.snapshot.connection_gate.expects_proxy_header(listener, peer.map(|peer| peer.ip()))
+        let state = self.state.borrow();
+        state.snapshot.connection_gate.expects_proxy_header(listener, peer.map(|peer| peer.ip()))
     }
 
     /// Tells a client in plain text that it has too many connections, unless the listener speaks TLS, and
     /// drops the connection.
     pub fn refuse_connection(&self, descriptor: std::os::fd::OwnedFd, listener: SocketAddr) {
-        let hot = self.hot.borrow();
+        let state = self.state.borrow();
         let speaks_tls =
-            hot.snapshot.listeners.iter().any(|sites| sites.address == listener && sites.tls.is_some());
+            state.snapshot.listeners.iter().any(|sites| sites.address == listener && sites.tls.is_some());
         if !speaks_tls {
             // Unread bytes would make the kernel reset the connection before the client reads the answer.
             let mut request = [0; 4096];
@@ -272,13 +249,13 @@ impl Core {
 
     /// Whether the client named by a PROXY header is admitted.
     pub fn admit_proxied(&self, client: SocketAddr) -> Admission {
-        self.hot.borrow().snapshot.connection_gate.admit_proxied(client.ip())
+        self.state.borrow().snapshot.connection_gate.admit_proxied(client.ip())
     }
 
     /// Whether a connection from this peer is admitted.
     #[inline]
     pub fn admit(&self, peer: Option<SocketAddr>) -> Admission {
-        self.hot.borrow().snapshot.connection_gate.admit_connection(peer.map(|peer| peer.ip()))
+        self.state.borrow().snapshot.connection_gate.admit_connection(peer.map(|peer| peer.ip()))
     }
 
     /// The cached answer for `path`, if this core runs under `snapshot`.
@@ -289,11 +266,11 @@ impl Core {
         path: &[u8],
         variant: Variant,
     ) -> Option<(Arc<Entry>, Arc<Prepared>)> {
-        let hot = &mut *self.hot.borrow_mut();
-        if !std::ptr::eq(snapshot, &*hot.snapshot) {
+        let state = &mut *self.state.borrow_mut();
+        if !std::ptr::eq(snapshot, &*state.snapshot) {
             return None;
         }
-        hot.caches.files.get_mut(site)?.entry(path, variant, &self.clock.second())
+        state.caches.files.get_mut(site)?.entry(path, variant, &self.clock.second())
     }
 
     /// Puts a file that was just read into the cache and returns its answer.
@@ -304,10 +281,10 @@ impl Core {
         ticket: ReadTicket,
         variant: Variant,
     ) -> Option<Arc<Prepared>> {
-        let hot = &mut *self.hot.borrow_mut();
+        let state = &mut *self.state.borrow_mut();
         let (site, date) = (new.site, self.clock.second());
-        if std::ptr::eq(snapshot, &*hot.snapshot) {
-            let cache = hot.caches.files.get_mut(site)?;
+        if std::ptr::eq(snapshot, &*state.snapshot) {
+            let cache = state.caches.files.get_mut(site)?;
             return Some(cache.insert(new, ticket, variant, &date).1);
         }
         // There was a reload meanwhile: the answer is still made from the old snapshot, and the core does not

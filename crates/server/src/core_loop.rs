@@ -10,7 +10,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedReceiver;
-use touchstone_admin::session::CoreSessions;
+use touchstone_admin::connection_info::CoreSessions;
 use touchstone_config::LogLevel;
 use touchstone_lifecycle::heartbeat::Heartbeat;
 use touchstone_observe::log::access::CoreBuffer;
@@ -19,12 +19,13 @@ use touchstone_observe::metrics::Metrics;
 use touchstone_sites::site::Snapshot;
 use touchstone_sites::site_tls::log_notices;
 
-use crate::calls::{Calls, CallsSeed};
 use crate::clock::{TICK, Ticker};
-use crate::core::{Connections, Core};
+use crate::connection_count::ConnectionCount;
+use crate::core::Core;
 use crate::exchange::begin_early;
 use crate::http3;
 use crate::listener::{Listener, ListenerSeed};
+use crate::worker::{Worker, WorkerSeed};
 
 /// After a stop began: how long an idle persistent connection may still send a request.
 const IDLE_GRACE: Duration = Duration::from_secs(1);
@@ -73,13 +74,13 @@ pub struct CoreSeed {
     /// The orders of the starting thread.
     pub orders: UnboundedReceiver<Order>,
     /// The connections of all cores.
-    pub connections: Arc<Connections>,
+    pub connections: Arc<ConnectionCount>,
     /// The counters of all cores.
     pub metrics: Arc<Metrics>,
     /// Where it reports that it is alive.
     pub heartbeat: Arc<Heartbeat>,
-    /// What its thread for calls is started with.
-    pub calls: CallsSeed,
+    /// What its worker is started with.
+    pub worker: WorkerSeed,
     /// Signalled once the core accepts connections.
     pub accepting: Sender<()>,
 }
@@ -99,7 +100,7 @@ async fn live(seed: CoreSeed) -> io::Result<()> {
     let CoreSeed { index, snapshot, listeners, http3_sockets, access_log, error_log, connections, .. } = seed;
     let (mut orders, (secrets, cores)) = (seed.orders, seed.http3_secrets);
     let mut core = Core::new(index, snapshot, access_log, error_log, connections, seed.metrics);
-    core.calls = Some(Calls::new(seed.calls));
+    core.worker = Some(Worker::new(seed.worker));
     let core = Rc::new(core);
     let mut open = Vec::new();
     listen(&core, listeners, &mut open)?;
@@ -137,8 +138,8 @@ async fn live(seed: CoreSeed) -> io::Result<()> {
     core.draining.set(true);
     http3.stop();
     drain(&core, open, departure).await;
-    core.hot.borrow().metrics.publish([0; 4]);
-    core.hot.borrow_mut().log.flush();
+    core.state.borrow().metrics.publish([0; 4]);
+    core.state.borrow_mut().log.flush();
     Ok(())
 }
 
@@ -162,7 +163,7 @@ fn reload(
     listeners: Vec<ListenerSeed>,
     open: &mut Vec<Rc<Listener>>,
 ) -> io::Result<Arc<Snapshot>> {
-    let before = core.take_up(snapshot.clone());
+    let before = core.apply_config(snapshot.clone());
     let named =
         |listener: &Rc<Listener>| snapshot.listeners.iter().any(|sites| sites.address == listener.configured);
     for gone in open.extract_if(.., |listener| !named(listener)) {
@@ -183,9 +184,9 @@ async fn tick(core: Rc<Core>, ticker: Ticker, heartbeat: Arc<Heartbeat>) {
         core.make_wanted_room();
         core.note_tick(is_new_second, states);
         if is_new_second && core.index == 0 {
-            let hot = core.hot.borrow();
-            refresh_roots(&core, &hot.snapshot);
-            refresh_certificates(&core, &hot.snapshot);
+            let state = core.state.borrow();
+            refresh_roots(&core, &state.snapshot);
+            refresh_certificates(&core, &state.snapshot);
             core.error_log.tick();
         }
     }
@@ -211,8 +212,8 @@ fn refresh_certificates(core: &Core, snapshot: &Snapshot) {
 
 async fn drain(core: &Core, open: Vec<Rc<Listener>>, departure: Departure) {
     core.draining.set(true);
-    if let Some(calls) = &core.calls {
-        calls.end();
+    if let Some(worker) = &core.worker {
+        worker.end();
     }
     core.deadlines.wake_all();
     // From here on only its accept loop holds each listener, which closes when the loop has accepted every
@@ -224,7 +225,7 @@ async fn drain(core: &Core, open: Vec<Rc<Listener>>, departure: Departure) {
             false => listener.stop(),
         }
     }
-    let limit = core.hot.borrow().snapshot.config.server.drain_timeout;
+    let limit = core.state.borrow().snapshot.config.server.drain_timeout;
     let idle_grace = if departure.patient { limit.saturating_sub(IDLE_GRACE) } else { IDLE_GRACE };
     let began = Instant::now();
     loop {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use touchstone_admin::session::{CoreSessions, Session, UnderWayGuard};
+use touchstone_admin::connection_info::{ConnectionInfo, CoreSessions, UnderWayGuard};
 
 use crate::clock::TICK;
 
@@ -25,11 +25,11 @@ pub struct Deadline {
     settled: Cell<bool>,
     waker: RefCell<Option<Waker>>,
     /// What the connection shows of itself.
-    pub session: Session,
+    pub session: ConnectionInfo,
 }
 
-impl AsRef<Session> for Deadline {
-    fn as_ref(&self) -> &Session {
+impl AsRef<ConnectionInfo> for Deadline {
+    fn as_ref(&self) -> &ConnectionInfo {
         &self.session
     }
 }
@@ -124,7 +124,7 @@ impl SessionHandle {
     }
 
     /// The session.
-    pub fn session(&self) -> &Session {
+    pub fn session(&self) -> &ConnectionInfo {
         &self.0.session
     }
 }

@@ -214,7 +214,7 @@ impl Listener {
             Ok(Some(source)) => begin_for(core, source, Socket::fresh(descriptor), peer, configured),
             Ok(None) => {
                 let core = core.clone();
-                let limit = core.hot.borrow().snapshot.config.limits.header_timeout;
+                let limit = core.state.borrow().snapshot.config.limits.header_timeout;
                 tokio::task::spawn_local(async move {
                     let Ok(stream) = tokio::net::TcpStream::from_std(descriptor.into()) else { return };
                     match tokio::time::timeout(limit, proxy_header::take(&stream)).await {

@@ -17,7 +17,7 @@ use touchstone_sites::site::Snapshot;
 
 use crate::core::Core;
 use crate::file_request::FileRequest;
-use crate::includes::{self, FoundPage, Made};
+use crate::includes::{self, FoundPage, PageAnswer};
 use crate::static_files;
 
 /// Shows what was found.
@@ -81,9 +81,9 @@ async fn page(core: &Rc<Core>, request: &FileRequest<'_>, file_path: &[u8]) -> A
     let path = &request.request.path;
     let found = FoundPage { key: file_path, path, file_path, page, ticket: None };
     let mut answer = match includes::answer(core, request, includes, found).await {
-        Made::Answer(_, answer) => answer,
+        PageAnswer::Answer(_, answer) => answer,
         // Only what has a ticket is kept.
-        Made::Kept(..) => Answer::error(500),
+        PageAnswer::Kept(..) => Answer::error(500),
     };
     name_the_type(&mut answer.fields);
     answer

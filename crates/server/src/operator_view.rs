@@ -11,7 +11,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use touchstone_accelerator::layer::CachedRoute;
 use touchstone_accelerator::purge::PurgeOrder;
 use touchstone_admin::Sources;
-use touchstone_admin::session::CoreSessions;
+use touchstone_admin::connection_info::CoreSessions;
 use touchstone_observe::metrics::Metrics;
 use touchstone_sites::site::Snapshot;
 

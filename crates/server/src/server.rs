@@ -35,14 +35,14 @@ use touchstone_sites::site::Snapshot;
 use touchstone_sites::{programs, servlet};
 use touchstone_tls::TlsShared;
 
-use crate::calls::CallsSeed;
-use crate::core::Connections;
+use crate::connection_count::ConnectionCount;
 use crate::core_loop::{self, CoreSeed};
 use crate::http3;
 use crate::listener::ListenerSeed;
 use crate::listening::{Listening, addresses};
 use crate::operator_view::OperatorView;
 use crate::running::{Running, RunningCore};
+use crate::worker::WorkerSeed;
 
 /// A server with everything open that has not accepted a connection yet.
 pub struct Server {
@@ -233,7 +233,7 @@ impl Server {
         let count = shares.len();
         let heartbeat = Arc::new(Heartbeat::new(count));
         let mut http3_shares = http3_shares.into_iter();
-        let connections = Arc::new(Connections::default());
+        let connections = Arc::new(ConnectionCount::default());
         let (accepting, started) = channel();
         let mut cores = Vec::with_capacity(shares.len());
         for (index, listeners) in shares.into_iter().enumerate() {
@@ -250,7 +250,7 @@ impl Server {
                 connections: connections.clone(),
                 metrics: metrics.clone(),
                 heartbeat: heartbeat.clone(),
-                calls: CallsSeed {
+                worker: WorkerSeed {
                     index: count + index,
                     access_log: access_log.core_buffer(),
                     error_log: error_log.clone(),

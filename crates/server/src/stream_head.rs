@@ -9,8 +9,8 @@ use touchstone_handler::request::ReceivedHead;
 use touchstone_http::h2::StreamRequest;
 use touchstone_http::request::{HeadBuilder, Limits, RequestHead};
 
-/// Begins the head of a request. `has_ended`: it has no body. An extended CONNECT (RFC 8441) is what it stands
-/// for: a request to switch protocols.
+/// Begins the head of a request. `has_ended`: it has no body. An extended CONNECT (RFC 8441) is what it
+/// stands for: a request to switch protocols.
 pub fn head_of(request: &StreamRequest<'_>, has_ended: bool, limits: Limits) -> HeadBuilder {
     let method = if request.protocol().is_some() { b"GET" } else { request.method_text() };
     // CONNECT has no path: its target is the authority (RFC 9112 section 3.2.3).

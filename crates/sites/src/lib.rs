@@ -3,7 +3,7 @@
 //!
 //! [`site::Snapshot`] is one generation of the configuration. [`route`] applies the routes and access rules
 //! of a site. [`interface`] opens the interface of a route, with a module for each kind; [`compression`] and
-//! [`accelerator`] stand before it. [`surroundings`] checks what a configuration needs from the machine.
+//! [`accelerator`] stand before it. [`machine`] checks what a configuration needs from the machine.
 //!
 //! Nothing here knows listeners or connections.
 
@@ -13,6 +13,7 @@ pub mod compression;
 pub mod hidden_names;
 pub mod includes;
 pub mod interface;
+pub mod machine;
 mod nsapi;
 mod places;
 pub mod programs;
@@ -21,5 +22,4 @@ pub mod route;
 pub mod servlet;
 pub mod site;
 pub mod site_tls;
-pub mod surroundings;
 pub mod unusable;

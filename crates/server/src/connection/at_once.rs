@@ -5,8 +5,6 @@
 //! Only where nothing but the program stands between request and answer: no rewrites, fields or error pages
 //! of the site's own, nothing that access rules would have to wait for. Everything else takes the exchange.
 
-use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -19,16 +17,14 @@ use touchstone_http::request::FieldLine;
 use touchstone_http::request_view::{HeadFields, RequestView};
 use touchstone_http::trace_context;
 use touchstone_sites::route::{ProgramAtOnce, SiteRules};
-use touchstone_sites::site::Snapshot;
 
-use super::begun::Waits;
-use super::hits::Hit;
+use super::outcome::{Body, Hit, PendingAnswer, ReadyAnswer};
 use super::request_body::BodyFeed;
 use super::{Connection, Next, protocol_of};
-use crate::account::{self, Account};
-use crate::calls::{CallOf, Callers};
-use crate::core::Hot;
+use crate::accounting::{self, AnsweredRequest};
+use crate::core::CoreState;
 use crate::exchange::{self, Answered, Progress};
+use crate::worker::{CallOf, Callers};
 
 /// A body longer than this leaves from where it is, beside its head: copying it behind the head costs more.
 const TOGETHER_BYTES: usize = 2 * 1024;
@@ -36,57 +32,11 @@ const TOGETHER_BYTES: usize = 2 * 1024;
 /// Memory for bodies up to this size is kept for the next answer.
 const KEPT_BYTES: usize = 256 * 1024;
 
-/// An answer that a program has made, and what it was made for.
-pub struct Made {
-    /// The answer.
-    pub answered: Answered,
-    /// How the request stands.
-    pub progress: Rc<Progress>,
-    /// When it was there.
-    pub started: Instant,
-    /// The configuration that it is answered by.
-    pub snapshot: Arc<Snapshot>,
-}
-
-/// Where the whole body of an answer lies.
-pub(super) enum Body<'a> {
-    /// Here.
-    Bytes(&'a [u8]),
-    /// With the caller of the program that has written it.
-    Called(&'a mut dyn Caller),
-}
-
-impl Body<'_> {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Body::Bytes(bytes) => bytes,
-            Body::Called(caller) => caller.body(),
-        }
-    }
-
-    /// Behind the head, in one piece or two.
-    fn with_head<'a>(&'a mut self, head: &'a [u8]) -> [&'a [u8]; 2] {
-        match self {
-            Body::Bytes(bytes) => [head, bytes],
-            Body::Called(caller) => caller.with_head(head),
-        }
-    }
-}
-
-impl Made {
-    /// With what the site says of all its answers.
-    fn with_site_fields(mut self) -> Made {
-        let site = self.progress.site.get().unwrap_or_default();
-        self.answered.answer.fields.extend_from_slice(&self.snapshot.sites[site].fields);
-        self
-    }
-}
-
 impl Connection {
-    /// Has the program of a route answer the request in `hot.head`, if it is one that does so at once.
+    /// Has the program of a route answer the request in `state.head`, if it is one that does so at once.
     pub(super) fn ask_program(
         &mut self,
-        hot: &mut Hot,
+        state: &mut CoreState,
         bytes: &[u8],
         site: usize,
         path: &[u8],
@@ -100,11 +50,11 @@ impl Connection {
             false => rules.has_programs_at_once(),
         };
         // While a call goes on, nothing before or behind it is to wait on this thread.
-        let is_alone = !is_on_thread || (last && hot.gathered.is_empty());
-        if !is_alone || !hot.snapshot.sites[site].rules.as_ref().is_some_and(may_answer) {
+        let is_alone = !is_on_thread || (last && state.gathered.is_empty());
+        if !is_alone || !state.snapshot.sites[site].rules.as_ref().is_some_and(may_answer) {
             return Hit::Not;
         }
-        let snapshot = hot.snapshot.clone();
+        let snapshot = state.snapshot.clone();
         let site_now = &snapshot.sites[site];
         let Some(rules) = &site_now.rules else { return Hit::Not };
         // An error page of the site may have to be read first, and an id that is handed on changes the
@@ -112,7 +62,7 @@ impl Connection {
         if !site_now.config.error_pages.is_empty() || snapshot.config.request_id.forward {
             return Hit::Not;
         }
-        let head = &hot.head;
+        let head = &state.head;
         let target = head.target.of(bytes);
         let host = head.host.map(|host| host.of(bytes));
         let fields = HeadFields { head, buffer: bytes };
@@ -168,10 +118,10 @@ impl Connection {
             };
             let progress = Progress::of_program(&snapshot, self.peer, None, site, program.route);
             progress.with(program.interface.name());
-            let made = Made { answered, progress, started, snapshot };
+            let made = ReadyAnswer { answered, progress, started, snapshot };
             return match is_written {
-                true => self.give_now(hot, bytes, made, Body::Called(&mut **caller), last),
-                false => self.give(hot, bytes, made, last),
+                true => self.give_now(state, bytes, made, Body::Called(&mut **caller), last),
+                false => self.give(state, bytes, made, last),
             };
         }
         let Some(admitted) = program.admit(&view) else { return Hit::Not };
@@ -181,52 +131,52 @@ impl Connection {
         let under_way = self.begin_request(&snapshot, b"GET", target);
         let progress = Progress::of_program(&snapshot, self.peer, under_way, site, program.route);
         progress.with(program.interface.name());
-        if hot.log.wants_request_id() {
+        if state.log.wants_request_id() {
             let config = &snapshot.config.request_id;
-            let id = hot.request_ids.of(config, progress.is_from_proxy, &fields);
+            let id = state.request_ids.of(config, progress.is_from_proxy, &fields);
             *progress.id.borrow_mut() = Some(id);
         }
         let id = progress.id.borrow();
         let get = PlainGet { user: user.as_deref(), id: id.as_ref().map_or("", |id| id.as_str()), ..get };
-        let mut written = std::mem::take(&mut hot.written);
+        let mut written = std::mem::take(&mut state.written);
         let at_once = handler.clone().answer_at_once(&get, &mut written);
         drop(id);
         let answered = Answered { answer: Answer::new(200), client: client.map(|client| client.ip()), user };
-        let made = |answered| Made { answered, progress, started, snapshot };
+        let made = |answered| ReadyAnswer { answered, progress, started, snapshot };
         let hit = match at_once {
             AtOnce::Written(answer) => {
                 let made = made(Answered { answer, ..answered });
-                self.give_now(hot, bytes, made, Body::Bytes(&written), last)
+                self.give_now(state, bytes, made, Body::Bytes(&written), last)
             }
-            AtOnce::Answer(answer) => self.give(hot, bytes, made(Answered { answer, ..answered }), last),
-            waits => Hit::Waits(Box::new(Waits::new(made(answered), handler, waits))),
+            AtOnce::Answer(answer) => self.give(state, bytes, made(Answered { answer, ..answered }), last),
+            waits => Hit::Pending(Box::new(PendingAnswer::new(made(answered), handler, waits))),
         };
         if written.capacity() <= KEPT_BYTES {
             written.clear();
-            hot.written = written;
+            state.written = written;
         }
         hit
     }
 
     /// Gives an answer now, if its whole body is there.
-    fn give(&mut self, hot: &mut Hot, bytes: &[u8], mut made: Made, last: bool) -> Hit {
+    fn give(&mut self, state: &mut CoreState, bytes: &[u8], mut made: ReadyAnswer, last: bool) -> Hit {
         match take_whole_body(&mut made.answered.answer) {
-            Some(body) => self.give_now(hot, bytes, made, Body::Bytes(&body), last),
-            None => Hit::Made(Box::new(made.with_site_fields())),
+            Some(body) => self.give_now(state, bytes, made, Body::Bytes(&body), last),
+            None => Hit::Ready(Box::new(made.with_site_fields())),
         }
     }
 
     /// Sends an answer whose whole body is `body`, or gathers it with others.
     pub(super) fn give_now(
         &mut self,
-        hot: &mut Hot,
+        state: &mut CoreState,
         bytes: &[u8],
-        made: Made,
+        made: ReadyAnswer,
         body: Body<'_>,
         last: bool,
     ) -> Hit {
         let made = made.with_site_fields();
-        let variant = self.variant(hot);
+        let variant = self.variant(state);
         let answer = &made.answered.answer;
         let (framing, mut body) = match answer.framing(false, true) {
             Framing::None => (Framing::None, Body::Bytes(&[])),
@@ -234,25 +184,25 @@ impl Connection {
         };
         let body_bytes = body.bytes().len();
         let date = self.core.clock.second();
-        let goes_alone = last && hot.gathered.is_empty() && body_bytes > TOGETHER_BYTES;
-        answer.append_head(&date, variant, framing, &mut hot.gathered);
+        let goes_alone = last && state.gathered.is_empty() && body_bytes > TOGETHER_BYTES;
+        answer.append_head(&date, variant, framing, &mut state.gathered);
         if goes_alone {
-            let [first, second] = body.with_head(&hot.gathered);
+            let [first, second] = body.with_head(&state.gathered);
             let sent = self.send_answer(first, second, variant);
             if let Ok(sent) = sent {
                 self.output.extend_from_slice(first.get(sent..).unwrap_or_default());
                 self.output.extend_from_slice(&second[sent.saturating_sub(first.len())..]);
             }
-            hot.gathered.clear();
+            state.gathered.clear();
             if sent.is_err() {
                 return Hit::Broken;
             }
         } else {
-            hot.gathered.extend_from_slice(body.bytes());
+            state.gathered.extend_from_slice(body.bytes());
         }
         self.requests += 1;
-        let received = std::mem::take(&mut hot.head);
-        let account = Account {
+        let received = std::mem::take(&mut state.head);
+        let request = AnsweredRequest {
             origin: self.origin(protocol_of(&received)),
             received: Some((&received, bytes)),
             unread_line: &[],
@@ -264,16 +214,16 @@ impl Connection {
             body_bytes: body_bytes as u64,
             started: made.started,
         };
-        account::note(hot, account);
+        accounting::note(state, request);
         *made.progress.under_way.borrow_mut() = None;
-        hot.head = received;
+        state.head = received;
         Hit::Answered { persistent: variant != Variant::Close }
     }
 
     /// Gives an answer that was made in passing and could not be given so: its body is still to come.
-    pub(super) async fn give_made(&mut self, made: Made) -> Next {
+    pub(super) async fn give_made(&mut self, made: ReadyAnswer) -> Next {
         let Some(received) = self.take_head() else { return Next::Close };
-        let Made { answered, progress, started, snapshot } = made;
+        let ReadyAnswer { answered, progress, started, snapshot } = made;
         self.give_answer(&snapshot, answered, &received, BodyFeed::none(), &progress, started).await
     }
 }
@@ -296,12 +246,12 @@ fn call(
         admitted.user.as_ref().map(|user| String::from_utf8_lossy(user.name()).into());
     let client = get.client.map(|client| client.ip());
     let of = CallOf { site, route: program.route, client, user: user.clone(), started: get.received_at };
-    callers.station.begin_call(callers.guest.get(), get.buffer, of);
+    callers.link.begin_call(callers.connection.get(), get.buffer, of);
     let called = caller.call(&PlainGet { user: user.as_deref(), ..get });
-    match (called, callers.station.end_call()) {
+    match (called, callers.link.end_call()) {
         (Called::Answer(answer), Some(_)) => Ok((Answered { answer, client, user }, false)),
         (Called::Written(answer), Some(_)) => Ok((Answered { answer, client, user }, true)),
-        _ => Err(Hit::WentBack),
+        _ => Err(Hit::HandedBack),
     }
 }
 

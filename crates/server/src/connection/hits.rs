@@ -10,56 +10,37 @@ use touchstone_files::cache::{Prepared, Variant};
 use touchstone_http::request::Parsed;
 use touchstone_http::request_view::HeadFields;
 
-use super::at_once::Made;
-use super::begun::Waits;
+use super::outcome::Hit;
 use super::{Connection, Next, ParsedHead, Refusal, protocol_of};
-use crate::account::{self, Account};
+use crate::accounting::{self, AnsweredRequest};
 use crate::cache_lookup::{self, Lookup, Outcome, Place};
-use crate::core::Hot;
+use crate::core::CoreState;
 use crate::exchange::Progress;
 
 /// Answers to pipelined requests are gathered up to this size before they are written.
 pub(super) const GATHER_BYTES: usize = 128 * 1024;
 
-/// What came of trying to answer from the cache.
-pub(super) enum Hit {
-    /// Answered, or gathered to be; the connection goes on, or not.
-    Answered { persistent: bool },
-    /// Answered in part.
-    Partly { prepared: Arc<Prepared>, sent: usize },
-    /// A program has made the answer, which cannot be given in passing.
-    Made(Box<Made>),
-    /// A program was called, and the connection has gone back to its core meanwhile.
-    WentBack,
-    /// A program is to make the answer.
-    Waits(Box<Waits>),
-    /// It is not a plain hit.
-    Not,
-    /// The connection broke.
-    Broken,
-}
-
 impl Connection {
     /// Serves the requests in `bytes` as far as they are plain hits; gives how many bytes that took. What was
     /// gathered is written, or in `output`, when it returns.
-    pub(super) fn serve(&mut self, hot: &mut Hot, bytes: &[u8]) -> (usize, Next) {
-        hot.received_at = hot.log.wants_duration().then(Instant::now);
-        hot.metrics.begin_turn();
-        let (consumed, next) = self.serve_hits(hot, bytes);
-        (consumed, self.send_gathered(hot, next))
+    pub(super) fn serve(&mut self, state: &mut CoreState, bytes: &[u8]) -> (usize, Next) {
+        state.received_at = state.log.wants_duration().then(Instant::now);
+        state.metrics.begin_turn();
+        let (consumed, next) = self.serve_hits(state, bytes);
+        (consumed, self.send_gathered(state, next))
     }
 
     /// Sends what was gathered, and says how the connection goes on instead of with `next`.
-    pub(super) fn send_gathered(&mut self, hot: &mut Hot, next: Next) -> Next {
-        if !hot.gathered.is_empty() {
+    pub(super) fn send_gathered(&mut self, state: &mut CoreState, next: Next) -> Next {
+        if !state.gathered.is_empty() {
             let written = match next {
-                Next::Close => self.transport.try_send_last(&hot.gathered, &[]),
-                _ => self.transport.try_send(&hot.gathered, &[]),
+                Next::Close => self.transport.try_send_last(&state.gathered, &[]),
+                _ => self.transport.try_send(&state.gathered, &[]),
             };
             if let Ok(count) = written {
-                self.output.extend_from_slice(&hot.gathered[count..]);
+                self.output.extend_from_slice(&state.gathered[count..]);
             }
-            hot.gathered.clear();
+            state.gathered.clear();
             if written.is_err() {
                 return Next::Close;
             }
@@ -72,32 +53,32 @@ impl Connection {
     }
 
     #[inline]
-    pub(super) fn serve_hits(&mut self, hot: &mut Hot, bytes: &[u8]) -> (usize, Next) {
+    pub(super) fn serve_hits(&mut self, state: &mut CoreState, bytes: &[u8]) -> (usize, Next) {
         let mut at = 0;
         while at < bytes.len() {
             let rest = &bytes[at..];
-            let length = match hot.head.parse(rest, &hot.limits) {
+            let length = match state.head.parse(rest, &state.limits) {
                 Ok(Parsed::Complete(length)) => length,
                 Ok(Parsed::Partial) => return (at, Next::Receive),
                 Err(error) => return (at, Next::Refuse(Refusal::Head(error))),
             };
             // After a head without a length more may come that belongs to its request.
-            let last = at + length == bytes.len() && !hot.head.lacks_length;
-            match self.try_hit(hot, rest, last) {
+            let last = at + length == bytes.len() && !state.head.lacks_length;
+            match self.try_hit(state, rest, last) {
                 Hit::Answered { persistent: true } => at += length,
                 Hit::Answered { persistent: false } if last => return (at + length, Next::Close),
                 Hit::Answered { persistent: false } => return (at + length, Next::Linger),
                 Hit::Partly { prepared, sent } => return (at, Next::Finish { prepared, sent }),
-                Hit::Made(made) => return (at, Next::Give(made)),
-                Hit::WentBack => return (bytes.len(), Next::WentBack),
-                Hit::Waits(waits) => return (at, Next::Wait(waits)),
+                Hit::Ready(made) => return (at, Next::Give(made)),
+                Hit::HandedBack => return (bytes.len(), Next::HandedBack),
+                Hit::Pending(waits) => return (at, Next::Wait(waits)),
                 Hit::Not => {
-                    let parsed = ParsedHead { head: std::mem::take(&mut hot.head), length };
+                    let parsed = ParsedHead { head: std::mem::take(&mut state.head), length };
                     return (at, Next::Answer(Box::new(parsed)));
                 }
                 Hit::Broken => return (bytes.len(), Next::Close),
             }
-            if hot.gathered.len() > GATHER_BYTES {
+            if state.gathered.len() > GATHER_BYTES {
                 // Written by `serve`; a client that does not read its answers is not read from meanwhile.
                 return (at, Next::Buffered);
             }
@@ -105,45 +86,45 @@ impl Connection {
         (at, Next::Receive)
     }
 
-    /// Answers the request in `hot.head` from the caches, or has a program answer it at once.
+    /// Answers the request in `state.head` from the caches, or has a program answer it at once.
     #[inline]
-    pub(super) fn try_hit(&mut self, hot: &mut Hot, bytes: &[u8], last: bool) -> Hit {
-        if self.generation != hot.generation {
-            self.take_up(hot);
+    pub(super) fn try_hit(&mut self, state: &mut CoreState, bytes: &[u8], last: bool) -> Hit {
+        if self.generation != state.generation {
+            self.apply_config(state);
         }
-        let variant = self.variant(hot);
+        let variant = self.variant(state);
         let date = self.core.clock.second();
         let place = Place {
-            sites: self.listener_index.map(|index| &hot.snapshot.listeners[index]),
+            sites: self.listener_index.map(|index| &state.snapshot.listeners[index]),
             may_serve: |host: Option<&[u8]>| self.transport.may_serve(host),
             peer: self.peer.map(|peer| peer.ip()),
             is_tls: self.transport.scheme() != "http",
         };
-        let lookup = Lookup::of_head(&hot.head, bytes, variant);
-        let (prepared, of) = match cache_lookup::find(&mut hot.caches, &hot.snapshot, &place, &lookup, &date)
-        {
-            Outcome::Hit { prepared, of, .. } => (prepared, of),
-            Outcome::Miss { site, path } => return self.ask_program(hot, bytes, site, path, last),
-            Outcome::Exchange => return Hit::Not,
-        };
+        let lookup = Lookup::of_head(&state.head, bytes, variant);
+        let (prepared, of) =
+            match cache_lookup::find(&mut state.caches, &state.snapshot, &place, &lookup, &date) {
+                Outcome::Hit { prepared, of, .. } => (prepared, of),
+                Outcome::Miss { site, path } => return self.ask_program(state, bytes, site, path, last),
+                Outcome::Exchange => return Hit::Not,
+            };
         let (first, second) = (prepared.first_buffer(), prepared.second_buffer());
-        if last && hot.gathered.is_empty() {
+        if last && state.gathered.is_empty() {
             match self.send_answer(first, second, variant) {
                 Ok(sent) if sent == first.len() + second.len() => {}
                 Ok(sent) => return Hit::Partly { prepared: prepared.clone(), sent },
                 Err(_) => return Hit::Broken,
             }
         } else {
-            hot.gathered.extend_from_slice(first);
-            hot.gathered.extend_from_slice(second);
+            state.gathered.extend_from_slice(first);
+            state.gathered.extend_from_slice(second);
         }
         let body_bytes = prepared.body_length() as u64;
         self.requests += 1;
-        let protocol = protocol_of(&hot.head);
-        if hot.log.is_on() {
+        let protocol = protocol_of(&state.head);
+        if state.log.is_on() {
             self.tls_facts();
         }
-        account::note_hit(hot, self.origin(protocol), of, body_bytes, bytes);
+        accounting::note_hit(state, self.origin(protocol), of, body_bytes, bytes);
         Hit::Answered { persistent: variant != Variant::Close }
     }
 
@@ -167,12 +148,14 @@ impl Connection {
         };
         let whole = prepared.body_length() as u64;
         let core = self.core.clone();
-        let hot = &mut *core.hot.borrow_mut();
+        let state = &mut *core.state.borrow_mut();
         let input = std::mem::take(&mut self.input);
         // It was whole when the hit was found, and nothing has taken from the input since.
-        let Ok(Parsed::Complete(length)) = hot.head.parse(&input, &hot.limits) else { return Next::Close };
-        self.note_finished(hot, &input, if written.is_ok() { whole } else { 0 }, started);
-        let variant = self.variant(hot);
+        let Ok(Parsed::Complete(length)) = state.head.parse(&input, &state.limits) else {
+            return Next::Close;
+        };
+        self.note_finished(state, &input, if written.is_ok() { whole } else { 0 }, started);
+        let variant = self.variant(state);
         self.requests += 1;
         self.input = input;
         self.input.drain(..length);
@@ -184,18 +167,24 @@ impl Connection {
     }
 
     /// Counts and logs a hit that did not fit at once.
-    pub(super) fn note_finished(&mut self, hot: &mut Hot, bytes: &[u8], body_bytes: u64, started: Instant) {
+    pub(super) fn note_finished(
+        &mut self,
+        state: &mut CoreState,
+        bytes: &[u8],
+        body_bytes: u64,
+        started: Instant,
+    ) {
         self.tls_facts();
-        let head = std::mem::take(&mut hot.head);
+        let head = std::mem::take(&mut state.head);
         let host = head.host.map(|host| host.of(bytes));
-        let listener = self.listener_index.and_then(|index| hot.snapshot.listeners.get(index));
+        let listener = self.listener_index.and_then(|index| state.snapshot.listeners.get(index));
         let progress = Progress::default();
         progress.site.set(listener.and_then(|listener| listener.site(host)));
         progress.handler.set("cache");
         let fields = HeadFields { head: &head, buffer: bytes };
-        let client = self.peer.map(|peer| hot.snapshot.connection_gate.client(peer.ip(), &fields));
-        let table = hot.snapshot.route_table.clone();
-        let account = Account {
+        let client = self.peer.map(|peer| state.snapshot.connection_gate.client(peer.ip(), &fields));
+        let table = state.snapshot.route_table.clone();
+        let request = AnsweredRequest {
             origin: self.origin(protocol_of(&head)),
             received: Some((&head, bytes)),
             unread_line: &[],
@@ -207,7 +196,7 @@ impl Connection {
             body_bytes,
             started,
         };
-        account::note(hot, account);
-        hot.head = head;
+        accounting::note(state, request);
+        state.head = head;
     }
 }

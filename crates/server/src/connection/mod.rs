@@ -6,14 +6,17 @@
 //! connection begins in the accept loop, and becomes a task when it first has to wait.
 
 mod at_once;
-mod begun;
 mod hits;
 mod http2;
+mod migration;
+mod outcome;
+mod pending;
 mod receiving;
 mod request_body;
 mod response;
 mod sending;
-mod visit;
+mod worker_start;
+mod worker_thread;
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -21,11 +24,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use at_once::Made;
-use begun::Waits;
 use http2::Http2;
+use outcome::{PendingAnswer, ReadyAnswer};
 use touchstone_access::{ConnectionPermit, Pace};
-use touchstone_admin::session::{Opened, UnderWayGuard};
+use touchstone_admin::connection_info::{Opened, UnderWayGuard};
 use touchstone_files::cache::{Prepared, Variant};
 use touchstone_handler::answer::{Answer, Part};
 use touchstone_handler::request::{Protocol, TlsFacts};
@@ -34,12 +36,11 @@ use touchstone_observe::metrics::Timeout;
 use touchstone_sites::site::Snapshot;
 use touchstone_transport::Transport;
 
-use crate::account::{self, Account, Origin};
-use crate::calls::GoesOn;
-use crate::core::{Core, Hot};
+use crate::accounting::{self, AnsweredRequest, Origin};
+use crate::core::{Core, CoreState};
 use crate::deadline::DeadlineGuard;
 use crate::exchange::Progress;
-pub use visit::Ending;
+use crate::worker::{PendingCall, SocketEnd};
 
 /// What a connection has to do next.
 pub enum Next {
@@ -57,17 +58,17 @@ pub enum Next {
         sent: usize,
     },
     /// Give the answer that a program has made for the request at the start of the input.
-    Give(Box<Made>),
+    Give(Box<ReadyAnswer>),
     /// Wait for the answer of a program that has the request at the start of the input.
-    Wait(Box<Waits>),
+    Wait(Box<PendingAnswer>),
     /// Speak HTTP/2; the input begins with its preface.
     Http2,
     /// Refuse the start of the input.
     Refuse(Refusal),
     /// Await the result of a call; the input begins with its request.
-    GoOn(Box<GoesOn>),
-    /// Nothing: the connection has gone back to its core from a thread for calls.
-    WentBack,
+    AwaitCall(Box<PendingCall>),
+    /// Nothing: the connection has gone back to its core from a worker.
+    HandedBack,
     /// Let the client read the last answer, then end.
     Linger,
     /// End.
@@ -139,14 +140,14 @@ pub struct Connection {
     /// The facts of the TLS session, made for the first request that is not a plain hit.
     tls_facts: Option<Arc<TlsFacts>>,
     deadline: Option<DeadlineGuard>,
-    /// Consecutive requests that a thread for calls could also have answered.
+    /// Consecutive requests that a worker could also have answered.
     calls: u32,
     /// How often the connection was on that thread without need.
     visits: u32,
     /// How many bytes the last attempt to receive found.
     last_received: usize,
     /// Ends the socket where another thread has it too.
-    _ending: Option<Ending>,
+    _ending: Option<SocketEnd>,
 }
 
 impl Connection {
@@ -185,20 +186,20 @@ impl Connection {
     /// Receives and answers what needs no wait. For a connection with one request, that is usually all.
     pub fn begin(&mut self) -> Next {
         let core = self.core.clone();
-        let hot = &mut *core.hot.borrow_mut();
-        let mut buffer = std::mem::take(&mut hot.receive_buffer);
+        let state = &mut *core.state.borrow_mut();
+        let mut buffer = std::mem::take(&mut state.receive_buffer);
         let next = match self.transport.try_receive(&mut buffer) {
             Ok(Some(0)) | Err(_) => Next::Close,
             Ok(Some(received)) => {
                 self.last_received = received;
-                self.take_in(hot, &buffer[..received])
+                self.take_in(state, &buffer[..received])
             }
             Ok(None) => {
                 self.last_received = 0;
                 Next::Receive
             }
         };
-        hot.receive_buffer = buffer;
+        state.receive_buffer = buffer;
         match next {
             Next::Close if !self.transport.end() => Next::Linger,
             next => next,
@@ -225,16 +226,16 @@ impl Connection {
             if !self.output.is_empty() && self.flush_output().await.is_err() {
                 return;
             }
-            if matches!(next, Next::Receive) && self.is_for_calls() {
-                return self.go_to_calls();
+            if matches!(next, Next::Receive) && self.is_for_worker() {
+                return self.migrate();
             }
             next = match next {
                 Next::Receive => poll_fn(|context| self.poll_receive(context)).await,
                 Next::Buffered => self.serve_buffered(),
                 Next::Answer(parsed) => Box::pin(self.answer_request(*parsed)).await,
                 Next::Give(made) => Box::pin(self.give_made(*made)).await,
-                Next::GoOn(goes_on) => Box::pin(self.await_call(*goes_on)).await,
-                Next::WentBack => return,
+                Next::AwaitCall(call) => Box::pin(self.await_call(*call)).await,
+                Next::HandedBack => return,
                 Next::Wait(waits) => self.wait_for(waits).await,
                 Next::Finish { prepared, sent } => Box::pin(self.finish_hit(prepared, sent)).await,
                 Next::Refuse(refusal) => Box::pin(self.refuse(refusal)).await,
@@ -247,16 +248,16 @@ impl Connection {
 
     /// Takes up a new generation of the configuration.
     #[cold]
-    fn take_up(&mut self, hot: &Hot) {
-        self.generation = hot.generation;
+    fn apply_config(&mut self, state: &CoreState) {
+        self.generation = state.generation;
         self.listener_index =
-            hot.snapshot.listeners.iter().position(|listener| listener.address == self.listener);
+            state.snapshot.listeners.iter().position(|listener| listener.address == self.listener);
     }
 
-    /// The form of head for an answer to `hot.head`.
+    /// The form of head for an answer to `state.head`.
     #[inline]
-    fn variant(&self, hot: &Hot) -> Variant {
-        self.variant_for(&hot.head, hot.snapshot.config.limits.keep_alive_requests)
+    fn variant(&self, state: &CoreState) -> Variant {
+        self.variant_for(&state.head, state.snapshot.config.limits.keep_alive_requests)
     }
 
     /// The form of head for an answer to `head`, on a connection that may carry so many requests (0: no
@@ -292,7 +293,7 @@ impl Connection {
         if !body_is_read || self.listener_index.is_none() {
             return Variant::Close;
         }
-        let most_requests = self.core.hot.borrow().snapshot.config.limits.keep_alive_requests;
+        let most_requests = self.core.state.borrow().snapshot.config.limits.keep_alive_requests;
         self.variant_for(head, most_requests)
     }
 
@@ -309,14 +310,14 @@ impl Connection {
         let body = body.collect::<Vec<&[u8]>>().concat();
         let written = self.write(&head, &body).await;
         let core = self.core.clone();
-        let hot = &mut *core.hot.borrow_mut();
+        let state = &mut *core.state.borrow_mut();
         let input = std::mem::take(&mut self.input);
         let line_end = memchr::memchr2(b'\r', b'\n', &input).unwrap_or(input.len());
-        let table = hot.snapshot.route_table.clone();
-        let account = Account {
+        let table = state.snapshot.route_table.clone();
+        let request = AnsweredRequest {
             origin: self.origin(Protocol::Http11),
             received: None,
-            unread_line: &input[..line_end.min(hot.limits.request_line_bytes)],
+            unread_line: &input[..line_end.min(state.limits.request_line_bytes)],
             table: &table,
             progress: &Progress::default(),
             client: None,
@@ -325,7 +326,7 @@ impl Connection {
             body_bytes: body.len() as u64,
             started,
         };
-        account::note(hot, account);
+        accounting::note(state, request);
         self.input = input;
         if written.is_ok() { Next::Linger } else { Next::Close }
     }

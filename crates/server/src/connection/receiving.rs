@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use touchstone_observe::metrics::Timeout;
 
 use super::{Connection, Next, Refusal, Waiting, http2};
-use crate::core::Hot;
+use crate::core::CoreState;
 
 impl Connection {
     /// Waits for bytes and serves them; ready with what cannot be done in passing.
@@ -25,18 +25,18 @@ impl Connection {
                     }
                 });
             }
-            let hot = &mut *core.hot.borrow_mut();
-            let mut buffer = std::mem::take(&mut hot.receive_buffer);
+            let state = &mut *core.state.borrow_mut();
+            let mut buffer = std::mem::take(&mut state.receive_buffer);
             let received = self.transport.poll_receive(context, &mut buffer);
             let next = match received {
                 Poll::Ready(Ok(0) | Err(_)) => Some(Next::Close),
-                Poll::Ready(Ok(count)) => Some(self.take_in(hot, &buffer[..count])),
+                Poll::Ready(Ok(count)) => Some(self.take_in(state, &buffer[..count])),
                 Poll::Pending => None,
             };
-            hot.receive_buffer = buffer;
+            state.receive_buffer = buffer;
             match next {
                 None => {
-                    self.arm_receive_deadline(context, hot);
+                    self.arm_receive_deadline(context, state);
                     return Poll::Pending;
                 }
                 // Gathered answers are written before anything more is received.
@@ -48,11 +48,11 @@ impl Connection {
 
     /// Says until when the wait that begins now may last.
     #[inline]
-    pub(super) fn arm_receive_deadline(&mut self, context: &mut Context<'_>, hot: &Hot) {
+    pub(super) fn arm_receive_deadline(&mut self, context: &mut Context<'_>, state: &CoreState) {
         let Some(deadline) = &self.deadline else { return };
         deadline.wakes(context.waker());
         deadline.session.requests.set(self.requests);
-        let limits = &hot.snapshot.config.limits;
+        let limits = &state.snapshot.config.limits;
         let now_ms = self.core.clock.coarse_ms();
         if !self.input.is_empty() {
             // Counted from the first byte: a client that sends one byte now and then gains nothing by it.
@@ -69,13 +69,13 @@ impl Connection {
 
     /// Takes in what was received: where nothing is left over from before it is served without being copied.
     #[inline]
-    pub(super) fn take_in(&mut self, hot: &mut Hot, received: &[u8]) -> Next {
+    pub(super) fn take_in(&mut self, state: &mut CoreState, received: &[u8]) -> Next {
         if self.input.is_empty() {
             if self.requests == 0 && (http2::begins(received) || self.transport.speaks_http2()) {
                 self.input.extend_from_slice(received);
                 return Next::Http2;
             }
-            let (consumed, next) = self.serve(hot, received);
+            let (consumed, next) = self.serve(state, received);
             self.input.extend_from_slice(&received[consumed..]);
             next
         } else {
@@ -83,13 +83,13 @@ impl Connection {
             self.input.extend_from_slice(received);
             // A head that was not whole becomes so, or wrong, by a line end, or too long. Parsing again for
             // every other byte would let a slow client cost quadratic time.
-            let limits = &hot.limits;
+            let limits = &state.limits;
             let grown = self.input.len() > limits.request_line_bytes.min(limits.header_bytes);
             let line_ends = memchr::memchr2(b'\r', b'\n', &self.input[examined - 1..]).is_some();
             if !grown && !line_ends {
                 return Next::Receive;
             }
-            self.serve_input(hot)
+            self.serve_input(state)
         }
     }
 
@@ -98,12 +98,12 @@ impl Connection {
             return Next::Receive;
         }
         let core = self.core.clone();
-        self.serve_input(&mut core.hot.borrow_mut())
+        self.serve_input(&mut core.state.borrow_mut())
     }
 
-    pub(super) fn serve_input(&mut self, hot: &mut Hot) -> Next {
+    pub(super) fn serve_input(&mut self, state: &mut CoreState) -> Next {
         let mut input = std::mem::take(&mut self.input);
-        let (consumed, next) = self.serve(hot, &input);
+        let (consumed, next) = self.serve(state, &input);
         input.drain(..consumed);
         self.input = input;
         match next {

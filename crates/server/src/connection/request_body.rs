@@ -324,9 +324,9 @@ impl BodyFeed {
             connection.count_timeout(Timeout::Body);
             return Poll::Ready(Err(BodyProblem::Timeout));
         }
-        let hot = &mut *core.hot.borrow_mut();
+        let state = &mut *core.state.borrow_mut();
         let now_ms = core.clock.coarse_ms();
-        match connection.transport.poll_receive(context, &mut hot.receive_buffer) {
+        match connection.transport.poll_receive(context, &mut state.receive_buffer) {
             Poll::Pending => {
                 // Counted from the start of the wait, even if other events wake the connection meanwhile.
                 if !matches!(self.rest, Rest::Raw) && !self.is_beside && self.wait_began_ms.is_none() {
@@ -337,7 +337,7 @@ impl BodyFeed {
             }
             Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(Err(BodyProblem::Gone)),
             Poll::Ready(Ok(count)) => {
-                connection.input.extend_from_slice(&hot.receive_buffer[..count]);
+                connection.input.extend_from_slice(&state.receive_buffer[..count]);
                 if let Some(began_ms) = self.wait_began_ms.take() {
                     connection.clear_deadline();
                     let waited = Duration::from_millis(now_ms.saturating_sub(began_ms));
@@ -356,15 +356,15 @@ impl BodyFeed {
     fn poll_departure(&mut self, connection: &mut Connection, context: &mut Context<'_>) -> Poll<()> {
         while connection.input.len() < AHEAD_BYTES {
             let core = connection.core.clone();
-            let hot = &mut *core.hot.borrow_mut();
-            match connection.transport.poll_receive(context, &mut hot.receive_buffer) {
+            let state = &mut *core.state.borrow_mut();
+            match connection.transport.poll_receive(context, &mut state.receive_buffer) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(0) | Err(_)) => {
                     self.fail(BodyProblem::Gone);
                     return Poll::Ready(());
                 }
                 Poll::Ready(Ok(count)) => {
-                    connection.input.extend_from_slice(&hot.receive_buffer[..count]);
+                    connection.input.extend_from_slice(&state.receive_buffer[..count]);
                 }
             }
         }

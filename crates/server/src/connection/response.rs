@@ -24,7 +24,7 @@ use touchstone_sites::site::Snapshot;
 use super::hits::GATHER_BYTES;
 use super::request_body::{BodyFeed, BodyProblem};
 use super::{Connection, Next, ParsedHead, protocol_of};
-use crate::account::{self, Account};
+use crate::accounting::{self, AnsweredRequest};
 use crate::exchange::{self, Answered, Arrival, Progress};
 
 /// How many bytes of a file are sent before other connections get their turn.
@@ -56,11 +56,11 @@ impl Connection {
         let core = self.core.clone();
         let ParsedHead { head, length } = parsed;
         let (snapshot, generation) = {
-            let hot = core.hot.borrow();
-            (hot.snapshot.clone(), hot.generation)
+            let state = core.state.borrow();
+            (state.snapshot.clone(), state.generation)
         };
         if self.generation != generation {
-            self.take_up(&core.hot.borrow());
+            self.apply_config(&core.state.borrow());
         }
         // The head's bytes leave the input, so that a body can be received while spans still refer to them.
         let buffer = if self.input.len() == length {
@@ -209,7 +209,7 @@ impl Connection {
         let parts = std::mem::take(&mut answered.answer.body);
         // The buffer that gathers answers: it is warm, and no other answer needs it before this one is
         // written.
-        let mut buffer = std::mem::take(&mut self.core.hot.borrow_mut().gathered);
+        let mut buffer = std::mem::take(&mut self.core.state.borrow_mut().gathered);
         // Interim responses that are not sent yet go first.
         buffer.append(&mut self.output);
         answered.answer.append_head(&self.core.clock.second(), variant, framing, &mut buffer);
@@ -251,7 +251,7 @@ impl Connection {
     ) {
         self.tls_facts();
         let core = self.core.clone();
-        let account = Account {
+        let request = AnsweredRequest {
             origin: self.origin(protocol_of(&received.head)),
             received: Some((&received.head, &received.buffer)),
             unread_line: &[],
@@ -263,7 +263,7 @@ impl Connection {
             body_bytes,
             started,
         };
-        account::note(&mut core.hot.borrow_mut(), account);
+        accounting::note(&mut core.state.borrow_mut(), request);
         *progress.under_way.borrow_mut() = None;
     }
 
@@ -323,7 +323,7 @@ impl Connection {
 
     /// Returns the buffer that gathers answers.
     fn give_back(&self, mut buffer: Vec<u8>) {
-        let gathered = &mut self.core.hot.borrow_mut().gathered;
+        let gathered = &mut self.core.state.borrow_mut().gathered;
         if gathered.capacity() == 0 && buffer.capacity() <= 2 * GATHER_BYTES {
             buffer.clear();
             *gathered = buffer;

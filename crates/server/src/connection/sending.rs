@@ -61,7 +61,7 @@ impl Connection {
     /// client that takes it more slowly than it must is let go.
     pub(super) async fn wait_sendable(&mut self, feed: &mut BodyFeed) -> io::Result<()> {
         let core = self.core.clone();
-        let minimum = MinimumPace::of_answers(&core.hot.borrow().snapshot.config.limits);
+        let minimum = MinimumPace::of_answers(&core.state.borrow().snapshot.config.limits);
         let mut pace = self.send_pace.unwrap_or(Pace::begin(minimum));
         pace.record(std::mem::take(&mut self.sent_since_wait), Duration::ZERO);
         let began_ms = core.clock.coarse_ms();
@@ -91,7 +91,7 @@ impl Connection {
 
     /// Waits until everything that the transport has taken is sent, for `limits.stall_timeout` at the most.
     pub(super) async fn flush_transport(&mut self) -> io::Result<()> {
-        let limit = self.core.hot.borrow().snapshot.config.limits.stall_timeout;
+        let limit = self.core.state.borrow().snapshot.config.limits.stall_timeout;
         self.set_deadline(limit);
         let result = poll_fn(|context| {
             if let Poll::Ready(flushed) = self.transport.poll_flush(context) {
@@ -125,8 +125,8 @@ impl Connection {
         let mut listened = 0;
         poll_fn(|context| {
             while listened < LINGER_BYTES && !self.deadline_expired(context) {
-                let hot = &mut *core.hot.borrow_mut();
-                match ready!(self.transport.poll_discard(context, &mut hot.receive_buffer)) {
+                let state = &mut *core.state.borrow_mut();
+                match ready!(self.transport.poll_discard(context, &mut state.receive_buffer)) {
                     Ok(0) | Err(_) => break,
                     Ok(count) => listened += count,
                 }
@@ -135,7 +135,7 @@ impl Connection {
         })
         .await;
         if self.deadline.as_ref().is_some_and(|deadline| deadline.expired()) {
-            let limit = core.hot.borrow().snapshot.config.limits.stall_timeout;
+            let limit = core.state.borrow().snapshot.config.limits.stall_timeout;
             self.transport.socket().limit_stall_when_closed(limit);
         }
     }

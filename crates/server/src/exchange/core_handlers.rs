@@ -28,7 +28,7 @@ pub fn begin_early(core: &Rc<Core>) {
     if core.index > 0 {
         return;
     }
-    let snapshot = core.hot.borrow().snapshot.clone();
+    let snapshot = core.state.borrow().snapshot.clone();
     for interface in snapshot.sites.iter().filter_map(|site| site.rules.as_ref()).flat_map(SiteRules::early) {
         let _ = handler_of(core, &snapshot, interface);
     }

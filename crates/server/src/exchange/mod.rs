@@ -355,15 +355,15 @@ async fn settle(
 
 /// Gives the request its id, where that is shown anywhere.
 fn identify(core: &Core, snapshot: &Snapshot, request: &mut Request, progress: &Progress) {
-    let hot = &mut *core.hot.borrow_mut();
+    let state = &mut *core.state.borrow_mut();
     let config = &snapshot.config.request_id;
-    let is_shown = config.answer || config.forward || hot.log.wants_request_id();
+    let is_shown = config.answer || config.forward || state.log.wants_request_id();
     // A request that the server makes itself has that of the one for whose sake it is made.
     if !is_shown || !request.id.is_empty() {
         return;
     }
     let fields = HeadFields { head: &request.received.head, buffer: &request.received.buffer };
-    let id = hot.request_ids.of(config, progress.is_from_proxy, &fields);
+    let id = state.request_ids.of(config, progress.is_from_proxy, &fields);
     request.id = id.as_str().into();
     *progress.id.borrow_mut() = Some(id);
 }

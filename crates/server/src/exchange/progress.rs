@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use touchstone_admin::session::UnderWayGuard;
+use touchstone_admin::connection_info::UnderWayGuard;
 use touchstone_handler::answer::CacheResult;
 use touchstone_handler::interim::{InterimResponses, TakesInterim};
 use touchstone_observe::request_id::RequestId;

@@ -1,40 +1,20 @@
-//! A core's end of the addresses that speak HTTP/3: admits connections, validates addresses, applies new
-//! configurations, and closes.
+//! A core's end of one address that speaks HTTP/3, as its connections see it.
 
 use std::cell::{Cell, RefCell};
-use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use quinn::{Endpoint, EndpointConfig, Incoming, TokioRuntime};
+use quinn::Endpoint;
 use tokio::sync::{Notify, watch};
-use touchstone_access::Admission;
-use touchstone_config::LogLevel;
 use touchstone_files::cache::Prepared;
 use touchstone_http::h2::hpack::FieldList;
 use touchstone_sites::site::{ListenerSites, Snapshot};
-use touchstone_tls::QuicCrypto;
 
-use super::connection;
-use super::connection_id::CoreConnectionIds;
 use super::response::encode_section;
-use super::secrets::Secrets;
-use super::transport::server_config;
 use crate::cache_lookup::HitOf;
 use crate::core::Core;
 use crate::header_blocks::HeaderBlocks;
-
-/// The QUIC version that the server speaks (RFC 9000 section 15).
-const QUIC_VERSION: u32 = 1;
-
-/// A core's end of all addresses.
-pub struct Listeners {
-    core: Rc<Core>,
-    cores: usize,
-    secrets: Secrets,
-    open: Vec<Rc<Listener>>,
-}
 
 /// A core's end of one address.
 pub struct Listener {
@@ -42,8 +22,10 @@ pub struct Listener {
     pub core: Rc<Core>,
     /// The address as configured (the port may have been chosen by the kernel).
     pub configured: SocketAddr,
-    endpoint: Endpoint,
-    stop: Notify,
+    /// QUIC.
+    pub endpoint: Endpoint,
+    /// Woken when no more connections are admitted.
+    pub stopped: Notify,
     /// True once connections must end after the answers to their requests.
     leave: watch::Sender<bool>,
     /// Handshakes under way with clients whose addresses are not validated.
@@ -59,70 +41,14 @@ struct Sections {
     blocks: HeaderBlocks,
 }
 
-impl Listeners {
-    /// Starts to listen on these sockets, each with its configured address.
-    pub fn open(
-        core: Rc<Core>,
-        cores: usize,
-        secrets: Secrets,
-        sockets: Vec<(SocketAddr, UdpSocket)>,
-    ) -> io::Result<Listeners> {
-        let mut listeners = Listeners { core, cores, secrets, open: Vec::new() };
-        listeners.add(sockets)?;
-        Ok(listeners)
-    }
-
-    fn add(&mut self, sockets: Vec<(SocketAddr, UdpSocket)>) -> io::Result<()> {
-        let snapshot = self.core.hot.borrow().snapshot.clone();
-        for (configured, socket) in sockets {
-            let (index, cores) = (self.core.index, self.cores);
-            let mut config = EndpointConfig::new(self.secrets.reset_key.clone());
-            config
-                .supported_versions(vec![QUIC_VERSION])
-                .cid_generator(move || Box::new(CoreConnectionIds::new(index, cores)));
-            let server = self.config_of(&snapshot, configured);
-            let endpoint = Endpoint::new(config, server, socket, Arc::new(TokioRuntime))?;
-            let listener = Rc::new(Listener::new(self.core.clone(), configured, endpoint));
-            tokio::task::spawn_local(listener.clone().run());
-            self.open.push(listener);
-        }
-        Ok(())
-    }
-
-    /// Applies the core's new configuration. Existing connections continue unchanged.
-    pub fn reload(&mut self, sockets: Vec<(SocketAddr, UdpSocket)>) -> io::Result<()> {
-        let snapshot = self.core.hot.borrow().snapshot.clone();
-        for listener in std::mem::take(&mut self.open) {
-            match self.config_of(&snapshot, listener.configured) {
-                Some(config) => {
-                    listener.endpoint.set_server_config(Some(config));
-                    self.open.push(listener);
-                }
-                None => listener.stop(),
-            }
-        }
-        self.add(sockets)
-    }
-
-    /// Admits no more connections, and asks the existing ones to end.
-    pub fn stop(self) {
-        self.open.iter().for_each(|listener| listener.stop());
-    }
-
-    fn config_of(&self, snapshot: &Snapshot, address: SocketAddr) -> Option<quinn::ServerConfig> {
-        let sites = snapshot.listeners.iter().find(|sites| sites.address == address);
-        let tls = QuicCrypto::new(sites.and_then(|sites| sites.tls.clone())?)?;
-        Some(server_config(&self.secrets, Arc::new(tls), &snapshot.config.limits))
-    }
-}
-
 impl Listener {
-    fn new(core: Rc<Core>, configured: SocketAddr, endpoint: Endpoint) -> Listener {
+    /// Before its first connection.
+    pub fn new(core: Rc<Core>, configured: SocketAddr, endpoint: Endpoint) -> Listener {
         Listener {
             core,
             configured,
             endpoint,
-            stop: Notify::new(),
+            stopped: Notify::new(),
             leave: watch::Sender::new(false),
             unvalidated: Rc::default(),
             fields: RefCell::default(),
@@ -130,10 +56,11 @@ impl Listener {
         }
     }
 
-    fn stop(&self) {
+    /// Admits no more connections, and asks the existing ones to end.
+    pub fn stop(&self) {
         self.endpoint.set_server_config(None);
         self.leave.send_replace(true);
-        self.stop.notify_one();
+        self.stopped.notify_one();
     }
 
     /// Becomes true when connections must end.
@@ -157,49 +84,11 @@ impl Listener {
         sections.blocks.block(of.file_site(), path, prepared).to_vec()
     }
 
-    /// Admits connections until it is stopped.
-    async fn run(self: Rc<Listener>) {
-        loop {
-            let incoming = tokio::select! {
-                biased;
-                () = self.stop.notified() => break,
-                incoming = self.endpoint.accept() => incoming,
-            };
-            let Some(incoming) = incoming else { break };
-            self.clone().let_in(incoming);
-        }
-    }
-
-    fn let_in(self: Rc<Listener>, incoming: Incoming) {
-        let client = incoming.remote_address();
-        let validated = incoming.remote_address_validated();
-        if !validated && self.must_validate() && incoming.may_retry() {
-            // The Retry packet tells the client. A forged address then costs nothing more.
-            let _ = incoming.retry();
-            return;
-        }
-        let core = &self.core;
-        if core.draining.get() || !core.has_room() {
-            return incoming.refuse();
-        }
-        let Admission::Admitted(permit) = core.admit(Some(client)) else {
-            core.error_log.limited(
-                LogLevel::Debug,
-                "HTTP/3 connection refused",
-                "a client has limits.connections_per_client connections",
-            );
-            return incoming.refuse();
-        };
-        let handshake = (!validated).then(|| Handshake::begin(&self.unvalidated));
-        let deadline = core.deadlines.register();
-        tokio::task::spawn_local(connection::serve(self, incoming, permit, handshake, deadline));
-    }
-
     /// Whether a client must prove its address (RFC 9000 section 8.1): if many clients have not, or if
     /// clients are counted, because a forged address would be counted for the client that owns it.
-    fn must_validate(&self) -> bool {
-        let hot = self.core.hot.borrow();
-        let limits = &hot.snapshot.config.limits;
+    pub fn must_validate(&self) -> bool {
+        let state = self.core.state.borrow();
+        let limits = &state.snapshot.config.limits;
         limits.connections_per_client > 0 || self.unvalidated.get() >= limits.http3_unvalidated_handshakes
     }
 }
@@ -210,7 +99,9 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    fn begin(count: &Rc<Cell<usize>>) -> Handshake {
+    /// Of a new connection of `listener`.
+    pub fn begin(listener: &Listener) -> Handshake {
+        let count = &listener.unvalidated;
         count.set(count.get() + 1);
         Handshake { count: count.clone() }
     }

@@ -16,15 +16,19 @@
 //! | `connection_id` | connection identifiers that say their core |
 //! | `secrets` | the keys that all cores share |
 //! | `transport` | what QUIC may cost |
-//! | `listener` | a core's end of one address: new connections, address validation |
-//! | `connection` | a connection: its streams, its end |
+//! | `listeners` | a core's end of all addresses: new connections, address validation |
+//! | `listener` | its end of one address |
+//! | `connection_life` | a connection: its handshake, its streams, its end |
+//! | `connection` | a connection, as its streams see it |
 //! | `request`, `body`, `response` | one request, both directions |
 //! | `stream` | what both directions need |
 
 mod body;
 mod connection;
 mod connection_id;
+mod connection_life;
 mod listener;
+mod listeners;
 mod request;
 mod response;
 mod secrets;
@@ -33,6 +37,6 @@ mod sockets;
 mod stream;
 mod transport;
 
-pub use listener::Listeners;
+pub use listeners::Listeners;
 pub use secrets::Secrets;
 pub use sockets::{CoreSockets, Opened, Sockets};

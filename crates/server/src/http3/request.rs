@@ -26,9 +26,9 @@ use super::body::{BodyProblem, Got, Reader, feed};
 use super::connection::{Connection, OpenStream};
 use super::response::{Writer, encode_answer, encode_fields};
 use super::stream::{Failure, code};
-use crate::account::{self, Account, Origin};
+use crate::accounting::{self, AnsweredRequest, Origin};
 use crate::cache_lookup::{self, Lookup, Outcome, Place};
-use crate::core::Hot;
+use crate::core::CoreState;
 use crate::exchange::{self, Answered, Arrival, Progress};
 use crate::stream_head::{head_of, nothing_received};
 
@@ -45,9 +45,9 @@ type Feeding<'a> = Pin<Box<dyn Future<Output = Result<(), BodyProblem>> + 'a>>;
 pub async fn serve(stream: OpenStream, mut send: SendStream, receive: RecvStream) {
     let connection = stream.connection.clone();
     let (limits, is_early, snapshot) = {
-        let hot = connection.listener.core.hot.borrow();
-        let limits = SectionLimits { bytes: hot.limits.header_bytes, fields: hot.limits.header_fields };
-        (limits, receive.is_0rtt(), hot.snapshot.clone())
+        let state = connection.listener.core.state.borrow();
+        let limits = SectionLimits { bytes: state.limits.header_bytes, fields: state.limits.header_fields };
+        (limits, receive.is_0rtt(), state.snapshot.clone())
     };
     let mut reader = Reader::new(receive, limits);
     let progress = Progress::new(&snapshot, Some(connection.quic.remote_address()), None);
@@ -96,7 +96,7 @@ struct Exchange<'a> {
 }
 
 /// How a request continues after its head.
-enum Begun {
+enum AfterHead {
     /// The cache has the answer.
     Hit(Vec<u8>, Arc<Prepared>),
     /// A handler answers it.
@@ -137,12 +137,12 @@ impl Exchange<'_> {
             }
         };
         match self.begin(&head, body) {
-            Begun::Hit(section, prepared) => {
+            AfterHead::Hit(section, prepared) => {
                 let mut writer = Writer::new(self.send, MinimumPace::of_answers(&limits));
                 writer.cached(section, prepared).await
             }
-            Begun::Refused(received, answer) => self.give(&received, answer.into()).await,
-            Begun::Handled { snapshot, received, request, asks_for_body } => {
+            AfterHead::Refused(received, answer) => self.give(&received, answer.into()).await,
+            AfterHead::Handled { snapshot, received, request, asks_for_body } => {
                 if asks_for_body {
                     let mut writer = Writer::new(self.send, MinimumPace::of_answers(&limits));
                     writer.frames(encode_fields(100, [].into_iter())).await?;
@@ -164,12 +164,12 @@ impl Exchange<'_> {
     }
 
     fn limits(&self) -> LimitsConfig {
-        self.connection().listener.core.hot.borrow().snapshot.config.limits.clone()
+        self.connection().listener.core.state.borrow().snapshot.config.limits.clone()
     }
 
     // ---- from the head to the handler
 
-    fn begin(&mut self, head: &Head, body: Option<Receiver>) -> Begun {
+    fn begin(&mut self, head: &Head, body: Option<Receiver>) -> AfterHead {
         let connection = self.stream.connection.clone();
         let listener = &connection.listener;
         let fields = listener.fields.borrow();
@@ -178,46 +178,51 @@ impl Exchange<'_> {
         if priority != Default::default() {
             let _ = self.send.set_priority(3 - i32::from(priority.urgency));
         }
-        let hot = &mut *listener.core.hot.borrow_mut();
-        if let Some(hit) = self.try_hit(hot, &view, body.is_some()) {
+        let state = &mut *listener.core.state.borrow_mut();
+        if let Some(hit) = self.try_hit(state, &view, body.is_some()) {
             return hit;
         }
-        self.begin_exchange(hot, &view, body)
+        self.begin_exchange(state, &view, body)
     }
 
     /// Finds the answer in the caches, if that is possible at once.
-    fn try_hit(&self, hot: &mut Hot, view: &StreamRequest<'_>, has_body: bool) -> Option<Begun> {
+    fn try_hit(&self, state: &mut CoreState, view: &StreamRequest<'_>, has_body: bool) -> Option<AfterHead> {
         let connection = self.connection();
         let date = connection.listener.core.clock.second();
         let place = Place {
-            sites: connection.listener.sites(&hot.snapshot),
+            sites: connection.listener.sites(&state.snapshot),
             may_serve: |host: Option<&[u8]>| connection.may_serve(host),
             peer: Some(connection.quic.remote_address().ip()),
             is_tls: true,
         };
         let lookup = Lookup::of_stream(*view, has_body);
-        let outcome = cache_lookup::find(&mut hot.caches, &hot.snapshot, &place, &lookup, &date);
+        let outcome = cache_lookup::find(&mut state.caches, &state.snapshot, &place, &lookup, &date);
         let Outcome::Hit { prepared, of, path } = outcome else { return None };
         let (section, prepared) = (connection.listener.section(of, path, prepared), prepared.clone());
         connection.count_answer();
-        hot.metrics.begin_turn_at(self.started);
-        hot.received_at = Some(self.started);
-        let limits = hot.limits;
+        state.metrics.begin_turn_at(self.started);
+        state.received_at = Some(self.started);
+        let limits = state.limits;
         let received = || head_of(view, true, limits);
-        let tls = hot.log.is_on().then(|| connection.tls_facts());
+        let tls = state.log.is_on().then(|| connection.tls_facts());
         let mut peer_text = String::new();
         let origin = self.origin(&mut peer_text, tls.as_deref());
-        account::note_stream_hit(hot, origin, of, prepared.body_length() as u64, received);
-        Some(Begun::Hit(section, prepared))
+        accounting::note_stream_hit(state, origin, of, prepared.body_length() as u64, received);
+        Some(AfterHead::Hit(section, prepared))
     }
 
-    fn begin_exchange(&self, hot: &mut Hot, view: &StreamRequest<'_>, body: Option<Receiver>) -> Begun {
+    fn begin_exchange(
+        &self,
+        state: &mut CoreState,
+        view: &StreamRequest<'_>,
+        body: Option<Receiver>,
+    ) -> AfterHead {
         let connection = self.connection();
         if view.is_header_section_too_large() {
-            return Begun::Refused(Rc::new(nothing_received()), Answer::error(431));
+            return AfterHead::Refused(Rc::new(nothing_received()), Answer::error(431));
         }
         let has_body = body.is_some();
-        let mut builder = head_of(view, !has_body, hot.limits);
+        let mut builder = head_of(view, !has_body, state.limits);
         if self.is_early && view.fields().all(|field| field.name != b"early-data") {
             // RFC 8470 section 5.1: the next server must know.
             builder.field(b"early-data", b"1");
@@ -227,16 +232,16 @@ impl Exchange<'_> {
         let refusal = match outcome {
             _ if self.is_early && !view.method().is_safe() => Some(Answer::error(425)),
             _ if view.expectation() == Expectation::Unknown => Some(Answer::error(417)),
-            Ok(()) => exchange::refuse(&hot.snapshot, &head),
+            Ok(()) => exchange::refuse(&state.snapshot, &head),
             Err(error) => Some(Answer::error(error.status())),
         };
         let received = Rc::new(ReceivedHead { head, buffer: buffer.into() });
-        if hot.snapshot.config.admin.is_on() {
+        if state.snapshot.config.admin.is_on() {
             let under_way = connection.session.begin_request(received.method_text(), received.target());
             *self.progress.under_way.borrow_mut() = Some(under_way);
         }
         if let Some(answer) = refusal {
-            return Begun::Refused(received, answer);
+            return AfterHead::Refused(received, answer);
         }
         let arrival = Arrival {
             protocol: Protocol::Http3,
@@ -244,16 +249,16 @@ impl Exchange<'_> {
             listener: connection.listener.configured,
             tls: Some(connection.tls_facts()),
         };
-        let sites = connection.listener.sites(&hot.snapshot);
+        let sites = connection.listener.sites(&state.snapshot);
         let may_serve = |host: Option<&[u8]>| connection.may_serve(host);
-        match exchange::begin(&hot.snapshot, sites, arrival, received.clone(), may_serve, body) {
-            Ok(request) => Begun::Handled {
-                snapshot: hot.snapshot.clone(),
+        match exchange::begin(&state.snapshot, sites, arrival, received.clone(), may_serve, body) {
+            Ok(request) => AfterHead::Handled {
+                snapshot: state.snapshot.clone(),
                 received,
                 request: Box::new(request),
                 asks_for_body: has_body && view.expectation() == Expectation::Continue,
             },
-            Err(answer) => Begun::Refused(received, answer),
+            Err(answer) => AfterHead::Refused(received, answer),
         }
     }
 
@@ -349,10 +354,10 @@ impl Exchange<'_> {
     /// Counts and logs the answer.
     fn log(&self, received: &ReceivedHead, answered: &Answered, status: u16, body_bytes: u64) {
         let connection = self.connection();
-        let hot = &mut *connection.listener.core.hot.borrow_mut();
-        let tls = hot.log.is_on().then(|| connection.tls_facts());
+        let state = &mut *connection.listener.core.state.borrow_mut();
+        let tls = state.log.is_on().then(|| connection.tls_facts());
         let mut peer_text = String::new();
-        let account = Account {
+        let request = AnsweredRequest {
             origin: self.origin(&mut peer_text, tls.as_deref()),
             received: Some((&received.head, &received.buffer)),
             unread_line: &[],
@@ -364,7 +369,7 @@ impl Exchange<'_> {
             body_bytes,
             started: self.started,
         };
-        account::note(hot, account);
+        accounting::note(state, request);
     }
 
     fn origin<'o>(&self, peer_text: &'o mut String, tls: Option<&'o TlsFacts>) -> Origin<'o> {

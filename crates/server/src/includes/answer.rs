@@ -46,7 +46,7 @@ pub struct FoundPage<'a> {
 }
 
 /// The result of evaluating a page.
-pub enum Made {
+pub enum PageAnswer {
     /// It holds for the whole second, and the cache keeps it.
     Kept(Representation, Arc<Prepared>),
     /// The answer to this request only.
@@ -59,7 +59,7 @@ pub async fn answer(
     request: &FileRequest<'_>,
     includes: &SiteIncludes,
     found: FoundPage<'_>,
-) -> Made {
+) -> PageAnswer {
     let site = &request.snapshot.sites[request.site];
     let representation = represent(site, includes, found.file_path, &found.page.facts);
     let source = PageSource {
@@ -88,7 +88,7 @@ pub async fn answer(
         // The rest of the page may still depend on the request.
         found.page.note(DependsOn::Request);
         let part = rest_of(rendering, pieces, request.head.method);
-        return Made::Answer(representation, answer.part(part));
+        return PageAnswer::Answer(representation, answer.part(part));
     }
     found.page.note(rendering.depends_on());
     let length: usize = pieces.iter().map(Bytes::len).sum();
@@ -108,10 +108,10 @@ pub async fn answer(
             body: pieces.concat(),
         };
         if let Some(prepared) = core.cache_insert(request.snapshot, new, ticket, request.variant) {
-            return Made::Kept(representation, prepared);
+            return PageAnswer::Kept(representation, prepared);
         }
     }
-    Made::Answer(representation, answer.part(whole(pieces)))
+    PageAnswer::Answer(representation, answer.part(whole(pieces)))
 }
 
 /// The body that an evaluation makes, complete or as a stream.

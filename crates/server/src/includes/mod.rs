@@ -23,6 +23,6 @@ mod lead;
 mod load;
 mod variables;
 
-pub use answer::{FoundPage, Made, answer};
+pub use answer::{FoundPage, PageAnswer, answer};
 pub use from_program::{ask_for_a_page, evaluate};
 pub use load::{LoadError, kept, load};

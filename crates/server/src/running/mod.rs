@@ -37,7 +37,7 @@ use touchstone_sites::{programs, servlet};
 use touchstone_tls::TlsShared;
 use upgrade::Upgrade;
 
-use crate::core::Connections;
+use crate::connection_count::ConnectionCount;
 use crate::core_loop::{Departure, Order};
 use crate::http3;
 use crate::listening::Listening;
@@ -86,7 +86,7 @@ pub struct Parts {
     /// The file with the process id.
     pub pid_file: Option<PidFile>,
     /// The connections of all cores.
-    pub connections: Arc<Connections>,
+    pub connections: Arc<ConnectionCount>,
     /// Signs of life of the cores.
     pub heartbeat: Arc<Heartbeat>,
 }

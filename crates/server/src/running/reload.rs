@@ -154,7 +154,7 @@ impl Running {
 fn read(file: &Path) -> Result<Config, Vec<String>> {
     let texts = |problems: Vec<config::ConfigProblem>| problems.iter().map(ToString::to_string).collect();
     let config::Loaded { config, places } = config::load_file(file).map_err(texts)?;
-    let problems = touchstone_sites::surroundings::check_surroundings(&config, &places);
+    let problems = touchstone_sites::machine::check_machine(&config, &places);
     if problems.is_empty() { Ok(config) } else { Err(texts(problems)) }
 }
 

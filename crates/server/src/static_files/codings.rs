@@ -10,8 +10,7 @@ use touchstone_files::root::{Opened, Refused};
 use touchstone_handler::answer::Answer;
 use touchstone_http::content_coding::CodingPreference;
 
-use super::content::Content;
-use super::find::Found;
+use super::content::{Content, Found};
 use super::try_again;
 use crate::core::Core;
 use crate::file_request::FileRequest;

@@ -49,6 +49,16 @@ impl Content {
     }
 }
 
+/// What a path stands for.
+pub enum Found {
+    /// A file's content, or what was kept of a page.
+    Content(Representation, Content),
+    /// PageAnswer of a page with directives, for this request.
+    Made(Representation, Answer),
+    /// Neither: not found, refused, elsewhere, or a listing.
+    Other(Answer),
+}
+
 /// What the request's conditions make of it, if not what was asked for (RFC 9110 section 13.2.2).
 pub fn precondition(request: &FileRequest<'_>, representation: &Representation, now: i64) -> Option<Answer> {
     // What has no validators matches none, so no condition can be about it.

@@ -15,25 +15,15 @@ use touchstone_sites::hidden_names::is_refused_name;
 use touchstone_sites::site::Site;
 
 use super::codings::{choose_coding, choose_uncached};
-use super::content::Content;
+use super::content::{Content, Found};
 use super::{list, refusal, try_again, unusable_page};
 use crate::core::Core;
 use crate::file_request::FileRequest;
-use crate::includes::{self, FoundPage, Made};
+use crate::includes::{self, FoundPage, PageAnswer};
 use crate::whole_file;
 
 /// How often a file that changes while it is read is read again before its answer is 503.
 const READ_ATTEMPTS: usize = 5;
-
-/// What a path stands for.
-pub enum Found {
-    /// A file's content, or what was kept of a page.
-    Content(Representation, Content),
-    /// Made of a page with directives, for this request.
-    Made(Representation, Answer),
-    /// Neither: not found, refused, elsewhere, or a listing.
-    Other(Answer),
-}
 
 /// Looks for a file that the configuration names: hidden names are the operator's to use.
 pub async fn find_page(core: &Rc<Core>, request: &FileRequest<'_>, page: &str) -> Found {
@@ -201,10 +191,12 @@ async fn take_file(
     })
 }
 
-fn made(made: Made) -> Found {
+fn made(made: PageAnswer) -> Found {
     match made {
-        Made::Kept(representation, prepared) => Found::Content(representation, Content::Cached(prepared)),
-        Made::Answer(representation, answer) => Found::Made(representation, answer),
+        PageAnswer::Kept(representation, prepared) => {
+            Found::Content(representation, Content::Cached(prepared))
+        }
+        PageAnswer::Answer(representation, answer) => Found::Made(representation, answer),
     }
 }
 

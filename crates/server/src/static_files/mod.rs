@@ -19,8 +19,8 @@ mod tried;
 use std::io;
 use std::rc::Rc;
 
-use content::{answer_content, precondition};
-use find::{Found, find, find_page};
+use content::{Found, answer_content, precondition};
+use find::{find, find_page};
 use touchstone_config::{DirectoryListing, LogLevel};
 use touchstone_files::listing::{self, ListingOptions};
 use touchstone_files::root::{FileKind, Refused};

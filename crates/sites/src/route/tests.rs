@@ -458,7 +458,7 @@ fn what_is_not_there_is_said_with_its_place() {
                 [[site.route]]\n[site.route.basic_authentication]\nfile = 'none'\n";
     std::fs::write(&path, text).unwrap();
     let loaded = touchstone_config::load_file(&path).unwrap();
-    let problems = crate::surroundings::check_surroundings(&loaded.config, &loaded.places);
+    let problems = crate::machine::check_machine(&loaded.config, &loaded.places);
     let shown = format!("{}/", directory.path().display());
     let problems: Vec<String> =
         problems.iter().map(|problem| problem.to_string().replace(&shown, "")).collect();

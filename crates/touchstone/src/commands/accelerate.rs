@@ -8,7 +8,7 @@ use touchstone_config::{
     Config, ConfigPlaces, ControlSocket, accelerate, parse_duration_text, parse_size_text,
 };
 use touchstone_interfaces::proxy::OriginUrl;
-use touchstone_sites::surroundings::check_surroundings;
+use touchstone_sites::machine::check_machine;
 
 use super::serve::{log_destination, serve_until_ended};
 use crate::exit::Exit;
@@ -91,7 +91,7 @@ pub struct Arguments {
 pub fn run(arguments: Arguments) -> Exit {
     serve_until_ended("accelerate", None, || {
         let config = configuration(arguments);
-        let problems = check_surroundings(&config, &ConfigPlaces::default());
+        let problems = check_machine(&config, &ConfigPlaces::default());
         if problems.is_empty() { Ok(config) } else { Err(problems) }
     })
 }

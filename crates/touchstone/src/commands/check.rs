@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use touchstone_config::{ConfigProblem, explain, load_file};
-use touchstone_sites::surroundings::check_surroundings;
+use touchstone_sites::machine::check_machine;
 
 use crate::exit::Exit;
 
@@ -59,7 +59,7 @@ fn check(path: &Path, as_json: bool) -> Exit {
 
 fn problems(path: &Path) -> Vec<ConfigProblem> {
     match load_file(path) {
-        Ok(loaded) => check_surroundings(&loaded.config, &loaded.places),
+        Ok(loaded) => check_machine(&loaded.config, &loaded.places),
         Err(problems) => problems,
     }
 }

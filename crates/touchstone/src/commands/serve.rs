@@ -12,7 +12,7 @@ use touchstone_import::toml_text::toml_string;
 use touchstone_interfaces::cgi::service::{self, SpawnerCommand};
 use touchstone_lifecycle::inherited::Inheritance;
 use touchstone_server::Server;
-use touchstone_sites::surroundings::check_surroundings;
+use touchstone_sites::machine::check_machine;
 
 use super::serve_target::Target;
 use crate::exit::Exit;
@@ -162,7 +162,7 @@ fn configuration(arguments: Arguments, target: Option<Target>) -> Result<Config,
     if let Some(destination) = arguments.error_log {
         config.error_log.destination = log_destination(destination);
     }
-    let problems = check_surroundings(&config, &places);
+    let problems = check_machine(&config, &places);
     if problems.is_empty() { Ok(config) } else { Err(problems) }
 }
 

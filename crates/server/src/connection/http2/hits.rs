@@ -9,31 +9,31 @@ use touchstone_http::h2::{Body, Request, Responded};
 
 use super::Http2;
 use super::streams::Outgoing;
-use crate::account;
+use crate::accounting;
 use crate::cache_lookup::{self, HitOf, Lookup, Outcome, Place};
-use crate::core::Hot;
+use crate::core::CoreState;
 use crate::stream_head::head_of;
 
 impl Http2 {
     /// Answers a request from the caches, if that is possible at once.
-    pub(super) fn try_hit(&mut self, hot: &mut Hot, request: &Request<'_>) -> bool {
-        if self.connection.generation != hot.generation {
-            self.connection.take_up(hot);
+    pub(super) fn try_hit(&mut self, state: &mut CoreState, request: &Request<'_>) -> bool {
+        if self.connection.generation != state.generation {
+            self.connection.apply_config(state);
         }
         let date = self.connection.core.clock.second();
         let transport = &self.connection.transport;
         let place = Place {
-            sites: self.connection.listener_index.map(|index| &hot.snapshot.listeners[index]),
+            sites: self.connection.listener_index.map(|index| &state.snapshot.listeners[index]),
             may_serve: |host: Option<&[u8]>| transport.may_serve(host),
             peer: self.connection.peer.map(|peer| peer.ip()),
             is_tls: transport.scheme() != "http",
         };
         let lookup = Lookup::of_stream(**request, !request.end_of_stream());
-        let outcome = cache_lookup::find(&mut hot.caches, &hot.snapshot, &place, &lookup, &date);
+        let outcome = cache_lookup::find(&mut state.caches, &state.snapshot, &place, &lookup, &date);
         let Outcome::Hit { prepared, of, path } = outcome else { return false };
-        let block = hot.header_blocks.block(of.file_site(), path, prepared);
+        let block = state.header_blocks.block(of.file_site(), path, prepared);
         let body_bytes = self.send_hit(request, block, prepared);
-        self.note_hit(hot, request, of, body_bytes);
+        self.note_hit(state, request, of, body_bytes);
         true
     }
 
@@ -51,14 +51,14 @@ impl Http2 {
     }
 
     /// Counts it, and writes its line of the access log.
-    fn note_hit(&mut self, hot: &mut Hot, request: &Request<'_>, of: HitOf, body_bytes: u64) {
+    fn note_hit(&mut self, state: &mut CoreState, request: &Request<'_>, of: HitOf, body_bytes: u64) {
         self.connection.requests += 1;
-        if hot.log.is_on() {
+        if state.log.is_on() {
             self.connection.tls_facts();
         }
-        let limits = hot.limits;
+        let limits = state.limits;
         let received = || head_of(request, request.end_of_stream(), limits);
         let origin = self.connection.origin(Protocol::Http2);
-        account::note_stream_hit(hot, origin, of, body_bytes, received);
+        accounting::note_stream_hit(state, origin, of, body_bytes, received);
     }
 }

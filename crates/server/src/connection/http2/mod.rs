@@ -30,8 +30,8 @@ use touchstone_http::request::{Expectation, Method};
 use touchstone_observe::metrics::Timeout;
 
 use super::Connection;
-use crate::account::{self, Account};
-use crate::core::Hot;
+use crate::accounting::{self, AnsweredRequest};
+use crate::core::CoreState;
 use crate::exchange::{self, Arrival, Progress};
 use crate::header_blocks::{encode_fields, field_lines};
 use crate::stream_head::{head_of, nothing_received};
@@ -75,10 +75,10 @@ impl Http2 {
     /// Takes over a connection whose first bytes are in its input.
     pub fn new(connection: Connection) -> Http2 {
         let limits = {
-            let hot = connection.core.hot.borrow();
+            let state = connection.core.state.borrow();
             Limits {
-                header_list_bytes: u32::try_from(hot.limits.header_bytes).unwrap_or(u32::MAX),
-                header_fields: u32::try_from(hot.limits.header_fields).unwrap_or(u32::MAX),
+                header_list_bytes: u32::try_from(state.limits.header_bytes).unwrap_or(u32::MAX),
+                header_fields: u32::try_from(state.limits.header_fields).unwrap_or(u32::MAX),
                 output_bytes: OUTPUT_BYTES,
                 extended_connect: true,
                 ..Limits::default()
@@ -142,11 +142,11 @@ impl Http2 {
         while at < input.len() {
             match self.engine.receive(&input[at..], &mut events) {
                 Ok(consumed) => {
-                    let hot = &mut *core.hot.borrow_mut();
-                    hot.received_at = hot.log.wants_duration().then(Instant::now);
-                    hot.metrics.begin_turn();
+                    let state = &mut *core.state.borrow_mut();
+                    state.received_at = state.log.wants_duration().then(Instant::now);
+                    state.metrics.begin_turn();
                     for event in events.iter() {
-                        self.take_event(hot, event, &input[at..]);
+                        self.take_event(state, event, &input[at..]);
                     }
                     if consumed == 0 {
                         break;
@@ -167,15 +167,15 @@ impl Http2 {
         understood
     }
 
-    fn take_event(&mut self, hot: &mut Hot, event: Event<'_>, input: &[u8]) {
+    fn take_event(&mut self, state: &mut CoreState, event: Event<'_>, input: &[u8]) {
         match event {
             Event::Request(request) => {
-                if !self.try_hit(hot, &request) {
-                    self.begin_exchange(hot, &request);
+                if !self.try_hit(state, &request) {
+                    self.begin_exchange(state, &request);
                 }
             }
             Event::Data { stream, range, end_of_stream } => {
-                self.take_data(hot, stream, &input[range], end_of_stream);
+                self.take_data(state, stream, &input[range], end_of_stream);
             }
             Event::Trailers { stream, fields } => {
                 let trailers = field_lines(fields);
@@ -196,30 +196,30 @@ impl Http2 {
     }
 
     /// Sets a handler to work for a request that needs more than a look into the cache.
-    fn begin_exchange(&mut self, hot: &mut Hot, request: &Request<'_>) {
+    fn begin_exchange(&mut self, state: &mut CoreState, request: &Request<'_>) {
         let (stream, received_at) = (request.stream(), Instant::now());
-        let (head, buffer, outcome) = head_of(request, request.end_of_stream(), hot.limits).finish();
+        let (head, buffer, outcome) = head_of(request, request.end_of_stream(), state.limits).finish();
         // The engine has checked the fields; what it lets through and HTTP/1 does not is refused like there.
         let refusal = match outcome {
             // Fields are missing: a rule, or a program, would not see what the client has sent.
             _ if request.is_header_section_too_large() => Some(Answer::error(431)),
             // A tunnel whose client has ended it already: what answered a GET would look as if it stood.
             _ if request.protocol().is_some() && request.end_of_stream() => Some(Answer::error(400)),
-            Ok(()) => exchange::refuse(&hot.snapshot, &head),
+            Ok(()) => exchange::refuse(&state.snapshot, &head),
             Err(error) => Some(Answer::error(error.status())),
         };
         let received = Rc::new(ReceivedHead { head, buffer: buffer.into() });
         let under_way =
-            self.connection.begin_request(&hot.snapshot, received.method_text(), received.target());
-        let progress = Progress::new(&hot.snapshot, self.connection.peer, under_way);
+            self.connection.begin_request(&state.snapshot, received.method_text(), received.target());
+        let progress = Progress::new(&state.snapshot, self.connection.peer, under_way);
         let begun = match refusal {
             Some(answer) => Err(answer),
-            None => self.begin(hot, &received, request),
+            None => self.begin(state, &received, request),
         };
         match begun {
             Ok((request, body_end)) => {
                 let core = self.connection.core.clone();
-                let (snapshot, inbox) = (hot.snapshot.clone(), self.inbox.clone());
+                let (snapshot, inbox) = (state.snapshot.clone(), self.inbox.clone());
                 let (progress, kept) = (progress.clone(), snapshot.clone());
                 let task = tokio::task::spawn_local(async move {
                     let variant = Variant::Persistent;
@@ -247,7 +247,7 @@ impl Http2 {
                 self.exchanges.push(Exchange::new(stream, task.abort_handle()));
             }
             Err(answer) => {
-                let (answered, snapshot) = (answer.into(), hot.snapshot.clone());
+                let (answered, snapshot) = (answer.into(), state.snapshot.clone());
                 self.inbox.put(Found { stream, received, received_at, answered, progress, snapshot });
             }
         }
@@ -255,16 +255,16 @@ impl Http2 {
 
     fn begin(
         &mut self,
-        hot: &Hot,
+        state: &CoreState,
         received: &Rc<ReceivedHead>,
         request: &Request<'_>,
     ) -> Result<(touchstone_handler::request::Request, Option<BodyEnd>), Answer> {
-        if self.connection.generation != hot.generation {
-            self.connection.take_up(hot);
+        if self.connection.generation != state.generation {
+            self.connection.apply_config(state);
         }
         let body = (!request.end_of_stream()).then(|| {
             let (sender, receiver) = pipe(BODY_BYTES);
-            let most_bytes = hot.snapshot.config.limits.body_bytes;
+            let most_bytes = state.snapshot.config.limits.body_bytes;
             let (incoming, end) = match request.protocol() {
                 Some(_) => (Incoming::tunnel(request.stream(), sender), None),
                 None => {
@@ -285,13 +285,13 @@ impl Http2 {
             listener: self.connection.listener,
             tls: self.connection.tls_facts(),
         };
-        let sites = self.connection.listener_index.and_then(|index| hot.snapshot.listeners.get(index));
+        let sites = self.connection.listener_index.and_then(|index| state.snapshot.listeners.get(index));
         let may_serve = |host: Option<&[u8]>| self.connection.transport.may_serve(host);
-        let request = exchange::begin(&hot.snapshot, sites, arrival, received.clone(), may_serve, body)?;
+        let request = exchange::begin(&state.snapshot, sites, arrival, received.clone(), may_serve, body)?;
         Ok((request, body_end))
     }
 
-    fn take_data(&mut self, hot: &Hot, stream: StreamKey, piece: &[u8], end_of_stream: bool) {
+    fn take_data(&mut self, state: &CoreState, stream: StreamKey, piece: &[u8], end_of_stream: bool) {
         let Some(index) = self.incoming.iter().position(|incoming| incoming.stream == stream) else {
             self.engine.release(stream, piece.len());
             return;
@@ -304,17 +304,17 @@ impl Http2 {
         }
         if taken.is_err() {
             self.engine.release(stream, piece.len());
-            self.refuse_body(hot, stream);
+            self.refuse_body(state, stream);
         }
     }
 
     /// Ends the work on a request whose body is too large.
-    fn refuse_body(&mut self, hot: &Hot, stream: StreamKey) {
+    fn refuse_body(&mut self, state: &CoreState, stream: StreamKey) {
         if self.exchanges.iter().any(|exchange| exchange.stream == stream) {
             self.exchanges.retain(|exchange| exchange.stream != stream);
             let received = Rc::new(nothing_received());
             let answered = Answer::error(413).into();
-            let snapshot = hot.snapshot.clone();
+            let snapshot = state.snapshot.clone();
             let (received_at, progress) = (Instant::now(), Rc::default());
             self.inbox.put(Found { stream, received, received_at, answered, progress, snapshot });
         }
@@ -375,7 +375,7 @@ impl Http2 {
         }
         self.connection.requests += 1;
         self.connection.tls_facts();
-        let account = Account {
+        let request = AnsweredRequest {
             origin: self.connection.origin(Protocol::Http2),
             received: Some((head, &received.buffer)),
             unread_line: &[],
@@ -387,7 +387,7 @@ impl Http2 {
             body_bytes,
             started: received_at,
         };
-        account::note(&mut core.hot.borrow_mut(), account);
+        accounting::note(&mut core.state.borrow_mut(), request);
     }
 
     /// Writes everything that the windows allow.
@@ -427,8 +427,8 @@ impl Http2 {
         let core = self.connection.core.clone();
         let idle = self.engine.open_streams() == 0 && !self.engine.is_within_header_block();
         let limit = {
-            let hot = core.hot.borrow();
-            let limits = &hot.snapshot.config.limits;
+            let state = core.state.borrow();
+            let limits = &state.snapshot.config.limits;
             let sent = std::mem::take(&mut self.sent_since_wait);
             // Whatever else the client sends, it must take its answers.
             self.window_pace = self.engine.is_blocked().then(|| {
@@ -504,12 +504,12 @@ impl Http2 {
         for incoming in &mut self.incoming {
             progress |= incoming.poll_release(&mut self.engine, context).is_ready();
         }
-        let hot = &mut *core.hot.borrow_mut();
-        let received = self.connection.transport.poll_receive(context, &mut hot.receive_buffer);
+        let state = &mut *core.state.borrow_mut();
+        let received = self.connection.transport.poll_receive(context, &mut state.receive_buffer);
         match received {
             Poll::Ready(Ok(0)) => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
             Poll::Ready(Ok(count)) => {
-                self.connection.input.extend_from_slice(&hot.receive_buffer[..count]);
+                self.connection.input.extend_from_slice(&state.receive_buffer[..count]);
                 Poll::Ready(Ok(()))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),

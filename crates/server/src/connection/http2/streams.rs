@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
-use touchstone_admin::session::UnderWayGuard;
+use touchstone_admin::connection_info::UnderWayGuard;
 use touchstone_handler::answer::Part;
 use touchstone_handler::pipe::{Receiver, Sender};
 use touchstone_handler::request::ReceivedHead;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use touchstone_config::load_text;
 use touchstone_interfaces::proxy::OriginUrl;
-use touchstone_sites::surroundings::check_surroundings;
+use touchstone_sites::machine::check_machine;
 
 use super::print::print;
 use crate::exit::Exit;
@@ -177,7 +177,7 @@ fn write(file: &Path, text: &str, force: bool) -> io::Result<()> {
 fn report(file: &Path) -> Exit {
     let shown = file.display();
     let problems = match touchstone_config::load_file(file) {
-        Ok(loaded) => check_surroundings(&loaded.config, &loaded.places),
+        Ok(loaded) => check_machine(&loaded.config, &loaded.places),
         Err(problems) => problems,
     };
     if problems.is_empty() {

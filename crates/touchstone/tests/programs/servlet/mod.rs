@@ -493,7 +493,7 @@ fn on_one_core(tree: &Tree, trial: &Path) -> Server {
 fn caller(server: &Server) -> Client {
     let mut client = server.connect();
     wait_until("the connection is on the thread for calls", START, || {
-        text(&client.ask("GET /trial/gate HTTP/1.1\r\nHost: a\r\n\r\n")).starts_with("calls-")
+        text(&client.ask("GET /trial/gate HTTP/1.1\r\nHost: a\r\n\r\n")).starts_with("worker-")
     });
     client
 }
@@ -637,7 +637,7 @@ fn a_call_that_takes_long_holds_up_nobody_else() {
         }
         assert_eq!(other.ask(get("/trial/gate?do=open")).status, 200);
         // On a slow machine its connection may have left the thread before it asked.
-        text(&waits.answer()).starts_with("calls-")
+        text(&waits.answer()).starts_with("worker-")
     });
     // A client that leaves in the middle of such a call does not disturb the others.
     let (mut waits, mut third) = (caller(&server), caller(&server));

@@ -8,58 +8,40 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use touchstone_handler::answer::Answer;
-use touchstone_handler::handler::{AtOnce, Begun, Handler};
+use touchstone_handler::handler::{Begun, Handler};
 use touchstone_handler::request::ReceivedHead;
 use touchstone_http::request::{Parsed, RequestHead};
 
-use super::at_once::{Body, Made};
-use super::hits::Hit;
+use super::outcome::{Body, Hit, PendingAnswer, ReadyAnswer};
 use super::request_body::BodyFeed;
 use super::{Connection, Next};
 use crate::exchange::{self, ForProgram};
 
-/// A request that waits for its answer.
-pub struct Waits {
-    /// What is known of the request; it has no answer yet.
-    made: Made,
-    handler: Rc<dyn Handler>,
-    /// What the handler has begun; `None`: the handler needs the whole request.
-    begun: Option<Box<dyn Begun>>,
-}
-
 /// The result of the wait.
-enum Came {
+enum WaitOutcome {
     /// The answer was given.
     Given(Next),
     /// The request continues in the usual way.
-    GoOn(Made),
+    Continue(ReadyAnswer),
     /// The client left.
-    Left(Made),
-}
-
-impl Waits {
-    /// What `handler` has made of a request.
-    pub fn new(made: Made, handler: Rc<dyn Handler>, at_once: AtOnce) -> Waits {
-        let begun = if let AtOnce::Begun(begun) = at_once { Some(begun) } else { None };
-        Waits { made, handler, begun }
-    }
+    Left(ReadyAnswer),
 }
 
 impl Connection {
     /// Waits for the answer to the request at the start of the input, and gives it.
-    pub(super) async fn wait_for(&mut self, waits: Box<Waits>) -> Next {
-        let Waits { made, handler, begun } = *waits;
+    pub(super) async fn wait_for(&mut self, waits: Box<PendingAnswer>) -> Next {
+        let PendingAnswer { made, handler, begun } = *waits;
         let Some(mut begun) = begun else {
             return Box::pin(self.go_on(made, handler, None)).await;
         };
         self.set_deadline(begun.limit());
         let mut made = Some(made);
-        let came = poll_fn(|context| self.poll_begun(&mut *begun, &mut made, context)).await;
+        let outcome = poll_fn(|context| self.poll_begun(&mut *begun, &mut made, context)).await;
         self.forget_deadline();
-        match came {
-            Came::Given(next) => next,
-            Came::GoOn(made) => Box::pin(self.go_on(made, handler, Some(begun))).await,
-            Came::Left(made) => {
+        match outcome {
+            WaitOutcome::Given(next) => next,
+            WaitOutcome::Continue(made) => Box::pin(self.go_on(made, handler, Some(begun))).await,
+            WaitOutcome::Left(made) => {
                 drop(begun);
                 self.note_departure(&made)
             }
@@ -69,15 +51,15 @@ impl Connection {
     fn poll_begun(
         &mut self,
         begun: &mut dyn Begun,
-        made: &mut Option<Made>,
+        made: &mut Option<ReadyAnswer>,
         context: &mut Context<'_>,
-    ) -> Poll<Came> {
+    ) -> Poll<WaitOutcome> {
         let mut given = None;
         let polled = begun.poll_answer(context, &mut |answer, body| {
             given = made.take().map(|made| self.give_begun(made, answer, body));
         });
         if let Some(next) = given {
-            return Poll::Ready(Came::Given(next));
+            return Poll::Ready(WaitOutcome::Given(next));
         }
         let is_over = polled.is_ready() || self.deadline_expired(context);
         let has_left = !is_over && BodyFeed::none().poll(self, true, context).is_ready();
@@ -85,26 +67,28 @@ impl Connection {
             return Poll::Pending;
         }
         match made.take() {
-            Some(made) if is_over => Poll::Ready(Came::GoOn(made)),
-            Some(made) => Poll::Ready(Came::Left(made)),
+            Some(made) if is_over => Poll::Ready(WaitOutcome::Continue(made)),
+            Some(made) => Poll::Ready(WaitOutcome::Left(made)),
             // The answer was given, and nothing polls after that.
-            None => Poll::Ready(Came::Given(Next::Close)),
+            None => Poll::Ready(WaitOutcome::Given(Next::Close)),
         }
     }
 
     /// Gives an answer that is complete.
-    fn give_begun(&mut self, mut made: Made, answer: Answer, body: &[u8]) -> Next {
+    fn give_begun(&mut self, mut made: ReadyAnswer, answer: Answer, body: &[u8]) -> Next {
         made.answered.answer = answer;
         let core = self.core.clone();
-        let hot = &mut *core.hot.borrow_mut();
+        let state = &mut *core.state.borrow_mut();
         let mut input = std::mem::take(&mut self.input);
         // The head was complete when the wait began, and the input has lost nothing since.
-        let Ok(Parsed::Complete(length)) = hot.head.parse(&input, &hot.limits) else { return Next::Close };
-        if self.generation != hot.generation {
-            self.take_up(hot);
+        let Ok(Parsed::Complete(length)) = state.head.parse(&input, &state.limits) else {
+            return Next::Close;
+        };
+        if self.generation != state.generation {
+            self.apply_config(state);
         }
-        let last = length == input.len() && !hot.head.lacks_length;
-        let hit = self.give_now(hot, &input, made, Body::Bytes(body), last);
+        let last = length == input.len() && !state.head.lacks_length;
+        let hit = self.give_now(state, &input, made, Body::Bytes(body), last);
         input.drain(..length);
         self.input = input;
         let next = match hit {
@@ -113,12 +97,17 @@ impl Connection {
             Hit::Answered { persistent: false } if !last => Next::Linger,
             _ => Next::Close,
         };
-        self.send_gathered(hot, next)
+        self.send_gathered(state, next)
     }
 
     /// Makes a request of the head, and lets the program answer it.
-    async fn go_on(&mut self, made: Made, handler: Rc<dyn Handler>, begun: Option<Box<dyn Begun>>) -> Next {
-        let Made { answered, progress, started, snapshot } = made;
+    async fn go_on(
+        &mut self,
+        made: ReadyAnswer,
+        handler: Rc<dyn Handler>,
+        begun: Option<Box<dyn Begun>>,
+    ) -> Next {
+        let ReadyAnswer { answered, progress, started, snapshot } = made;
         let Some(received) = self.take_head() else { return Next::Close };
         let received = Rc::new(received);
         let sites = self.listener_index.and_then(|index| snapshot.listeners.get(index));
@@ -146,7 +135,7 @@ impl Connection {
     }
 
     /// Records that the client left before its answer.
-    fn note_departure(&mut self, made: &Made) -> Next {
+    fn note_departure(&mut self, made: &ReadyAnswer) -> Next {
         match self.take_head() {
             Some(received) => self.note_left(&made.snapshot, &received, &made.progress, made.started),
             None => Next::Close,
@@ -155,7 +144,7 @@ impl Connection {
 
     /// Takes the head at the start of the input, which was found complete before.
     pub(super) fn take_head(&mut self) -> Option<ReceivedHead> {
-        let limits = self.core.hot.borrow().limits;
+        let limits = self.core.state.borrow().limits;
         let mut head = RequestHead::new();
         let Ok(Parsed::Complete(length)) = head.parse(&self.input, &limits) else { return None };
         Some(ReceivedHead { head, buffer: self.input.drain(..length).collect() })

@@ -1,4 +1,4 @@
-//! A connection on its way to a thread for calls, there, and back; see [`calls`](crate::calls).
+//! A connection that migrates to the worker of its core, and back; see [`worker`](crate::worker).
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -6,16 +6,15 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use rustix::net::Shutdown;
 use touchstone_http::request::Version;
 use touchstone_transport::Socket;
 use touchstone_transport::Transport;
 
 use super::request_body::BodyFeed;
-use super::{Connection, Next};
-use crate::calls::{CallOf, GoesOn, LeftBehind, Return, ToDo};
+use super::{Connection, Next, worker_start};
 use crate::core::{Core, RECEIVE_BYTES};
 use crate::exchange::{self, Answered, Progress};
+use crate::worker::{CallOf, HandBack, LeftAtCore, PendingCall, SocketEnd, ToDo};
 
 /// A connection goes after so many requests in a row that might be answered there; after a visit that was for
 /// nothing, after twice as many.
@@ -25,37 +24,27 @@ const MOST_DOUBLINGS: u32 = 10;
 /// A visit of fewer requests was for nothing.
 const WORTH_REQUESTS: u64 = 16;
 
-/// Ends a socket that another thread has too, and would keep from ending.
-pub struct Ending(OwnedFd);
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        // The client may have gone; then there is nothing left to end.
-        let _ = rustix::net::shutdown(&self.0, Shutdown::Both);
-    }
-}
-
 impl Connection {
-    /// Whether it is to wait for its next request on a thread for calls.
+    /// Whether it is to wait for its next request on a worker.
     #[inline]
-    pub(super) fn is_for_calls(&self) -> bool {
+    pub(super) fn is_for_worker(&self) -> bool {
         self.calls >= CALLS << self.visits.min(MOST_DOUBLINGS)
             && self.input.is_empty()
             && self.listener_index.is_some()
             && matches!(self.transport, Transport::Plain(Socket::Registered(_)))
-            && self.core.calls.is_some()
+            && self.core.worker.is_some()
             && !self.core.draining.get()
     }
 
-    /// Goes to the thread for calls of its core.
-    pub(super) fn go_to_calls(self) {
+    /// Goes to the worker of its core.
+    pub(super) fn migrate(self) {
         let Transport::Plain(socket) = self.transport else { return };
         // Nothing is left of it where the event loop does not let go of it.
         let Some(socket) = socket.into_descriptor() else { return };
         if let Some(deadline) = &self.deadline {
             deadline.leave_task();
         }
-        let left = LeftBehind {
+        let left = LeftAtCore {
             deadline: self.deadline,
             permit: self._permit,
             ending: self._ending,
@@ -64,13 +53,11 @@ impl Connection {
             visits: self.visits,
             requests: self.requests,
         };
-        if let Some(calls) = &self.core.calls {
-            calls.send(&self.core, socket, left);
-        }
+        worker_start::send(&self.core, socket, left);
     }
 
-    /// A connection on a thread for calls, which waits for the socket.
-    pub fn guest(
+    /// A connection on a worker, which waits for the socket.
+    pub fn migrated(
         core: Rc<Core>,
         socket: Arc<OwnedFd>,
         peer: Option<SocketAddr>,
@@ -106,12 +93,12 @@ impl Connection {
         (self.input, self.output)
     }
 
-    /// Goes on where a visit to a thread for calls has ended.
-    pub fn come_back(core: Rc<Core>, back: Return, left: LeftBehind) {
-        let Return { socket, is_held, requests, input, output, to_do, .. } = back;
+    /// Goes on where a visit to a worker has ended.
+    pub fn come_back(core: Rc<Core>, back: HandBack, left: LeftAtCore) {
+        let HandBack { socket, is_held, requests, input, output, to_do, .. } = back;
         let may_be_held = is_held && left.ending.is_none();
         let ending = match may_be_held.then(|| socket.try_clone()).transpose() {
-            Ok(other) => left.ending.or(other.map(Ending)),
+            Ok(other) => left.ending.or(other.map(SocketEnd)),
             // No descriptor is left: the client sees the end.
             Err(_) => return,
         };
@@ -130,18 +117,18 @@ impl Connection {
             ToDo::Serve => Next::Buffered,
             ToDo::Finish { prepared, sent } => Next::Finish { prepared, sent },
             ToDo::Linger => Next::Linger,
-            ToDo::GoOn(goes_on) => Next::GoOn(goes_on),
+            ToDo::AwaitCall(call) => Next::AwaitCall(call),
         };
         tokio::task::spawn_local(connection.run(next));
     }
 
     /// Awaits the rest of a call, and answers with it.
-    pub(super) async fn await_call(&mut self, goes_on: GoesOn) -> Next {
-        let GoesOn { snapshot, of, call } = goes_on;
+    pub(super) async fn await_call(&mut self, pending: PendingCall) -> Next {
+        let PendingCall { snapshot, of, call } = pending;
         let CallOf { site, route, client, user, started } = of;
         let core = self.core.clone();
-        if self.generation != core.hot.borrow().generation {
-            self.take_up(&core.hot.borrow());
+        if self.generation != core.state.borrow().generation {
+            self.apply_config(&core.state.borrow());
         }
         let Some(received) = self.take_head() else { return Next::Close };
         let interface =

@@ -24,7 +24,7 @@ use touchstone_tls::read_certificates;
 ///
 /// If root will become another user (`server.user`), checks that user's rights: that user opens the files, at
 /// the start and at every reload.
-pub fn check_surroundings(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
+pub fn check_machine(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
     let mut problems = check_process(&config.server, places);
     let account = match Account::configured(&config.server) {
         Ok(account) => account.filter(|account| rustix::process::geteuid().is_root() && !account.is_ours()),
@@ -277,7 +277,7 @@ mod tests {
     fn problems(directory: &Path, text: &str) -> Vec<String> {
         let loaded = load_file(&write(directory, text)).unwrap();
         let prefix = format!("{}/", directory.display());
-        let problems = check_surroundings(&loaded.config, &loaded.places);
+        let problems = check_machine(&loaded.config, &loaded.places);
         problems.iter().map(|problem| problem.to_string().replace(&prefix, "")).collect()
     }
 
@@ -386,7 +386,7 @@ root =   'file'
     #[test]
     fn the_quick_form_has_no_places() {
         let config = quick(PathBuf::from("/nowhere/at/all"), "127.0.0.1:0".parse().unwrap());
-        let problems = check_surroundings(&config, &ConfigPlaces::default());
+        let problems = check_machine(&config, &ConfigPlaces::default());
         assert_eq!(problems.len(), 1);
         assert_eq!(problems[0].to_string(), "root '/nowhere/at/all' does not exist");
     }
@@ -399,7 +399,7 @@ root =   'file'
         fs::write(directory.path().join("conf.d/a.toml"), site).unwrap();
         let main = "include = 'conf.d/*.toml'\n[access_log]\npath = 'missing/log'\n";
         let loaded = load_file(&write(directory.path(), main)).unwrap();
-        let found = check_surroundings(&loaded.config, &loaded.places);
+        let found = check_machine(&loaded.config, &loaded.places);
         let mut files: Vec<_> =
             found.iter().map(|problem| problem.file.file_name().unwrap().to_owned()).collect();
         files.sort();

@@ -14,7 +14,7 @@ use touchstone_observe::metrics::{Answered, RouteTable};
 use touchstone_observe::request_id::RequestId;
 
 use crate::cache_lookup::HitOf;
-use crate::core::Hot;
+use crate::core::CoreState;
 use crate::exchange::Progress;
 
 /// Where a request came from.
@@ -30,7 +30,7 @@ pub struct Origin<'a> {
 }
 
 /// A request that was answered in any other way than straight from the cache.
-pub struct Account<'a> {
+pub struct AnsweredRequest<'a> {
     /// Where it came from.
     pub origin: Origin<'a>,
     /// Its head, and the bytes of it; `None`: it could not be read.
@@ -54,10 +54,10 @@ pub struct Account<'a> {
 }
 
 /// Counts and logs a request.
-pub fn note(hot: &mut Hot, account: Account<'_>) {
-    let Account { origin, received, progress, table, started, .. } = account;
+pub fn note(state: &mut CoreState, account: AnsweredRequest<'_>) {
+    let AnsweredRequest { origin, received, progress, table, started, .. } = account;
     let (site, route) = (progress.site.get(), progress.route.get());
-    hot.metrics.answered(&Answered {
+    state.metrics.answered(&Answered {
         table,
         site,
         route,
@@ -67,11 +67,11 @@ pub fn note(hot: &mut Hot, account: Account<'_>) {
         started,
         cache: progress.cache.get(),
     });
-    if !hot.log.is_on() {
+    if !state.log.is_on() {
         return;
     }
     let fields = received.map(|(head, buffer)| HeadFields { head, buffer });
-    let id = progress.id.borrow().clone().or_else(|| request_id(hot, origin.peer, fields.as_ref()));
+    let id = progress.id.borrow().clone().or_else(|| request_id(state, origin.peer, fields.as_ref()));
     let client_behind = account.client.filter(|client| Some(*client) != origin.peer.map(canonical));
     let (text, line);
     let client = match client_behind {
@@ -90,7 +90,7 @@ pub fn note(hot: &mut Hot, account: Account<'_>) {
         record.request_line = &line;
     }
     let labels = table.labels_of(site, route);
-    hot.log.record(&Record {
+    state.log.record(&Record {
         user: account.user,
         status: account.status,
         body_bytes: account.body_bytes,
@@ -106,45 +106,45 @@ pub fn note(hot: &mut Hot, account: Account<'_>) {
 }
 
 /// Counts and logs a GET of HTTP/1 that was answered with 200 straight from a cache. Its head is that in
-/// `hot.head`, of `bytes`.
+/// `state.head`, of `bytes`.
 #[inline]
-pub fn note_hit(hot: &mut Hot, origin: Origin<'_>, of: HitOf, body_bytes: u64, bytes: &[u8]) {
-    hot.metrics.hit(of.site, of.route, origin.protocol, body_bytes, of.is_accelerated);
-    if hot.log.is_on() {
-        let head = std::mem::take(&mut hot.head);
-        log_hit(hot, origin, of, body_bytes, (&head, bytes));
-        hot.head = head;
+pub fn note_hit(state: &mut CoreState, origin: Origin<'_>, of: HitOf, body_bytes: u64, bytes: &[u8]) {
+    state.metrics.hit(of.site, of.route, origin.protocol, body_bytes, of.is_accelerated);
+    if state.log.is_on() {
+        let head = std::mem::take(&mut state.head);
+        log_hit(state, origin, of, body_bytes, (&head, bytes));
+        state.head = head;
     }
 }
 
 /// The same for HTTP/2 and HTTP/3. `received` gives the head, which only the log needs.
 #[inline]
 pub fn note_stream_hit(
-    hot: &mut Hot,
+    state: &mut CoreState,
     origin: Origin<'_>,
     of: HitOf,
     body_bytes: u64,
     received: impl FnOnce() -> HeadBuilder,
 ) {
-    hot.metrics.hit(of.site, of.route, origin.protocol, body_bytes, of.is_accelerated);
-    if hot.log.is_on()
+    state.metrics.hit(of.site, of.route, origin.protocol, body_bytes, of.is_accelerated);
+    if state.log.is_on()
         && let (head, buffer, Ok(())) = received().finish()
     {
-        log_hit(hot, origin, of, body_bytes, (&head, &buffer));
+        log_hit(state, origin, of, body_bytes, (&head, &buffer));
     }
 }
 
 fn log_hit(
-    hot: &mut Hot,
+    state: &mut CoreState,
     origin: Origin<'_>,
     HitOf { site, route, is_accelerated }: HitOf,
     body_bytes: u64,
     (head, buffer): (&RequestHead, &[u8]),
 ) {
     let fields = HeadFields { head, buffer };
-    let id = request_id(hot, origin.peer, Some(&fields));
+    let id = request_id(state, origin.peer, Some(&fields));
     let (text, line);
-    let gate = &hot.snapshot.connection_gate;
+    let gate = &state.snapshot.connection_gate;
     let client = match origin.peer {
         Some(peer) if gate.trusts_fields_of(peer.ip()) => {
             text = gate.client(peer.ip(), &fields).to_string();
@@ -157,11 +157,11 @@ fn log_hit(
         (line, record.version) = (line_of(record.request_line, origin.protocol), origin.protocol.text());
         record.request_line = &line;
     }
-    let labels = hot.snapshot.route_table.labels_of(Some(site), route);
-    hot.log.record(&Record {
+    let labels = state.snapshot.route_table.labels_of(Some(site), route);
+    state.log.record(&Record {
         status: 200,
         body_bytes,
-        duration_us: hot.received_at.map_or(0, microseconds_since),
+        duration_us: state.received_at.map_or(0, microseconds_since),
         request_id: id.as_ref().map(RequestId::as_bytes),
         tls: origin.tls.map(tls_record),
         site: known(&labels.site),
@@ -173,15 +173,19 @@ fn log_hit(
 }
 
 /// The id that a line of the log needs.
-fn request_id(hot: &mut Hot, peer: Option<SocketAddr>, fields: Option<&HeadFields<'_>>) -> Option<RequestId> {
-    if !hot.log.wants_request_id() {
+fn request_id(
+    state: &mut CoreState,
+    peer: Option<SocketAddr>,
+    fields: Option<&HeadFields<'_>>,
+) -> Option<RequestId> {
+    if !state.log.wants_request_id() {
         return None;
     }
-    let from_proxy = peer.is_some_and(|peer| hot.snapshot.connection_gate.trusts_fields_of(peer.ip()));
-    let config = &hot.snapshot.config.request_id;
+    let from_proxy = peer.is_some_and(|peer| state.snapshot.connection_gate.trusts_fields_of(peer.ip()));
+    let config = &state.snapshot.config.request_id;
     Some(match fields {
-        Some(fields) => hot.request_ids.of(config, from_proxy, fields),
-        None => RequestId::New(hot.request_ids.next_uuid()),
+        Some(fields) => state.request_ids.of(config, from_proxy, fields),
+        None => RequestId::New(state.request_ids.next_uuid()),
     })
 }
 

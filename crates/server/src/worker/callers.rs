@@ -1,4 +1,4 @@
-//! What calls programs on a thread for calls: made when the first request for them comes, and kept until the
+//! What calls programs on a worker: made when the first request for them comes, and kept until the
 //! next configuration.
 
 use std::cell::{Cell, RefCell, RefMut};
@@ -7,14 +7,14 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use touchstone_handler::handler::{Caller, Interface};
 
-use super::station::Station;
+use super::link::WorkerLink;
 
 /// The callers of a thread.
 pub struct Callers {
     /// What the thread shares with its core.
-    pub station: Arc<Station>,
-    /// The guest whose request is looked at.
-    pub guest: Cell<usize>,
+    pub link: Arc<WorkerLink>,
+    /// The connection whose request is looked at.
+    pub connection: Cell<usize>,
     /// By the interface's address. It is kept with the caller, so that no other can come to have the same.
     made: RefCell<FxHashMap<usize, Made>>,
 }
@@ -26,8 +26,8 @@ struct Made {
 
 impl Callers {
     /// None so far.
-    pub fn new(station: Arc<Station>) -> Callers {
-        Callers { station, guest: Cell::new(0), made: RefCell::default() }
+    pub fn new(link: Arc<WorkerLink>) -> Callers {
+        Callers { link, connection: Cell::new(0), made: RefCell::default() }
     }
 
     /// The caller of an interface; `None` where it has none.
@@ -36,7 +36,7 @@ impl Callers {
         RefMut::filter_map(self.made.borrow_mut(), |made| {
             let made = made.entry(address).or_insert_with(|| Made {
                 _interface: interface.clone(),
-                caller: interface.caller(self.station.clone()),
+                caller: interface.caller(self.link.clone()),
             });
             made.caller.as_mut()
         })

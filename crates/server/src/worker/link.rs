@@ -1,5 +1,5 @@
-//! What a core and its thread for calls share: the messages between them, and the guests. A third thread may
-//! send the guests back while the thread is in a call.
+//! What a core and its worker share: the messages between them, and the connections. A third thread may
+//! send the connections back while the thread is in a call.
 
 use std::io;
 use std::net::IpAddr;
@@ -33,13 +33,13 @@ pub enum Order {
     /// Takes this connection.
     Arrive(Arrival),
     /// The configuration has changed.
-    TakeUp(Arc<Snapshot>),
+    ApplyConfig(Arc<Snapshot>),
     /// Sends all connections back and ends the thread.
     End,
 }
 
 /// A connection that goes back to its core.
-pub struct Return {
+pub struct HandBack {
     /// Its place.
     pub place: usize,
     /// Its socket.
@@ -70,11 +70,11 @@ pub enum ToDo {
     /// Let the client read the last answer, then end.
     Linger,
     /// Await the result of a call.
-    GoOn(Box<GoesOn>),
+    AwaitCall(Box<PendingCall>),
 }
 
 /// A call that continues while its core awaits the result.
-pub struct GoesOn {
+pub struct PendingCall {
     /// The configuration under which it was made.
     pub snapshot: Arc<Snapshot>,
     /// The request that it is for.
@@ -98,27 +98,27 @@ pub struct CallOf {
 }
 
 /// What a thread tells its core.
-pub enum Told {
-    /// A guest comes back.
-    Back(Box<Return>),
-    /// A guest has ended.
+pub enum WorkerReport {
+    /// A connection comes back.
+    HandedBack(Box<HandBack>),
+    /// A connection has ended.
     Ended(usize),
 }
 
-/// A guest, as the thread that sends it back sees it.
-struct Guest {
+/// A connection, as the thread that sends it back sees it.
+struct MigratedConnection {
     socket: Arc<OwnedFd>,
     requests: Arc<AtomicU64>,
 }
 
 /// The state that both sides share.
-pub struct Station {
+pub struct WorkerLink {
     /// Wakes the thread.
     pub wake: OwnedFd,
     inbox: Mutex<Inbox>,
-    guests: Mutex<Vec<Option<Guest>>>,
+    connections: Mutex<Vec<Option<MigratedConnection>>>,
     call: Mutex<Call>,
-    home: UnboundedSender<Told>,
+    to_core: UnboundedSender<WorkerReport>,
 }
 
 #[derive(Default)]
@@ -137,11 +137,17 @@ struct Call {
     snapshot: Option<Arc<Snapshot>>,
 }
 
-impl Station {
-    /// A station whose thread reports to `home`.
-    pub fn new(home: UnboundedSender<Told>) -> io::Result<Station> {
+impl WorkerLink {
+    /// A link whose thread reports to `to_core`.
+    pub fn new(to_core: UnboundedSender<WorkerReport>) -> io::Result<WorkerLink> {
         let wake = rustix::event::eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Station { wake, inbox: Mutex::default(), guests: Mutex::default(), call: Mutex::default(), home })
+        Ok(WorkerLink {
+            wake,
+            inbox: Mutex::default(),
+            connections: Mutex::default(),
+            call: Mutex::default(),
+            to_core,
+        })
     }
 
     // --- The core's side.
@@ -170,30 +176,30 @@ impl Station {
     }
 
     /// Calls are made under this configuration from now on.
-    pub fn take_up(&self, snapshot: Arc<Snapshot>) {
+    pub fn apply_config(&self, snapshot: Arc<Snapshot>) {
         lock(&self.call).snapshot = Some(snapshot);
     }
 
-    /// Adds a guest; the thread updates its count of requests.
+    /// Adds a connection; the thread updates its count of requests.
     pub fn admit(&self, place: usize, socket: Arc<OwnedFd>, requests: Arc<AtomicU64>) {
-        let mut guests = lock(&self.guests);
-        if guests.len() <= place {
-            guests.resize_with(place + 1, || None);
+        let mut connections = lock(&self.connections);
+        if connections.len() <= place {
+            connections.resize_with(place + 1, || None);
         }
-        guests[place] = Some(Guest { socket, requests });
+        connections[place] = Some(MigratedConnection { socket, requests });
     }
 
-    /// Removes a guest.
+    /// Removes a connection.
     pub fn leave(&self, place: usize) {
-        if let Some(guest) = lock(&self.guests).get_mut(place) {
-            *guest = None;
+        if let Some(connection) = lock(&self.connections).get_mut(place) {
+            *connection = None;
         }
     }
 
     /// Reports to the core.
-    pub fn tell(&self, told: Told) {
+    pub fn tell(&self, told: WorkerReport) {
         // If the core has ended, the server has ended too.
-        let _ = self.home.send(told);
+        let _ = self.to_core.send(told);
     }
 
     /// A call begins, for the request with this head.
@@ -205,17 +211,17 @@ impl Station {
         call.of = Some(of);
     }
 
-    /// The call has ended; `None` if all guests were sent back during it.
+    /// The call has ended; `None` if all connections were sent back during it.
     pub fn end_call(&self) -> Option<CallOf> {
         lock(&self.call).of.take()
     }
 
-    /// The thread can take guests again.
+    /// The thread can take connections again.
     pub fn open(&self) {
         lock(&self.inbox).is_closed = false;
     }
 
-    /// Refuses further guests; returns the orders that the thread has not read.
+    /// Refuses further connections; returns the orders that the thread has not read.
     pub fn close(&self) -> Vec<Order> {
         let mut inbox = lock(&self.inbox);
         inbox.is_closed = true;
@@ -223,19 +229,20 @@ impl Station {
     }
 }
 
-impl WayBack for Station {
+impl WayBack for WorkerLink {
     fn go_back(&self, under_way: CallUnderWay) {
         let mut call = lock(&self.call);
         let (Some(of), Some(snapshot)) = (call.of.take(), call.snapshot.clone()) else { return };
         let (place, head) = (call.place, std::mem::take(&mut call.head));
-        let guests = std::mem::take(&mut *lock(&self.guests));
-        let mut caller = Some((head, ToDo::GoOn(Box::new(GoesOn { snapshot, of, call: under_way }))));
-        for (at, guest) in guests.into_iter().enumerate() {
-            let Some(guest) = guest else { continue };
+        let connections = std::mem::take(&mut *lock(&self.connections));
+        let mut caller =
+            Some((head, ToDo::AwaitCall(Box::new(PendingCall { snapshot, of, call: under_way }))));
+        for (at, connection) in connections.into_iter().enumerate() {
+            let Some(connection) = connection else { continue };
             let (input, to_do) = caller.take_if(|_| at == place).unwrap_or_else(|| (Vec::new(), ToDo::Serve));
-            let requests = guest.requests.load(Ordering::Relaxed);
-            self.tell(match guest.socket.try_clone() {
-                Ok(socket) => Told::Back(Box::new(Return {
+            let requests = connection.requests.load(Ordering::Relaxed);
+            self.tell(match connection.socket.try_clone() {
+                Ok(socket) => WorkerReport::HandedBack(Box::new(HandBack {
                     place: at,
                     socket,
                     is_held: true,
@@ -245,7 +252,7 @@ impl WayBack for Station {
                     to_do,
                 })),
                 // No descriptor is left: the connection ends.
-                Err(_) => Told::Ended(at),
+                Err(_) => WorkerReport::Ended(at),
             });
         }
         let mut inbox = lock(&self.inbox);
@@ -260,10 +267,10 @@ impl WayBack for Station {
 
 impl Arrival {
     /// Returns the connection to its core unchanged.
-    pub fn back(self) -> Told {
+    pub fn back(self) -> WorkerReport {
         let place = self.place;
         match Arc::into_inner(self.socket) {
-            Some(socket) => Told::Back(Box::new(Return {
+            Some(socket) => WorkerReport::HandedBack(Box::new(HandBack {
                 place,
                 socket,
                 is_held: false,
@@ -272,7 +279,7 @@ impl Arrival {
                 output: Vec::new(),
                 to_do: ToDo::Serve,
             })),
-            None => Told::Ended(place),
+            None => WorkerReport::Ended(place),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What the admin listener shows of a connection: the client, its age, and the requests under way.
 //!
-//! Every waiting connection has a [`Session`] beside its deadline, on its own core. A plain hit leaves no
+//! Every waiting connection has a [`ConnectionInfo`] beside its deadline, on its own core. A plain hit leaves no
 //! trace here; any other request is recorded while it is answered. To see the sessions, a thread sends the
 //! core an order, and the core answers with a copy of bounded size. So nothing is locked, and nothing is
 //! shared except while such an order is answered.
@@ -21,7 +21,7 @@ const MOST_REQUESTS: usize = 32;
 
 /// A connection, as its core sees it.
 #[derive(Default)]
-pub struct Session {
+pub struct ConnectionInfo {
     opened: Cell<Option<Opened>>,
     /// Requests answered, as of the last wait.
     pub requests: Cell<u64>,
@@ -57,10 +57,10 @@ pub struct UnderWay {
 /// Keeps a request among those under way until this is dropped.
 pub struct UnderWayGuard {
     request: Rc<UnderWay>,
-    owner: Rc<dyn AsRef<Session>>,
+    owner: Rc<dyn AsRef<ConnectionInfo>>,
 }
 
-impl Session {
+impl ConnectionInfo {
     /// The connection waits for the first time.
     pub fn open(&self, opened: Opened) {
         self.opened.set(Some(opened));
@@ -129,7 +129,7 @@ impl Session {
 
 impl UnderWayGuard {
     /// Records a request in the session of `owner`.
-    pub fn begin(owner: Rc<dyn AsRef<Session>>, method: &[u8], target: &[u8]) -> UnderWayGuard {
+    pub fn begin(owner: Rc<dyn AsRef<ConnectionInfo>>, method: &[u8], target: &[u8]) -> UnderWayGuard {
         let request = Rc::new(UnderWay {
             started: Instant::now(),
             method: method.into(),
@@ -231,17 +231,17 @@ fn lossy(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    struct Owner(Session);
+    struct Owner(ConnectionInfo);
 
-    impl AsRef<Session> for Owner {
-        fn as_ref(&self) -> &Session {
+    impl AsRef<ConnectionInfo> for Owner {
+        fn as_ref(&self) -> &ConnectionInfo {
             &self.0
         }
     }
 
     #[test]
     fn requests_are_there_while_they_are_under_way() {
-        let owner = Rc::new(Owner(Session::default()));
+        let owner = Rc::new(Owner(ConnectionInfo::default()));
         let session = &owner.0;
         assert!(session.facts(true, Instant::now()).is_none());
         session.open(Opened {

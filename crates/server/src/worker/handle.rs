@@ -1,0 +1,135 @@
+//! The core's handle to its worker: whether the worker's thread has started, and what connections leave at
+//! the core while they are with the worker.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use touchstone_access::ConnectionPermit;
+use touchstone_observe::log::access::CoreBuffer;
+use touchstone_observe::log::error::ErrorLog;
+use touchstone_observe::metrics::Metrics;
+use touchstone_sites::site::Snapshot;
+
+use super::link::{Order, WorkerLink};
+use super::socket_end::SocketEnd;
+use crate::connection_count::ConnectionCount;
+use crate::deadline::DeadlineGuard;
+
+/// What a worker is started with.
+pub struct WorkerSeed {
+    /// The number of the thread, after those of the cores.
+    pub index: usize,
+    /// Where the thread writes the access log.
+    pub access_log: CoreBuffer,
+    /// The error log.
+    pub error_log: ErrorLog,
+    /// The connections of all cores.
+    pub connections: Arc<ConnectionCount>,
+    /// The counters of all cores.
+    pub metrics: Arc<Metrics>,
+}
+
+/// A core's handle to its worker.
+pub struct Worker {
+    state: RefCell<State>,
+    away: RefCell<AwayConnections>,
+}
+
+enum State {
+    /// The thread is not needed yet.
+    Asleep(Box<WorkerSeed>),
+    At(Arc<WorkerLink>),
+    /// The thread could not be started, or takes no more connections.
+    Off,
+}
+
+/// What connections leave at the core while they are away.
+#[derive(Default)]
+struct AwayConnections {
+    places: Vec<Option<LeftAtCore>>,
+    free: Vec<usize>,
+}
+
+/// What a connection leaves at its core: its places among the connections of the core and of its client.
+pub struct LeftAtCore {
+    /// Its note among the deadlines.
+    pub deadline: Option<DeadlineGuard>,
+    /// Counts the connection for its client.
+    pub permit: Option<ConnectionPermit>,
+    /// Ends the socket where another thread has it too, or may have it.
+    pub ending: Option<SocketEnd>,
+    /// The address of the client.
+    pub peer: Option<SocketAddr>,
+    /// The address that accepted the connection.
+    pub listener: SocketAddr,
+    /// How often the connection was away without need.
+    pub visits: u32,
+    /// Requests answered.
+    pub requests: u64,
+}
+
+impl Worker {
+    /// A thread that is started when it is first needed.
+    pub fn new(seed: WorkerSeed) -> Worker {
+        Worker { state: RefCell::new(State::Asleep(Box::new(seed))), away: RefCell::default() }
+    }
+
+    /// Keeps what a connection leaves at the core; returns its place.
+    pub fn keep(&self, left: LeftAtCore) -> usize {
+        self.away.borrow_mut().add(left)
+    }
+
+    /// What the connection with this place has left.
+    pub fn take(&self, place: usize) -> Option<LeftAtCore> {
+        self.away.borrow_mut().take(place)
+    }
+
+    /// The link to the thread. Calls `start` when it is needed for the first time; `None` where it cannot be
+    /// started, or takes no more connections.
+    pub fn link(&self, start: impl FnOnce(WorkerSeed) -> Option<Arc<WorkerLink>>) -> Option<Arc<WorkerLink>> {
+        let state = &mut *self.state.borrow_mut();
+        if let State::At(link) = state {
+            return Some(link.clone());
+        }
+        let State::Asleep(seed) = std::mem::replace(state, State::Off) else { return None };
+        let link = start(*seed)?;
+        *state = State::At(link.clone());
+        Some(link)
+    }
+
+    /// The configuration has changed.
+    pub fn apply_config(&self, snapshot: &Arc<Snapshot>) {
+        if let State::At(link) = &*self.state.borrow() {
+            let _ = link.send(Order::ApplyConfig(snapshot.clone()));
+        }
+    }
+
+    /// Calls all connections back and sends no more.
+    pub fn end(&self) {
+        if let State::At(link) = std::mem::replace(&mut *self.state.borrow_mut(), State::Off) {
+            let _ = link.send(Order::End);
+        }
+    }
+}
+
+impl AwayConnections {
+    fn add(&mut self, left: LeftAtCore) -> usize {
+        match self.free.pop() {
+            Some(place) => {
+                self.places[place] = Some(left);
+                place
+            }
+            None => {
+                self.places.push(Some(left));
+                self.places.len() - 1
+            }
+        }
+    }
+
+    fn take(&mut self, place: usize) -> Option<LeftAtCore> {
+        let left = self.places.get_mut(place)?.take()?;
+        self.free.push(place);
+        Some(left)
+    }
+}

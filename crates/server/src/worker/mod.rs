@@ -1,0 +1,32 @@
+//! Workers: threads that hold connections and call programs. There is one beside each core; it holds the
+//! connections whose requests keep going to programs that are called (servlets). A worker receives, parses,
+//! calls and sends, so that no request is handed from thread to thread.
+//!
+//! ```text
+//! core:    connection ──after some calls──► migrated connection
+//! worker:                  receive, parse, call, send ◄─┐
+//!                                        └──────────────┘
+//! ```
+//!
+//! A migrated connection is handed back to its core, with the bytes that it has received, when it is idle,
+//! asks for anything else, or must end soon.
+//!
+//! A call may take any time. While a worker is in a call, all its other connections wait for their next
+//! request. If the call does not return soon, the watcher of the call hands them back ([`WayBack`]), and also
+//! the connection in the call, whose core then awaits the answer. A connection that cannot be moved in this
+//! way, such as one with a TLS session or a body under way, is never sent here.
+//!
+//! This module has what both sides share, and the core's handle. `worker_start` and `worker_thread` of the
+//! module `connection` run the worker.
+//!
+//! [`WayBack`]: touchstone_handler::handler::WayBack
+
+mod callers;
+mod handle;
+mod link;
+mod socket_end;
+
+pub use callers::Callers;
+pub use handle::{LeftAtCore, Worker, WorkerSeed};
+pub use link::{Arrival, CallOf, HandBack, Order, PendingCall, ToDo, WorkerLink, WorkerReport};
+pub use socket_end::SocketEnd;

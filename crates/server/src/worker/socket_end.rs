@@ -1,0 +1,15 @@
+//! The end of a socket to which two threads have handles.
+
+use std::os::fd::OwnedFd;
+
+use rustix::net::Shutdown;
+
+/// Ends a socket that another thread has too, and would keep from ending.
+pub struct SocketEnd(pub OwnedFd);
+
+impl Drop for SocketEnd {
+    fn drop(&mut self) {
+        // The client may have gone; then there is nothing left to end.
+        let _ = rustix::net::shutdown(&self.0, Shutdown::Both);
+    }
+}
