@@ -1,7 +1,7 @@
 //! What the admin listener shows of a connection: the client, its age, and the requests under way.
 //!
-//! Every waiting connection has a [`ConnectionInfo`] beside its deadline, on its own core. A plain hit leaves no
-//! trace here; any other request is recorded while it is answered. To see the sessions, a thread sends the
+//! Every waiting connection has a [`ConnectionInfo`] beside its deadline, on its own core. A plain hit leaves
+//! no trace here; any other request is recorded while it is answered. To see the sessions, a thread sends the
 //! core an order, and the core answers with a copy of bounded size. So nothing is locked, and nothing is
 //! shared except while such an order is answered.
 

@@ -112,8 +112,8 @@ impl ReceivedHead {
         ReceivedHead::build(builder, self.fields())
     }
 
-    /// The same head with the fields for which `stays` returns true, and added fields; `None` if the result is
-    /// not a valid head.
+    /// The same head with the fields for which `stays` returns true, and added fields; `None` if the result
+    /// is not a valid head.
     pub fn with_fields<'a>(
         &'a self,
         stays: impl Fn(&[u8]) -> bool,

@@ -13,6 +13,9 @@ use std::time::Instant;
 use touchstone_access::{Admission, TOO_MANY_CONNECTIONS};
 use touchstone_config::LogLevel;
 use touchstone_files::cache::{CoreCache, Entry, NewEntry, Prepared, ReadTicket, Variant};
+use touchstone_handler::answer::Answer;
+use touchstone_handler::handler::OnCore;
+use touchstone_handler::request::Request;
 use touchstone_http::request::{Limits, RequestHead};
 use touchstone_observe::log::access::CoreBuffer;
 use touchstone_observe::log::error::ErrorLog;
@@ -68,6 +71,16 @@ pub struct CoreState {
     pub generation: u64,
 }
 
+/// How the requests that the server makes itself are answered, for example for what a page includes. The
+/// functions are those of `exchange`: it uses what makes such requests, so they are handed down to the core.
+#[derive(Clone, Copy)]
+pub struct OwnRequests {
+    /// Answers a request by the routes and rules of its site.
+    pub answer: fn(Rc<Core>, Arc<Snapshot>, Request) -> OnCore<Answer>,
+    /// Answers a request with a file of the site with this index.
+    pub answer_file: fn(Rc<Core>, Arc<Snapshot>, usize, Request) -> OnCore<Answer>,
+}
+
 /// One core.
 pub struct Core {
     /// What every request uses.
@@ -86,6 +99,8 @@ pub struct Core {
     pub index: usize,
     /// The counters that do not belong to a request.
     pub counts: Arc<CoreCounts>,
+    /// How requests of the server's own are answered.
+    pub own_requests: OwnRequests,
     /// The handlers of requests that are not for files.
     pub handlers: Handlers,
     /// The core's worker.
@@ -107,6 +122,7 @@ impl Core {
         error_log: ErrorLog,
         connections: Arc<ConnectionCount>,
         registry: Arc<Metrics>,
+        own_requests: OwnRequests,
     ) -> Core {
         let sampling = snapshot.config.admin.hit_sampling();
         let metrics = CoreMetrics::new(registry, index, snapshot.route_table.clone(), sampling);
@@ -134,6 +150,7 @@ impl Core {
             draining: Cell::new(false),
             index,
             counts,
+            own_requests,
             handlers: Handlers::default(),
             worker: None,
             callers: None,

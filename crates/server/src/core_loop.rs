@@ -22,7 +22,7 @@ use touchstone_sites::site_tls::log_notices;
 use crate::clock::{TICK, Ticker};
 use crate::connection_count::ConnectionCount;
 use crate::core::Core;
-use crate::exchange::begin_early;
+use crate::exchange::{OWN_REQUESTS, begin_early};
 use crate::http3;
 use crate::listener::{Listener, ListenerSeed};
 use crate::worker::{Worker, WorkerSeed};
@@ -99,7 +99,7 @@ pub fn run(seed: CoreSeed) -> io::Result<()> {
 async fn live(seed: CoreSeed) -> io::Result<()> {
     let CoreSeed { index, snapshot, listeners, http3_sockets, access_log, error_log, connections, .. } = seed;
     let (mut orders, (secrets, cores)) = (seed.orders, seed.http3_secrets);
-    let mut core = Core::new(index, snapshot, access_log, error_log, connections, seed.metrics);
+    let mut core = Core::new(index, snapshot, access_log, error_log, connections, seed.metrics, OWN_REQUESTS);
     core.worker = Some(Worker::new(seed.worker));
     let core = Rc::new(core);
     let mut open = Vec::new();

@@ -29,6 +29,7 @@ mod on_disk;
 mod operator_view;
 mod running;
 mod server;
+mod site_files;
 mod static_files;
 mod stream_head;
 mod whole_file;

@@ -18,6 +18,7 @@ use touchstone_sites::site::Snapshot;
 use crate::core::Core;
 use crate::file_request::FileRequest;
 use crate::includes::{self, FoundPage, PageAnswer};
+use crate::site_files;
 use crate::static_files;
 
 /// Shows what was found.
@@ -43,7 +44,7 @@ pub async fn answer(
         Method::Get | Method::Head if found.show == Show::Page => page(core, &request, &below).await,
         Method::Get | Method::Head => {
             let directory = if below.ends_with(b"/") { below } else { [&below[..], b"/"].concat() };
-            static_files::list(core, &request, &directory, &found.request.path).await
+            site_files::list(core, &request, &directory, &found.request.path).await
         }
         _ => return Answer::error(405).field("Allow", "GET, HEAD"),
     };
@@ -70,7 +71,7 @@ async fn page(core: &Rc<Core>, request: &FileRequest<'_>, file_path: &[u8]) -> A
         None => {
             let opened = match site.root.open(file_path) {
                 Ok(opened) => opened,
-                Err(refused) => return static_files::refusal(core, file_path, &refused),
+                Err(refused) => return site_files::refusal(core, file_path, &refused),
             };
             match includes::load(core, request.snapshot, request.site, includes, file_path, opened).await {
                 Ok(page) => page,

@@ -131,12 +131,7 @@ impl Server {
         }
         programs::log_pools_to(&error_log);
         servlet::log_to(&error_log);
-        for address in in_vain {
-            error_log.warning(format_args!(
-                "no site listens on {address}, whose socket was passed to this server: \
-                 clients that connect there get no answer"
-            ));
-        }
+        warn_of_unused(&in_vain, &error_log);
         if let Some(problem) = control_problem {
             error_log.warning(format_args!("`touchstone reload` and the like will not work: {problem}"));
         }
@@ -144,18 +139,9 @@ impl Server {
             error_log.warning(format_args!("systemd is not told anything: {error}"));
             Notifier::to(None).map_err(|error| StartError(error.to_string()))
         })?;
-        let access_log = {
-            let error_log = error_log.clone();
-            AccessLog::start(&config.access_log, Box::new(move |problem| error_log.error(problem)))
-                .map_err(|error| StartError(error.to_string()))?
-        };
+        let access_log = start_access_log(&config, &error_log)?;
         let tls = TlsShared::new();
-        let access = {
-            let error_log = error_log.clone();
-            AccessShared::new(Box::new(move |problem| {
-                error_log.limited(LogLevel::Warning, "password file", problem);
-            }))
-        };
+        let access = access_shared(&error_log);
         let accelerator = accelerator::start(&config.accelerator, &error_log).map_err(StartError)?;
         let acme = AcmeManager::new(tls.clone(), error_log.clone());
         let snapshot =
@@ -280,15 +266,10 @@ impl Server {
                 error_log.error(problem);
             }
         }
-        if let Some(file) = &pid_file
-            && let Err(error) = file.write()
-        {
+        if let Some(Err(error)) = pid_file.as_ref().map(PidFile::write) {
             error_log.error(format_args!("server.pid_file cannot be written: {error}"));
         }
-        // The quick form has no place to name another user.
-        if config_file.is_some() && rustix::process::geteuid().is_root() {
-            error_log.info("the server runs as root; server.user names another user for it");
-        }
+        note_root(config_file.is_some(), &error_log);
         let running = Running::new(crate::running::Parts {
             cores,
             listening,
@@ -310,6 +291,36 @@ impl Server {
             heartbeat,
         });
         running.serve(signals, control, predecessor)
+    }
+}
+
+/// Says which sockets were passed to this server in vain.
+fn warn_of_unused(addresses: &[SocketAddr], error_log: &ErrorLog) {
+    for address in addresses {
+        error_log.warning(format_args!(
+            "no site listens on {address}, whose socket was passed to this server: \
+             clients that connect there get no answer"
+        ));
+    }
+}
+
+fn start_access_log(config: &Config, error_log: &ErrorLog) -> Result<AccessLog, StartError> {
+    let error_log = error_log.clone();
+    AccessLog::start(&config.access_log, Box::new(move |problem| error_log.error(problem)))
+        .map_err(|error| StartError(error.to_string()))
+}
+
+fn access_shared(error_log: &ErrorLog) -> Arc<AccessShared> {
+    let error_log = error_log.clone();
+    AccessShared::new(Box::new(move |problem| {
+        error_log.limited(LogLevel::Warning, "password file", problem);
+    }))
+}
+
+/// Says that the server runs as root. The quick form has no place to name another user.
+fn note_root(has_config_file: bool, error_log: &ErrorLog) {
+    if has_config_file && rustix::process::geteuid().is_root() {
+        error_log.info("the server runs as root; server.user names another user for it");
     }
 }
 

@@ -1,9 +1,9 @@
 //! Heads that are put together from values: requests of HTTP/2 and HTTP/3, and what the server derives from
 //! another request.
 //!
-//! The result is what [`RequestHead::parse`] makes of the same request in HTTP/1, and the same is refused; a
-//! test holds both together. Nothing is written as text and read again: names and values lie in the buffer one
-//! behind the other, and spans tell them apart.
+//! The result is what [`RequestHead::parse`] makes of the same request in HTTP/1, and the same is refused;
+//! tests compare both. Nothing is written as text and read again: names and values lie in the buffer one
+//! after the other, and spans tell them apart.
 
 use super::{
     FieldFacts, FieldLine, KnownField, Limits, Method, RequestError, RequestHead, Span, Version,

@@ -5,18 +5,22 @@
 //! Only where nothing but the program stands between request and answer: no rewrites, fields or error pages
 //! of the site's own, nothing that access rules would have to wait for. Everything else takes the exchange.
 
+use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use touchstone_access::Admitted;
+use touchstone_admin::connection_info::UnderWayGuard;
 use touchstone_files::cache::Variant;
 use touchstone_handler::answer::{Answer, Framing, Part};
 use touchstone_handler::handler::{AtOnce, Called, Caller};
 use touchstone_handler::request::PlainGet;
 use touchstone_http::forged_fields;
-use touchstone_http::request::FieldLine;
 use touchstone_http::request_view::{HeadFields, RequestView};
 use touchstone_http::trace_context;
 use touchstone_sites::route::{ProgramAtOnce, SiteRules};
+use touchstone_sites::site::Snapshot;
 
 use super::outcome::{Body, Hit, PendingAnswer, ReadyAnswer};
 use super::request_body::BodyFeed;
@@ -45,23 +49,11 @@ impl Connection {
         let core = self.core.clone();
         let callers = core.callers.as_ref();
         let is_on_thread = callers.is_some();
-        let may_answer = |rules: &SiteRules| match is_on_thread {
-            true => rules.has_called_programs(),
-            false => rules.has_programs_at_once(),
-        };
-        // While a call goes on, nothing before or behind it is to wait on this thread.
-        let is_alone = !is_on_thread || (last && state.gathered.is_empty());
-        if !is_alone || !state.snapshot.sites[site].rules.as_ref().is_some_and(may_answer) {
+        if !self.may_ask_program(state, site, is_on_thread, last) {
             return Hit::Not;
         }
         let snapshot = state.snapshot.clone();
-        let site_now = &snapshot.sites[site];
-        let Some(rules) = &site_now.rules else { return Hit::Not };
-        // An error page of the site may have to be read first, and an id that is handed on changes the
-        // request's head.
-        if !site_now.config.error_pages.is_empty() || snapshot.config.request_id.forward {
-            return Hit::Not;
-        }
+        let Some(rules) = &snapshot.sites[site].rules else { return Hit::Not };
         let head = &state.head;
         let target = head.target.of(bytes);
         let host = head.host.map(|host| host.of(bytes));
@@ -82,11 +74,7 @@ impl Connection {
             return Hit::Not;
         };
         let is_trusted = self.peer.is_some_and(|peer| snapshot.connection_gate.trusts_fields_of(peer.ip()));
-        let is_handed_on = |line: &FieldLine| {
-            let name = line.name.of(bytes);
-            trace_context::is_handed_on(name, None) && !forged_fields::ends_here(name, is_trusted)
-        };
-        if !head.fields.iter().all(is_handed_on) {
+        if !head.fields.iter().all(|line| is_handed_on(line.name.of(bytes), is_trusted)) {
             return Hit::Not;
         }
         let started = Instant::now();
@@ -100,9 +88,7 @@ impl Connection {
             query,
             host,
             client,
-            is_from_trusted_proxy: self
-                .peer
-                .is_some_and(|peer| snapshot.connection_gate.trusts_fields_of(peer.ip())),
+            is_from_trusted_proxy: is_trusted,
             server: self.listener,
             tls: tls.as_deref(),
             user: None,
@@ -116,8 +102,7 @@ impl Connection {
                 Ok(called) => called,
                 Err(hit) => return hit,
             };
-            let progress = Progress::of_program(&snapshot, self.peer, None, site, program.route);
-            progress.with(program.interface.name());
+            let progress = progress_of(&snapshot, self.peer, None, site, &program);
             let made = ReadyAnswer { answered, progress, started, snapshot };
             return match is_written {
                 true => self.give_now(state, bytes, made, Body::Called(&mut **caller), last),
@@ -125,12 +110,10 @@ impl Connection {
             };
         }
         let Some(admitted) = program.admit(&view) else { return Hit::Not };
-        let user: Option<Box<str>> =
-            admitted.user.as_ref().map(|user| String::from_utf8_lossy(user.name()).into());
+        let user = name_of_user(&admitted);
         let handler = exchange::handler_of(&core, &snapshot, program.interface);
         let under_way = self.begin_request(&snapshot, b"GET", target);
-        let progress = Progress::of_program(&snapshot, self.peer, under_way, site, program.route);
-        progress.with(program.interface.name());
+        let progress = progress_of(&snapshot, self.peer, under_way, site, &program);
         if state.log.wants_request_id() {
             let config = &snapshot.config.request_id;
             let id = state.request_ids.of(config, progress.is_from_proxy, &fields);
@@ -151,11 +134,25 @@ impl Connection {
             AtOnce::Answer(answer) => self.give(state, bytes, made(Answered { answer, ..answered }), last),
             waits => Hit::Pending(Box::new(PendingAnswer::new(made(answered), handler, waits))),
         };
-        if written.capacity() <= KEPT_BYTES {
-            written.clear();
-            state.written = written;
-        }
+        keep_for_next(&mut state.written, written);
         hit
+    }
+
+    /// Whether programs of the site may answer the request in `state.head` in passing.
+    fn may_ask_program(&self, state: &CoreState, site: usize, is_on_thread: bool, last: bool) -> bool {
+        // While a call goes on, nothing before or behind it is to wait on this thread.
+        let is_alone = !is_on_thread || (last && state.gathered.is_empty());
+        let may_answer = |rules: &SiteRules| match is_on_thread {
+            true => rules.has_called_programs(),
+            false => rules.has_programs_at_once(),
+        };
+        let site = &state.snapshot.sites[site];
+        is_alone
+            && site.rules.as_ref().is_some_and(may_answer)
+            // An error page of the site may have to be read first, and an id that is handed on changes the
+            // request's head.
+            && site.config.error_pages.is_empty()
+            && !state.snapshot.config.request_id.forward
     }
 
     /// Gives an answer now, if its whole body is there.
@@ -242,8 +239,7 @@ fn call(
         return Err(Hit::Not);
     }
     let admitted = program.admit(view).ok_or(Hit::Not)?;
-    let user: Option<Box<str>> =
-        admitted.user.as_ref().map(|user| String::from_utf8_lossy(user.name()).into());
+    let user = name_of_user(&admitted);
     let client = get.client.map(|client| client.ip());
     let of = CallOf { site, route: program.route, client, user: user.clone(), started: get.received_at };
     callers.link.begin_call(callers.connection.get(), get.buffer, of);
@@ -253,6 +249,36 @@ fn call(
         (Called::Written(answer), Some(_)) => Ok((Answered { answer, client, user }, true)),
         _ => Err(Hit::HandedBack),
     }
+}
+
+/// Keeps the memory of a body for the next one, unless it is large.
+fn keep_for_next(place: &mut Vec<u8>, mut written: Vec<u8>) {
+    if written.capacity() <= KEPT_BYTES {
+        written.clear();
+        *place = written;
+    }
+}
+
+/// The state of a request that `program` answers.
+fn progress_of(
+    snapshot: &Snapshot,
+    peer: Option<SocketAddr>,
+    under_way: Option<UnderWayGuard>,
+    site: usize,
+    program: &ProgramAtOnce<'_>,
+) -> Rc<Progress> {
+    let progress = Progress::of_program(snapshot, peer, under_way, site, program.route);
+    progress.with(program.interface.name());
+    progress
+}
+
+/// Whether a field of a request goes to programs as it came.
+fn is_handed_on(name: &[u8], is_from_trusted_proxy: bool) -> bool {
+    trace_context::is_handed_on(name, None) && !forged_fields::ends_here(name, is_from_trusted_proxy)
+}
+
+fn name_of_user(admitted: &Admitted) -> Option<Box<str>> {
+    admitted.user.as_ref().map(|user| String::from_utf8_lossy(user.name()).into())
 }
 
 /// The body, where all of it is there and in one piece.

@@ -12,6 +12,7 @@ use touchstone_sites::site::Snapshot;
 use super::{Connection, Next};
 use crate::clock::ticking_timer;
 use crate::core::Core;
+use crate::exchange::OWN_REQUESTS;
 use crate::worker::{Arrival, Callers, HandBack, Order, ToDo, WorkerLink, WorkerReport, WorkerSeed};
 
 /// The most events taken from the kernel at a time.
@@ -47,7 +48,7 @@ struct MigratedConnection {
 pub fn run(seed: WorkerSeed, snapshot: Arc<Snapshot>, link: Arc<WorkerLink>) -> io::Result<()> {
     let WorkerSeed { index, access_log, error_log, connections, metrics } = seed;
     link.apply_config(snapshot.clone());
-    let mut core = Core::new(index, snapshot, access_log, error_log, connections, metrics);
+    let mut core = Core::new(index, snapshot, access_log, error_log, connections, metrics, OWN_REQUESTS);
     core.callers = Some(Callers::new(link.clone()));
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     let timer = ticking_timer()?;

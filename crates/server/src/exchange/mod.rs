@@ -37,10 +37,11 @@ use touchstone_http::trace_context;
 use touchstone_sites::route::{Outcome, Resolved};
 use touchstone_sites::site::Snapshot;
 
-use crate::core::Core;
+use crate::core::{Core, OwnRequests};
 use crate::file_request::FileRequest;
 use crate::includes;
 use crate::on_disk;
+use crate::site_files;
 use crate::static_files;
 
 pub use begin::{Arrival, begin, client_of, refuse};
@@ -161,6 +162,22 @@ pub fn answer_boxed(core: Rc<Core>, snapshot: Arc<Snapshot>, mut request: Reques
     Box::pin(async move { answer(core, snapshot, request, Variant::Persistent, Rc::default()).await.answer })
 }
 
+/// Answers a request of the server's own with a file of `site`.
+fn answer_file_boxed(
+    core: Rc<Core>,
+    snapshot: Arc<Snapshot>,
+    site: usize,
+    request: Request,
+) -> OnCore<Answer> {
+    Box::pin(async move {
+        let file_request = file_request(&snapshot, &request, site, Variant::Persistent);
+        static_files::answer(&core, &file_request).await
+    })
+}
+
+/// How a core answers the requests that the server makes itself.
+pub const OWN_REQUESTS: OwnRequests = OwnRequests { answer: answer_boxed, answer_file: answer_file_boxed };
+
 enum Step {
     Answer(Answer),
     /// A handler sends the request elsewhere.
@@ -225,7 +242,7 @@ async fn step(
         request.query = rewritten.query;
     } else if let Outcome::Files { root } = resolved.outcome
         && rules.lacks_slash(&view)
-        && static_files::is_missing(&snapshot.sites[snapshot.files_of(site, root)], view.path)
+        && site_files::is_missing(&snapshot.sites[snapshot.files_of(site, root)], view.path)
     {
         progress.with("redirect");
         let answer = static_files::redirect_to_slash(view.path, view.query);
@@ -234,7 +251,7 @@ async fn step(
     }
     if let Some(route) = resolved.tries_files() {
         let now = RequestView { path: &request.path, query: request.query.as_deref(), ..view };
-        if let Some(file) = static_files::tried_file(snapshot, site, route, &now) {
+        if let Some(file) = site_files::tried_file(snapshot, site, route, &now) {
             resolved.outcome = Outcome::Files { root: route.root };
             request.path = file.path;
             request.path_as_sent = file.path_as_sent;

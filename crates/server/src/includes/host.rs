@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use touchstone_config::LogLevel;
-use touchstone_files::cache::{Prepared, Variant};
+use touchstone_files::cache::Prepared;
 use touchstone_files::root::{FileKind, Root};
 use touchstone_handler::answer::{Answer, Part};
 use touchstone_handler::request::Request;
@@ -24,9 +24,7 @@ use super::lead::{Lead, LeadTo, lead, lead_at_once};
 use super::variables::{self, Variables};
 use super::{kept, load};
 use crate::core::Core;
-use crate::exchange;
-use crate::file_request::FileRequest;
-use crate::static_files;
+use crate::site_files;
 
 /// The server as the page of one request sees it.
 pub struct PageHost {
@@ -58,7 +56,7 @@ impl PageHost {
     /// The page that a path of a site's files leads to; `None`: it leads to something else, or nothing.
     async fn page(&self, site: usize, request: &Request) -> Result<Option<PageSource>, String> {
         let Some(includes) = &self.snapshot.sites[site].includes else { return Ok(None) };
-        for file_path in static_files::candidates(&self.snapshot.sites[site], &request.path) {
+        for file_path in site_files::candidates(&self.snapshot.sites[site], &request.path) {
             let page = match kept(&self.core, &self.snapshot, site, &file_path) {
                 Some(page) => page,
                 None => {
@@ -85,21 +83,12 @@ impl PageHost {
     }
 
     async fn answer(&self, lead: Lead) -> Answer {
+        let (core, snapshot) = (self.core.clone(), self.snapshot.clone());
         match lead.to {
             LeadTo::Files { site } => {
-                let request = FileRequest {
-                    snapshot: &self.snapshot,
-                    site,
-                    request: &lead.request,
-                    head: &lead.request.received.head,
-                    buffer: &lead.request.received.buffer,
-                    path: &lead.request.path_as_sent,
-                    query: lead.request.query.as_deref(),
-                    variant: Variant::Persistent,
-                };
-                static_files::answer(&self.core, &request).await
+                (core.own_requests.answer_file)(core, snapshot, site, lead.request).await
             }
-            _ => exchange::answer_boxed(self.core.clone(), self.snapshot.clone(), lead.request).await,
+            _ => (core.own_requests.answer)(core, snapshot, lead.request).await,
         }
     }
 }
@@ -157,7 +146,7 @@ impl Host for PageHost {
         let shown = || String::from_utf8_lossy(&target.path).into_owned();
         let LeadTo::Files { site } = lead.to else { return Err(format!("{} is no file", shown())) };
         let site = &self.snapshot.sites[site];
-        for file_path in static_files::candidates(site, &lead.request.path) {
+        for file_path in site_files::candidates(site, &lead.request.path) {
             if let Ok(facts) = site.root.facts(&file_path) {
                 return Ok(TargetFacts {
                     size: facts.size,

@@ -14,7 +14,7 @@ use touchstone_sites::hidden_names::is_refused_name;
 use touchstone_sites::route::{Outcome, Resolved};
 use touchstone_sites::site::Snapshot;
 
-use crate::static_files;
+use crate::site_files;
 
 /// Where a path leads.
 pub struct Lead {
@@ -168,7 +168,7 @@ impl Lead {
                 None => *view,
                 Some(new) => RequestView { path: &new.path, query: new.query.as_deref(), ..*view },
             };
-            if let Some(file) = static_files::tried_file(snapshot, self.request.site, route, &now) {
+            if let Some(file) = site_files::tried_file(snapshot, self.request.site, route, &now) {
                 resolved.outcome = Outcome::Files { root: route.root };
                 rewritten = Some(file);
             }

@@ -11,9 +11,9 @@ use touchstone_handler::answer::Answer;
 use touchstone_http::content_coding::CodingPreference;
 
 use super::content::{Content, Found};
-use super::try_again;
 use crate::core::Core;
 use crate::file_request::FileRequest;
+use crate::site_files::try_again;
 use crate::whole_file;
 
 /// Chooses among the representations of a cached file, making the one that is wanted if it is not there yet;

@@ -16,10 +16,11 @@ use touchstone_sites::site::Site;
 
 use super::codings::{choose_coding, choose_uncached};
 use super::content::{Content, Found};
-use super::{list, refusal, try_again, unusable_page};
+use super::unusable_page;
 use crate::core::Core;
 use crate::file_request::FileRequest;
 use crate::includes::{self, FoundPage, PageAnswer};
+use crate::site_files::{list, refusal, try_again};
 use crate::whole_file;
 
 /// How often a file that changes while it is read is read again before its answer is 503.

@@ -9,36 +9,29 @@
 //! | `find` | from a path to what it stands for |
 //! | `codings` | which of a file's forms the client gets |
 //! | `content` | from a file's bytes to an answer: conditions, ranges |
-//! | `tried` | files that answer in place of a program |
 
 mod codings;
 mod content;
 mod find;
-mod tried;
 
-use std::io;
 use std::rc::Rc;
 
 use content::{Found, answer_content, precondition};
 use find::{find, find_page};
-use touchstone_config::{DirectoryListing, LogLevel};
-use touchstone_files::listing::{self, ListingOptions};
-use touchstone_files::root::{FileKind, Refused};
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_config::LogLevel;
+use touchstone_handler::answer::Answer;
 use touchstone_http::accept;
 use touchstone_http::request::Method;
 use touchstone_http::target::{PathError, normalise_path};
 use touchstone_http::weight::NOT_ACCEPTABLE;
 use touchstone_sites::hidden_names::is_refused_name;
-use touchstone_sites::site::Site;
 
 use crate::core::Core;
 use crate::file_request::FileRequest;
 use crate::includes::LoadError;
+use crate::site_files::{refusal, try_again};
 
 pub use find::redirect_to_slash;
-pub use tried::tried_file;
-
 /// The methods that files answer.
 pub const ALLOWED_METHODS: &str = "GET, HEAD, OPTIONS";
 
@@ -71,22 +64,6 @@ pub async fn answer(core: &Rc<Core>, request: &FileRequest<'_>) -> Answer {
         Found::Other(answer) if answer.status == 404 => fall_back(core, request, &path, answer).await,
         Found::Other(answer) => answer,
     }
-}
-
-/// Whether there is no such file or directory for visitors. `path` is in its normal form.
-pub fn is_missing(site: &Site, path: &[u8]) -> bool {
-    is_refused_name(site, path) || matches!(site.root.facts(path), Err(Refused::NotFound))
-}
-
-/// Whether there is a file for visitors, or with `is_directory` a directory with an index file. `path` is in
-/// its normal form.
-pub fn is_file(site: &Site, path: &[u8], is_directory: bool) -> bool {
-    let is_regular = |path: &[u8]| site.root.facts(path).is_ok_and(|facts| facts.kind == FileKind::Regular);
-    !is_refused_name(site, path)
-        && match is_directory {
-            true => candidates(site, path).iter().any(|path| is_regular(path)),
-            false => !path.ends_with(b"/") && is_regular(path),
-        }
 }
 
 /// Answers for what was not found with the site's fallback, if it has one and this request may get it.
@@ -158,46 +135,6 @@ pub async fn use_error_page(core: &Rc<Core>, request: &FileRequest<'_>, page: &s
     }
 }
 
-fn try_again() -> Answer {
-    Answer::error(503).field("Retry-After", "1")
-}
-
-/// Lists a directory, which visitors know as `shown`. It is made anew for each request, on a thread that may
-/// wait.
-pub async fn list(core: &Rc<Core>, request: &FileRequest<'_>, path: &[u8], shown: &[u8]) -> Answer {
-    let config = &request.site().config;
-    let as_json = match config.listing {
-        DirectoryListing::Json => true,
-        DirectoryListing::Off | DirectoryListing::Html => false,
-        DirectoryListing::Auto => {
-            let weight = |media_type| accept::weight_of(request.accept(), media_type);
-            weight("application/json") > weight("text/html")
-        }
-    };
-    let options = ListingOptions { hidden_files: config.hidden_files, most_entries: config.listing_entries };
-    let (root, directory, shown) = (request.site().root.clone(), path.to_vec(), shown.to_vec());
-    let task = tokio::task::spawn_blocking(move || {
-        let listing = listing::read(&root, &directory, &options)?;
-        let body = if as_json { listing.to_json() } else { listing.to_html(&shown) };
-        Ok((body, listing.truncated))
-    });
-    let listed = task.await.unwrap_or_else(|error| Err(Refused::Other(io::Error::other(error))));
-    match listed {
-        Ok((body, truncated)) => {
-            let content_type = if as_json { "application/json" } else { "text/html; charset=utf-8" };
-            let mut answer = Answer::new(200).field("Content-Type", content_type);
-            if config.listing == DirectoryListing::Auto {
-                answer = answer.field("Vary", "Accept");
-            }
-            if truncated {
-                answer = answer.field("Listing-Truncated", "?1");
-            }
-            answer.part(Part::Bytes(body.into()))
-        }
-        Err(refused) => refusal(core, path, &refused),
-    }
-}
-
 /// What is said where a page with directives cannot be had.
 pub fn unusable_page(core: &Rc<Core>, file_path: &[u8], error: &LoadError) -> Answer {
     let path = file_path.escape_ascii();
@@ -213,29 +150,6 @@ pub fn unusable_page(core: &Rc<Core>, file_path: &[u8], error: &LoadError) -> An
         LoadError::Unreadable(error) => core.error_log.warning(format_args!("cannot read {path}: {error}")),
     }
     Answer::error(500)
-}
-
-/// The files that a path could mean, in the order in which they are tried.
-pub fn candidates(site: &Site, path: &[u8]) -> Vec<Vec<u8>> {
-    if !path.ends_with(b"/") {
-        return vec![path.to_vec()];
-    }
-    site.config.index.iter().map(|index| [path, index.as_bytes()].concat()).collect()
-}
-
-pub fn refusal(core: &Rc<Core>, path: &[u8], refused: &Refused) -> Answer {
-    match refused {
-        Refused::NotFound => Answer::error(404),
-        Refused::Forbidden | Refused::NotAFile => Answer::error(403),
-        Refused::TooManyOpenFiles => {
-            core.error_log.warning("no file descriptor left: raise the limit of open files (ulimit -n)");
-            Answer::error(503).field("Retry-After", "1")
-        }
-        Refused::Other(error) => {
-            core.error_log.warning(format_args!("cannot open {}: {error}", path.escape_ascii()));
-            Answer::error(500)
-        }
-    }
 }
 
 #[cfg(test)]
