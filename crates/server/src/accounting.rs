@@ -13,8 +13,8 @@ use touchstone_observe::log::access::{Record, TlsRecord};
 use touchstone_observe::metrics::{Answered, RouteTable};
 use touchstone_observe::request_id::RequestId;
 
-use crate::cache_lookup::HitOf;
 use crate::core::CoreState;
+use crate::core::cache_lookup::HitOf;
 use crate::exchange::Progress;
 
 /// Where a request came from.

@@ -27,8 +27,8 @@ use super::request_body::BodyFeed;
 use super::{Connection, Next, protocol_of};
 use crate::accounting::{self, AnsweredRequest};
 use crate::core::CoreState;
+use crate::core::worker::{CallOf, Callers};
 use crate::exchange::{self, Answered, Progress};
-use crate::worker::{CallOf, Callers};
 
 /// A body longer than this leaves from where it is, beside its head: copying it behind the head costs more.
 const TOGETHER_BYTES: usize = 2 * 1024;

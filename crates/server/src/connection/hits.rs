@@ -13,8 +13,8 @@ use touchstone_http::request_view::HeadFields;
 use super::outcome::Hit;
 use super::{Connection, Next, ParsedHead, Refusal, protocol_of};
 use crate::accounting::{self, AnsweredRequest};
-use crate::cache_lookup::{self, Lookup, Outcome, Place};
 use crate::core::CoreState;
+use crate::core::cache_lookup::{self, Lookup, Outcome, Place};
 use crate::exchange::Progress;
 
 /// Answers to pipelined requests are gathered up to this size before they are written.

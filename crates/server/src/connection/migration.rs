@@ -1,4 +1,4 @@
-//! A connection that migrates to the worker of its core, and back; see [`worker`](crate::worker).
+//! A connection that migrates to the worker of its core, and back; see [`worker`](crate::core::worker).
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -12,9 +12,9 @@ use touchstone_transport::Transport;
 
 use super::request_body::BodyFeed;
 use super::{Connection, Next, worker_start};
+use crate::core::worker::{CallOf, HandBack, LeftAtCore, PendingCall, SocketEnd, ToDo};
 use crate::core::{Core, RECEIVE_BYTES};
 use crate::exchange::{self, Answered, Progress};
-use crate::worker::{CallOf, HandBack, LeftAtCore, PendingCall, SocketEnd, ToDo};
 
 /// A connection goes after so many requests in a row that might be answered there; after a visit that was for
 /// nothing, after twice as many.

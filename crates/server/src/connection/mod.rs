@@ -37,10 +37,10 @@ use touchstone_sites::site::Snapshot;
 use touchstone_transport::Transport;
 
 use crate::accounting::{self, AnsweredRequest, Origin};
+use crate::core::deadline::DeadlineGuard;
+use crate::core::worker::{PendingCall, SocketEnd};
 use crate::core::{Core, CoreState};
-use crate::deadline::DeadlineGuard;
 use crate::exchange::Progress;
-use crate::worker::{PendingCall, SocketEnd};
 
 /// What a connection has to do next.
 pub enum Next {

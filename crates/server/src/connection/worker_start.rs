@@ -9,7 +9,7 @@ use touchstone_config::LogLevel;
 
 use super::{Connection, worker_thread};
 use crate::core::Core;
-use crate::worker::{Arrival, LeftAtCore, Order, WorkerLink, WorkerReport, WorkerSeed};
+use crate::core::worker::{Arrival, LeftAtCore, Order, WorkerLink, WorkerReport, WorkerSeed};
 
 /// The stack of a worker's thread; the programs run on it.
 const STACK_BYTES: usize = 8 * 1024 * 1024;

@@ -10,10 +10,10 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use touchstone_sites::site::Snapshot;
 
 use super::{Connection, Next};
-use crate::clock::ticking_timer;
 use crate::core::Core;
+use crate::core::clock::ticking_timer;
+use crate::core::worker::{Arrival, Callers, HandBack, Order, ToDo, WorkerLink, WorkerReport, WorkerSeed};
 use crate::exchange::OWN_REQUESTS;
-use crate::worker::{Arrival, Callers, HandBack, Order, ToDo, WorkerLink, WorkerReport, WorkerSeed};
 
 /// The most events taken from the kernel at a time.
 const EVENTS: usize = 256;

@@ -14,7 +14,7 @@ use touchstone_http::request_view::HeadFields;
 use touchstone_http::target::{RequestTarget, is_plain_path, parse_target};
 use touchstone_sites::site::{ListenerSites, Snapshot};
 
-use crate::static_files;
+use crate::files::static_files;
 
 /// How a request arrived.
 pub struct Arrival {

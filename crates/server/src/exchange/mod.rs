@@ -38,11 +38,11 @@ use touchstone_sites::route::{Outcome, Resolved};
 use touchstone_sites::site::Snapshot;
 
 use crate::core::{Core, OwnRequests};
-use crate::file_request::FileRequest;
-use crate::includes;
-use crate::on_disk;
-use crate::site_files;
-use crate::static_files;
+use crate::files::file_request::FileRequest;
+use crate::files::includes;
+use crate::files::on_disk;
+use crate::files::site_files;
+use crate::files::static_files;
 
 pub use begin::{Arrival, begin, client_of, refuse};
 pub use core_handlers::{begin_early, handler_of};

@@ -13,7 +13,7 @@ use touchstone_http::h3::{ErrorCode, Received, RequestHead, RequestStream, Secti
 
 use super::connection::Connection;
 use super::stream::{Failure, RECEIVE_BYTES, code, poll_once};
-use crate::header_blocks::field_lines;
+use crate::core::header_blocks::field_lines;
 
 /// Reads a request's stream.
 pub struct Reader {

@@ -16,7 +16,7 @@ use touchstone_tls::{QuicFacts, client_certificate, host_name};
 
 use super::listener::Listener;
 use super::stream::{RECEIVE_BYTES, code};
-use crate::deadline::SessionHandle;
+use crate::core::deadline::SessionHandle;
 
 /// Requests that a client may give up more than it lets be answered, before it is cut off: to ask and not to
 /// listen is work for us and none for it.

@@ -23,7 +23,7 @@ use super::connection::Connection;
 use super::listener::{Handshake, Listener};
 use super::request;
 use super::stream::{code, poll_once};
-use crate::deadline::DeadlineGuard;
+use crate::core::deadline::DeadlineGuard;
 
 /// What a client is told first when the server leaves: no stream is excluded yet, since some may be on their
 /// way (RFC 9114 section 5.2).

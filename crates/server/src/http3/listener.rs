@@ -12,9 +12,9 @@ use touchstone_http::h2::hpack::FieldList;
 use touchstone_sites::site::{ListenerSites, Snapshot};
 
 use super::response::encode_section;
-use crate::cache_lookup::HitOf;
 use crate::core::Core;
-use crate::header_blocks::HeaderBlocks;
+use crate::core::cache_lookup::HitOf;
+use crate::core::header_blocks::HeaderBlocks;
 
 /// A core's end of one address.
 pub struct Listener {

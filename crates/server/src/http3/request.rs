@@ -27,8 +27,8 @@ use super::connection::{Connection, OpenStream};
 use super::response::{Writer, encode_answer, encode_fields};
 use super::stream::{Failure, code};
 use crate::accounting::{self, AnsweredRequest, Origin};
-use crate::cache_lookup::{self, Lookup, Outcome, Place};
 use crate::core::CoreState;
+use crate::core::cache_lookup::{self, Lookup, Outcome, Place};
 use crate::exchange::{self, Answered, Arrival, Progress};
 use crate::stream_head::{head_of, nothing_received};
 

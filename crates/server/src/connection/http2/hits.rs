@@ -10,8 +10,8 @@ use touchstone_http::h2::{Body, Request, Responded};
 use super::Http2;
 use super::streams::Outgoing;
 use crate::accounting;
-use crate::cache_lookup::{self, HitOf, Lookup, Outcome, Place};
 use crate::core::CoreState;
+use crate::core::cache_lookup::{self, HitOf, Lookup, Outcome, Place};
 use crate::stream_head::head_of;
 
 impl Http2 {

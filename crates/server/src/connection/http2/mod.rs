@@ -3,7 +3,7 @@
 //!
 //! Each turn takes in what was received, answers every request in it, and writes all frames that the windows
 //! allow in one go. A plain GET of a cached file is answered in passing, its header block encoded once a
-//! second for all connections of the core ([`crate::header_blocks`]); everything else goes to the same
+//! second for all connections of the core ([`crate::core::header_blocks`]); everything else goes to the same
 //! handlers as with HTTP/1.
 
 mod hits;
@@ -32,8 +32,8 @@ use touchstone_observe::metrics::Timeout;
 use super::Connection;
 use crate::accounting::{self, AnsweredRequest};
 use crate::core::CoreState;
+use crate::core::header_blocks::{encode_fields, field_lines};
 use crate::exchange::{self, Arrival, Progress};
-use crate::header_blocks::{encode_fields, field_lines};
 use crate::stream_head::{head_of, nothing_received};
 
 /// The first bytes of every HTTP/2 connection (RFC 9113 section 3.4), as far as they tell it from HTTP/1.

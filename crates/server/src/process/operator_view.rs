@@ -15,7 +15,7 @@ use touchstone_admin::connection_info::CoreSessions;
 use touchstone_observe::metrics::Metrics;
 use touchstone_sites::site::Snapshot;
 
-use crate::core_loop::Order;
+use crate::process::core_loop::Order;
 
 /// How long a core may take to answer; after that its answer is left out.
 const PATIENCE: Duration = Duration::from_secs(1);

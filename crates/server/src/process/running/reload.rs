@@ -13,9 +13,9 @@ use touchstone_sites::servlet;
 use touchstone_sites::site::{Snapshot, scheme};
 
 use super::Running;
-use crate::core_loop::Order;
 use crate::http3;
-use crate::listening::{Added, addresses};
+use crate::process::core_loop::Order;
+use crate::process::listening::{Added, addresses};
 
 /// How long cores may take to apply a new configuration before the answer is sent without their reports.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(10);

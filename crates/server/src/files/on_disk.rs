@@ -16,10 +16,10 @@ use touchstone_http::request::Method;
 use touchstone_sites::site::Snapshot;
 
 use crate::core::Core;
-use crate::file_request::FileRequest;
-use crate::includes::{self, FoundPage, PageAnswer};
-use crate::site_files;
-use crate::static_files;
+use crate::files::file_request::FileRequest;
+use crate::files::includes::{self, FoundPage, PageAnswer};
+use crate::files::site_files;
+use crate::files::static_files;
 
 /// Shows what was found.
 pub async fn answer(

@@ -10,7 +10,7 @@ use touchstone_lifecycle::handover::{Ready, Successor, own_program};
 use touchstone_lifecycle::systemd::Notice;
 
 use super::{Event, Running};
-use crate::core_loop::{Departure, Order};
+use crate::process::core_loop::{Departure, Order};
 
 /// A new process that is starting.
 pub struct Upgrade {

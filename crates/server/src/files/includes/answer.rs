@@ -23,7 +23,7 @@ use touchstone_sites::site::Site;
 
 use super::host::PageHost;
 use crate::core::Core;
-use crate::file_request::FileRequest;
+use crate::files::file_request::FileRequest;
 
 /// Outputs up to this size are joined; longer ones are sent in their pieces.
 const TOGETHER_BYTES: usize = 16 * 1024;

@@ -4,6 +4,15 @@
 //! the core shares with other cores is either never changed (the snapshot) or used rarely (the cache's store,
 //! the log's writer). `core_loop` runs it.
 
+pub mod accelerator;
+pub mod cache_lookup;
+pub mod clock;
+pub mod connection_count;
+pub mod deadline;
+pub mod handlers;
+pub mod header_blocks;
+pub mod worker;
+
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -26,13 +35,13 @@ use touchstone_tls::CiphertextBuffer;
 use touchstone_transport::Socket;
 use touchstone_transport::Transport;
 
-use crate::cache_lookup::Caches;
-use crate::clock::CoreClock;
-use crate::connection_count::ConnectionCount;
-use crate::deadline::Deadlines;
-use crate::handlers::Handlers;
-use crate::header_blocks::HeaderBlocks;
-use crate::worker::{Callers, Worker};
+use crate::core::cache_lookup::Caches;
+use crate::core::clock::CoreClock;
+use crate::core::connection_count::ConnectionCount;
+use crate::core::deadline::Deadlines;
+use crate::core::handlers::Handlers;
+use crate::core::header_blocks::HeaderBlocks;
+use crate::core::worker::{Callers, Worker};
 
 /// The most bytes received at once. A request head is far smaller; a body or a pipeline comes in a few
 /// pieces.

@@ -10,7 +10,7 @@ use touchstone_sites::includes::SiteIncludes;
 use touchstone_sites::site::Snapshot;
 
 use crate::core::Core;
-use crate::whole_file;
+use crate::files::whole_file;
 
 /// How often a file that changes while it is read is read again.
 const READ_ATTEMPTS: usize = 5;

@@ -12,9 +12,9 @@ use touchstone_http::content_coding::CodingPreference;
 
 use super::content::{Content, Found};
 use crate::core::Core;
-use crate::file_request::FileRequest;
-use crate::site_files::try_again;
-use crate::whole_file;
+use crate::files::file_request::FileRequest;
+use crate::files::site_files::try_again;
+use crate::files::whole_file;
 
 /// Chooses among the representations of a cached file, making the one that is wanted if it is not there yet;
 /// `None`: the file has changed, and the entry is gone.

@@ -19,13 +19,13 @@ use touchstone_observe::metrics::Metrics;
 use touchstone_sites::site::Snapshot;
 use touchstone_sites::site_tls::log_notices;
 
-use crate::clock::{TICK, Ticker};
-use crate::connection_count::ConnectionCount;
 use crate::core::Core;
+use crate::core::clock::{TICK, Ticker};
+use crate::core::connection_count::ConnectionCount;
+use crate::core::worker::{Worker, WorkerSeed};
 use crate::exchange::{OWN_REQUESTS, begin_early};
 use crate::http3;
-use crate::listener::{Listener, ListenerSeed};
-use crate::worker::{Worker, WorkerSeed};
+use crate::process::listener::{Listener, ListenerSeed};
 
 /// After a stop began: how long an idle persistent connection may still send a request.
 const IDLE_GRACE: Duration = Duration::from_secs(1);

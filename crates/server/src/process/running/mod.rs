@@ -37,11 +37,11 @@ use touchstone_sites::{programs, servlet};
 use touchstone_tls::TlsShared;
 use upgrade::Upgrade;
 
-use crate::connection_count::ConnectionCount;
-use crate::core_loop::{Departure, Order};
+use crate::core::connection_count::ConnectionCount;
 use crate::http3;
-use crate::listening::Listening;
-use crate::operator_view::OperatorView;
+use crate::process::core_loop::{Departure, Order};
+use crate::process::listening::Listening;
+use crate::process::operator_view::OperatorView;
 
 /// A core and the channel to it.
 pub struct RunningCore {

@@ -11,7 +11,7 @@ use touchstone_http::conditional::{
 use touchstone_http::range::{self, ByteRange, MultipartByteRanges, Ranges};
 use touchstone_http::request::{KnownField, Method};
 
-use crate::file_request::FileRequest;
+use crate::files::file_request::FileRequest;
 
 /// Where a file's bytes are.
 pub enum Content {

@@ -20,7 +20,7 @@ use touchstone_http::target::is_plain_path;
 use touchstone_sites::route::AtOnce;
 use touchstone_sites::site::{ListenerSites, Snapshot};
 
-use crate::accelerator::{self, Ready};
+use crate::core::accelerator::{self, Ready};
 
 /// The caches of a core.
 pub struct Caches {

@@ -14,7 +14,7 @@ use touchstone_sites::hidden_names::is_refused_name;
 use touchstone_sites::route::{Outcome, Resolved};
 use touchstone_sites::site::Snapshot;
 
-use crate::site_files;
+use crate::files::site_files;
 
 /// Where a path leads.
 pub struct Lead {

@@ -27,9 +27,9 @@ use touchstone_http::weight::NOT_ACCEPTABLE;
 use touchstone_sites::hidden_names::is_refused_name;
 
 use crate::core::Core;
-use crate::file_request::FileRequest;
-use crate::includes::LoadError;
-use crate::site_files::{refusal, try_again};
+use crate::files::file_request::FileRequest;
+use crate::files::includes::LoadError;
+use crate::files::site_files::{refusal, try_again};
 
 pub use find::redirect_to_slash;
 /// The methods that files answer.

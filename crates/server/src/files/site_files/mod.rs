@@ -15,7 +15,7 @@ use touchstone_sites::hidden_names::is_refused_name;
 use touchstone_sites::site::Site;
 
 use crate::core::Core;
-use crate::file_request::FileRequest;
+use crate::files::file_request::FileRequest;
 
 pub use tried::tried_file;
 

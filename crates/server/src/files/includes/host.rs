@@ -24,7 +24,7 @@ use super::lead::{Lead, LeadTo, lead, lead_at_once};
 use super::variables::{self, Variables};
 use super::{kept, load};
 use crate::core::Core;
-use crate::site_files;
+use crate::files::site_files;
 
 /// The server as the page of one request sees it.
 pub struct PageHost {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use touchstone_admin::connection_info::{ConnectionInfo, CoreSessions, UnderWayGuard};
 
-use crate::clock::TICK;
+use crate::core::clock::TICK;
 
 /// One connection's note.
 #[derive(Default)]

@@ -35,14 +35,14 @@ use touchstone_sites::site::Snapshot;
 use touchstone_sites::{programs, servlet};
 use touchstone_tls::TlsShared;
 
-use crate::connection_count::ConnectionCount;
-use crate::core_loop::{self, CoreSeed};
+use crate::core::connection_count::ConnectionCount;
+use crate::core::worker::WorkerSeed;
 use crate::http3;
-use crate::listener::ListenerSeed;
-use crate::listening::{Listening, addresses};
-use crate::operator_view::OperatorView;
-use crate::running::{Running, RunningCore};
-use crate::worker::WorkerSeed;
+use crate::process::core_loop::{self, CoreSeed};
+use crate::process::listener::ListenerSeed;
+use crate::process::listening::{Listening, addresses};
+use crate::process::operator_view::OperatorView;
+use crate::process::running::{Running, RunningCore};
 
 /// A server with everything open that has not accepted a connection yet.
 pub struct Server {
@@ -270,7 +270,7 @@ impl Server {
             error_log.error(format_args!("server.pid_file cannot be written: {error}"));
         }
         note_root(config_file.is_some(), &error_log);
-        let running = Running::new(crate::running::Parts {
+        let running = Running::new(crate::process::running::Parts {
             cores,
             listening,
             http3,

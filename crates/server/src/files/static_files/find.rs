@@ -18,10 +18,10 @@ use super::codings::{choose_coding, choose_uncached};
 use super::content::{Content, Found};
 use super::unusable_page;
 use crate::core::Core;
-use crate::file_request::FileRequest;
-use crate::includes::{self, FoundPage, PageAnswer};
-use crate::site_files::{list, refusal, try_again};
-use crate::whole_file;
+use crate::files::file_request::FileRequest;
+use crate::files::includes::{self, FoundPage, PageAnswer};
+use crate::files::site_files::{list, refusal, try_again};
+use crate::files::whole_file;
 
 /// How often a file that changes while it is read is read again before its answer is 503.
 const READ_ATTEMPTS: usize = 5;

@@ -13,8 +13,8 @@ use touchstone_sites::site::Snapshot;
 
 use super::link::{Order, WorkerLink};
 use super::socket_end::SocketEnd;
-use crate::connection_count::ConnectionCount;
-use crate::deadline::DeadlineGuard;
+use crate::core::connection_count::ConnectionCount;
+use crate::core::deadline::DeadlineGuard;
 
 /// What a worker is started with.
 pub struct WorkerSeed {

@@ -16,7 +16,7 @@ use touchstone_lifecycle::handover::{Kind, Passed};
 use touchstone_lifecycle::inherited::InheritedSocket;
 use touchstone_lifecycle::start_error::StartError;
 
-use crate::listener::{self, ListenerSeed};
+use crate::process::listener::{self, ListenerSeed};
 
 /// Every address that the server listens on.
 #[derive(Default)]

@@ -1,0 +1,17 @@
+//! The server as a process: what it opens at its start, what signals and the control socket ask of it, and
+//! the loop of each core.
+//!
+//! | module | |
+//! |---|---|
+//! | `server` | opens everything that can fail, and starts the cores |
+//! | `running` | reload, upgrade, stop |
+//! | `core_loop` | the event loop of a core |
+//! | `listening`, `listener` | the listening sockets of the process, and the accept loop of a core |
+//! | `operator_view` | what the admin listener sees of the server |
+
+pub mod core_loop;
+pub mod listener;
+pub mod listening;
+pub mod operator_view;
+pub mod running;
+pub mod server;
