@@ -4,11 +4,12 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use super::allow::AddressRules;
-use super::basic::{BasicAuthentication, Look, PendingCheck, User};
+use super::basic::{self, BasicAuthentication, PendingCheck, User};
 use super::client_table::Client;
 use super::rate::{Limit, Rate};
 use super::refusal::Refusal;
 use super::shared::AccessShared;
+use super::token::{self, Identity, PendingToken, TokenAuthentication};
 use touchstone_config::{AccessConfig, PasswordSource};
 use touchstone_http::request_view::RequestView;
 
@@ -17,28 +18,102 @@ use touchstone_http::request_view::RequestView;
 pub struct Gate {
     addresses: Option<Arc<AddressRules>>,
     rate: Option<Arc<Limit>>,
-    user: Option<Arc<BasicAuthentication>>,
+    user: Option<Authentication>,
     shared: Arc<AccessShared>,
+}
+
+/// How users are authenticated.
+#[derive(Clone)]
+enum Authentication {
+    /// By name and password.
+    Basic(Arc<BasicAuthentication>),
+    /// By token.
+    Token(Arc<TokenAuthentication>),
 }
 
 /// What becomes of a request.
 pub enum Verdict {
     /// It goes on.
-    Proceed {
-        /// Who asks, where that had to be said.
-        user: Option<User>,
-    },
+    Proceed(Admitted),
     /// It is answered so.
     Refuse(Refusal),
     /// Its credentials must be checked first; nothing else stands in its way.
-    Verify(PendingCheck),
+    Verify(Verification),
+}
+
+/// Credentials that must be checked.
+pub enum Verification {
+    /// A name and a password.
+    Password(PendingCheck),
+    /// A token.
+    Token(PendingToken),
 }
 
 /// A request that was let through.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Admitted {
-    /// Who asks, where that had to be said.
+    /// The authenticated user, if authentication was required.
     pub user: Option<User>,
+    /// What the user's token says.
+    pub identity: Option<Arc<Identity>>,
+}
+
+impl Admitted {
+    fn user(user: User) -> Admitted {
+        Admitted { user: Some(user), identity: None }
+    }
+
+    fn identity(identity: Arc<Identity>) -> Admitted {
+        Admitted { user: identity.user.clone(), identity: Some(identity) }
+    }
+
+    /// Header fields that a program or an origin gets instead of those of the client: all names that the rule
+    /// makes, those without a value too.
+    pub fn fields(&self) -> &[(Arc<str>, Option<String>)] {
+        self.identity.as_ref().map_or(&[], |identity| &identity.fields)
+    }
+}
+
+impl Verification {
+    /// Checks the credentials. Needs a tokio runtime around it.
+    pub async fn run(self) -> Result<Admitted, Refusal> {
+        match self {
+            Verification::Password(check) => check.run().await.map(Admitted::user),
+            Verification::Token(check) => check.run().await.map(Admitted::identity),
+        }
+    }
+}
+
+/// What is known of a request's credentials at once.
+enum Look {
+    Known(Admitted),
+    Refuse(Refusal),
+    Verify(Verification),
+}
+
+impl Authentication {
+    fn look(&self, request: &RequestView<'_>) -> Look {
+        match self {
+            Authentication::Basic(basic) => match basic.look(request) {
+                basic::Look::Known(user) => Look::Known(Admitted::user(user)),
+                basic::Look::Refuse(refusal) => Look::Refuse(refusal),
+                basic::Look::Check(check) => Look::Verify(Verification::Password(check)),
+            },
+            Authentication::Token(token) => match token.look(request) {
+                token::Look::Known(identity) => Look::Known(Admitted::identity(identity)),
+                token::Look::Refuse(refusal) => Look::Refuse(refusal),
+                token::Look::Verify(check) => Look::Verify(Verification::Token(check)),
+            },
+        }
+    }
+
+    fn is_same(&self, other: &Authentication) -> bool {
+        match (self, other) {
+            (Authentication::Basic(one), Authentication::Basic(other)) => Arc::ptr_eq(one, other),
+            (Authentication::Token(one), Authentication::Token(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
 }
 
 impl Gate {
@@ -69,17 +144,7 @@ impl Gate {
             let id = shared.limit_id(&(name, limit.requests, limit.per, burst));
             Rate::new(limit.requests, limit.per, burst).map(|rate| Arc::new(Limit::new(id, rate)))
         });
-        let user = match &config.basic_authentication {
-            None => None,
-            Some(basic) => Some(match &basic.file {
-                PasswordSource::Off => None,
-                PasswordSource::File(path) => {
-                    let file = shared.password_file(path)?;
-                    let failures = basic.failures_per_minute;
-                    Some(BasicAuthentication::new(file, &basic.realm, basic.remember, failures, shared))
-                }
-            }),
-        };
+        let user = Gate::authentication(config, shared)?;
         let gate = Gate {
             addresses: addresses.or_else(|| site.and_then(|site| site.addresses.clone())),
             rate: rate.unwrap_or_else(|| site.and_then(|site| site.rate.clone())),
@@ -88,6 +153,32 @@ impl Gate {
         };
         let says_nothing = gate.addresses.is_none() && gate.rate.is_none() && gate.user.is_none();
         Ok((!says_nothing).then(|| Arc::new(gate)))
+    }
+
+    /// How the keys of a site or route authenticate users; `None`: they say nothing of it.
+    fn authentication(
+        config: &AccessConfig,
+        shared: &Arc<AccessShared>,
+    ) -> Result<Option<Option<Authentication>>, Vec<String>> {
+        if let Some(jwt) = &config.jwt {
+            let token = TokenAuthentication::open(jwt, shared).map_err(|problem| vec![problem])?;
+            return Ok(Some(token.map(Authentication::Token)));
+        }
+        let Some(basic) = &config.basic_authentication else { return Ok(None) };
+        Ok(Some(match &basic.file {
+            PasswordSource::Off => None,
+            PasswordSource::File(path) => {
+                let file = shared.password_file(path)?;
+                let failures = basic.failures_per_minute;
+                let basic = BasicAuthentication::new(file, &basic.realm, basic.remember, failures, shared);
+                Some(Authentication::Basic(basic))
+            }
+        }))
+    }
+
+    /// Whether requests that pass it get header fields of its own.
+    pub fn makes_fields(&self) -> bool {
+        matches!(&self.user, Some(Authentication::Token(token)) if token.makes_fields())
     }
 
     /// Looks at a request and counts it.
@@ -101,13 +192,13 @@ impl Gate {
         if !self.allows(request) {
             return None;
         }
-        let user = match self.user.as_ref().map(|user| user.look(request)) {
-            None => None,
-            Some(Look::Known(user)) => Some(user),
-            Some(Look::Refuse(_) | Look::Check(_)) => return None,
+        let admitted = match self.user.as_ref().map(|user| user.look(request)) {
+            None => Admitted::default(),
+            Some(Look::Known(admitted)) => admitted,
+            Some(Look::Refuse(_) | Look::Verify(_)) => return None,
         };
         self.count(request).ok()?;
-        Some(Admitted { user })
+        Some(admitted)
     }
 
     /// As [`Gate::check`], without the rules that gates before this one have applied already.
@@ -121,12 +212,16 @@ impl Gate {
         {
             return Verdict::Refuse(refusal);
         }
-        let user = self.user.as_ref().filter(|_| is_new(&|gate| same(&gate.user, &self.user)));
+        let is_same = |gate: &Gate| match (&gate.user, &self.user) {
+            (Some(one), Some(other)) => one.is_same(other),
+            _ => false,
+        };
+        let user = self.user.as_ref().filter(|_| is_new(&is_same));
         match user.map(|user| user.look(request)) {
-            None => Verdict::Proceed { user: None },
-            Some(Look::Known(user)) => Verdict::Proceed { user: Some(user) },
+            None => Verdict::Proceed(Admitted::default()),
+            Some(Look::Known(admitted)) => Verdict::Proceed(admitted),
             Some(Look::Refuse(refusal)) => Verdict::Refuse(refusal),
-            Some(Look::Check(check)) => Verdict::Verify(check),
+            Some(Look::Verify(check)) => Verdict::Verify(check),
         }
     }
 
@@ -145,12 +240,13 @@ impl Gate {
 pub async fn pass(gates: &[&Gate], request: &RequestView<'_>) -> Result<Admitted, Refusal> {
     let mut admitted = Admitted::default();
     for (position, gate) in gates.iter().enumerate() {
-        let user = match gate.check_behind(&gates[..position], request) {
-            Verdict::Proceed { user } => user,
+        let now = match gate.check_behind(&gates[..position], request) {
+            Verdict::Proceed(admitted) => admitted,
             Verdict::Refuse(refusal) => return Err(refusal),
-            Verdict::Verify(check) => Some(check.run().await?),
+            Verdict::Verify(check) => check.run().await?,
         };
-        admitted.user = user.or(admitted.user);
+        admitted.user = now.user.or(admitted.user);
+        admitted.identity = now.identity.or(admitted.identity);
     }
     Ok(admitted)
 }

@@ -11,6 +11,7 @@
 //! | `allow` | which networks are admitted |
 //! | `client_table`, `rate` | what is remembered of clients, and how many requests they may make |
 //! | `connections` | how many connections each client has open |
+//! | `token`, `token_keys` | JSON Web Tokens, and the keys of their issuers |
 //! | `basic`, `checks` | user name and password, and how many are checked at a time |
 //! | `password_file`, `password_hash`, `success_cache` | stored passwords, and those found correct of late |
 //! | `proxy_protocol`, `proxy_header`, `real_ip` | the client that a proxy names |
@@ -35,16 +36,20 @@ pub mod real_ip;
 mod refusal;
 mod shared;
 mod success_cache;
+mod token;
+mod token_keys;
 
 pub use allow::AddressRules;
 pub use basic::{PendingCheck, User};
 pub use connection_gate::{Admission, ConnectionGate, TOO_MANY_CONNECTIONS};
 pub use connections::ConnectionPermit;
-pub use gate::{Admitted, Gate, Verdict, pass};
+pub use gate::{Admitted, Gate, Verdict, Verification, pass};
 pub use pace::{MinimumPace, Pace};
 pub use password_file::PasswordFile;
 pub use refusal::Refusal;
 pub use shared::{AccessShared, Report};
+pub use token::token_is_accepted;
+pub use token_keys::KeySource;
 
 #[cfg(test)]
 mod test_networks;

@@ -5,19 +5,21 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::checks::Checks;
 use super::client_table::ClientTable;
 use super::connections::ConnectionCounts;
 use super::password_file::PasswordFile;
 use super::success_cache::SuccessCache;
+use super::token_keys::{KeySource, Location};
+use touchstone_config::TokenKeys;
 
 /// Clients that rates are remembered for, each under each limit: 2 MiB, taken when the first limit is used.
 const CLIENT_PLACES: usize = 131_072;
 
 /// Called with one line when the operator should know something; may be called from any thread.
-pub type Report = Box<dyn Fn(&str) + Send + Sync>;
+pub type Report = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// What all rules of the process share. There is one, made before the first configuration.
 pub struct AccessShared {
@@ -31,6 +33,7 @@ pub struct AccessShared {
     pub(super) checks: Checks,
     pub(super) report: Report,
     files: Mutex<HashMap<PathBuf, Weak<PasswordFile>>>,
+    key_sources: Mutex<HashMap<(Location, Duration), Weak<KeySource>>>,
     started: Instant,
     /// How far tests have moved the clock on.
     #[cfg(test)]
@@ -49,6 +52,7 @@ impl AccessShared {
             checks: Checks::new(processors.div_ceil(2)),
             report,
             files: Mutex::default(),
+            key_sources: Mutex::default(),
             started: Instant::now(),
             #[cfg(test)]
             ahead_ns: Default::default(),
@@ -82,6 +86,23 @@ impl AccessShared {
         let file = Arc::new(PasswordFile::open(path)?);
         files.insert(path.to_path_buf(), Arc::downgrade(&file));
         Ok(file)
+    }
+
+    /// The keys at this place, followed once for all rules that name it.
+    pub(super) fn key_source(&self, location: Location, refresh: Duration) -> Result<Arc<KeySource>, String> {
+        let mut sources = self.key_sources.lock().unwrap_or_else(PoisonError::into_inner);
+        sources.retain(|_, source| source.strong_count() > 0);
+        let name = (location, refresh);
+        if let Some(source) = sources.get(&name).and_then(Weak::upgrade) {
+            // A new configuration is about to rely on it, so it must be right as it is now.
+            if let Location::File(path) = &name.0 {
+                KeySource::check(&TokenKeys::File(path.clone()))?;
+            }
+            return Ok(source);
+        }
+        let source = Arc::new(KeySource::open(name.0.clone(), refresh, self.report.clone())?);
+        sources.insert(name, Arc::downgrade(&source));
+        Ok(source)
     }
 
     /// The id of a limit: the same for the same description, also after a reload.

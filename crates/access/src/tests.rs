@@ -21,7 +21,7 @@ use touchstone_http::request_view::RequestView;
 type Fields = Vec<(String, String)>;
 
 fn shared() -> Arc<AccessShared> {
-    AccessShared::new(Box::new(|_| {}))
+    AccessShared::new(Arc::new(|_| {}))
 }
 
 fn open(config: &AccessConfig, shared: &Arc<AccessShared>) -> Arc<Gate> {
@@ -96,8 +96,8 @@ fn log_in(gate: &Gate, client: &str, credentials: &str) -> Result<Option<String>
 
 fn verdict_name(verdict: &Verdict) -> &'static str {
     match verdict {
-        Verdict::Proceed { user: None } => "proceed",
-        Verdict::Proceed { user: Some(_) } => "known",
+        Verdict::Proceed(Admitted { user: None, .. }) => "proceed",
+        Verdict::Proceed(Admitted { user: Some(_), .. }) => "known",
         Verdict::Refuse(_) => "refuse",
         Verdict::Verify(_) => "verify",
     }
@@ -273,7 +273,7 @@ fn many_at_once_are_counted() {
     let config = basic(PasswordSource::File(users.path()), 3);
     let gate = open(&config, &shared());
     let fields = authorization("alice:wrong");
-    let checks: Vec<PendingCheck> = (0..20)
+    let checks: Vec<Verification> = (0..20)
         .map(|_| match gate.check(&from("192.0.2.1", &fields)) {
             Verdict::Verify(check) => check,
             other => panic!("{}", verdict_name(&other)),
@@ -297,7 +297,7 @@ fn a_changed_file_counts_at_once() {
     let users = Users::new();
     let reported = Arc::new(Mutex::new(Vec::new()));
     let ear = reported.clone();
-    let shared = AccessShared::new(Box::new(move |problem| ear.lock().unwrap().push(problem.to_string())));
+    let shared = AccessShared::new(Arc::new(move |problem| ear.lock().unwrap().push(problem.to_string())));
     let gate = open(&users.config(), &shared);
     let alice = Ok(Some("alice".to_string()));
     assert_eq!(log_in(&gate, "192.0.2.1", "alice:secret"), alice);
@@ -485,7 +485,7 @@ proptest! {
             let fields = vec![("authorization", value)];
             let request = RequestView { fields: &fields, ..RequestView::example("/") };
             prop_assert!(gate.admit_at_once(&request).is_none());
-            let is_proceed = matches!(gate.check(&request), Verdict::Proceed { .. });
+            let is_proceed = matches!(gate.check(&request), Verdict::Proceed(_));
             prop_assert!(!is_proceed);
         }
     }

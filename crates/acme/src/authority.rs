@@ -99,8 +99,7 @@ impl Authority {
     /// A client for the authority. Made for each use, so that a change of the file of trusted authorities
     /// applies at once.
     pub fn client(&self) -> Result<AuthorityClient, Failure> {
-        let provider = self.offers.tls.provider().clone();
-        AuthorityClient::new(provider, self.settings.ca_certificate.as_deref()).map_err(Failure::Own)
+        AuthorityClient::new(self.settings.ca_certificate.as_deref()).map_err(Failure::Own)
     }
 
     /// The account, registered if there is none yet.

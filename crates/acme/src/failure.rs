@@ -3,9 +3,8 @@
 use std::fmt;
 
 use instant_acme::Problem;
+use touchstone_client::Unanswered;
 use touchstone_config::AcmeChallenge;
-
-use super::client::Unanswered;
 
 /// Why there is no certificate.
 #[derive(Debug)]

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::jwt::JwtConfig;
 use super::network::Network;
 use super::section::reader::{Reader, Value};
 use super::section::{ABSENT, Choice, Key, Kind, Section};
@@ -18,6 +19,8 @@ pub struct AccessConfig {
     pub deny: Vec<Network>,
     /// Users and passwords; `None`: not set here.
     pub basic_authentication: Option<BasicAuthenticationConfig>,
+    /// Tokens; `None`: not set here.
+    pub jwt: Option<JwtConfig>,
     /// How many requests a client may make; `None`: not set here.
     pub rate_limit: Option<RateLimitConfig>,
 }
@@ -325,7 +328,10 @@ fn listed_twice(allow: &[Network], deny: &[Network]) -> Option<Network> {
 /// The problems of the access keys of a site or route: a key and a message each.
 pub(super) fn problems(access: &AccessConfig) -> Vec<(&'static str, String)> {
     let twice = listed_twice(&access.allow, &access.deny);
-    twice.map(|network| ("deny", format!("'deny': {network} stands in 'allow' too"))).into_iter().collect()
+    let twice = twice.map(|network| ("deny", format!("'deny': {network} stands in 'allow' too")));
+    let both = access.jwt.is_some() && access.basic_authentication.is_some();
+    let both = both.then(|| ("jwt", "'jwt' and 'basic_authentication' do not go together".to_string()));
+    twice.into_iter().chain(both).collect()
 }
 
 impl Reader<'_> {

@@ -13,6 +13,7 @@ pub use super::section::{ABSENT, Choice, Key, Kind, Section};
 
 use super::access;
 use super::includes::INCLUDES;
+use super::jwt;
 use super::routes::config as route;
 use super::section::as_usize;
 use super::values;
@@ -720,6 +721,7 @@ pub static SITE: Section<SiteConfig> = Section {
         access::basic_authentication(|reader, value, site| {
             reader.table_into(&access::BASIC_AUTHENTICATION, value, &mut site.access.basic_authentication)
         }),
+        jwt::jwt(|reader, value, site| reader.table_into(&jwt::JWT, value, &mut site.access.jwt)),
         access::rate_limit(|reader, value, site| {
             reader.table_into(&access::RATE_LIMIT, value, &mut site.access.rate_limit)
         }),
@@ -808,6 +810,10 @@ macro_rules! for_each_section {
         }
         {
             let $section = &$crate::access::BASIC_AUTHENTICATION;
+            $code
+        }
+        {
+            let $section = &$crate::jwt::JWT;
             $code
         }
         {

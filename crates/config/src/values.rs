@@ -355,6 +355,29 @@ fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
+/// Whether a route may set the field. Fields that frame the message or belong to the connection may not be
+/// set.
+pub fn check_answer_field(name: &str) -> Result<(), String> {
+    const NOT_TO_BE_SET: [&str; 12] = [
+        "Connection",
+        "Content-Encoding",
+        "Content-Length",
+        "Content-Range",
+        "Date",
+        "Keep-Alive",
+        "Proxy-Connection",
+        "Server",
+        "TE",
+        "Trailer",
+        "Transfer-Encoding",
+        "Upgrade",
+    ];
+    match NOT_TO_BE_SET.iter().find(|other| other.eq_ignore_ascii_case(name)) {
+        Some(other) => Err(format!("{other} is the server's own to set")),
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -31,6 +31,7 @@ targets! {
     "access":
     proxy_protocol = "../../access/fuzz/fuzz_targets/proxy_protocol.rs";
     real_ip = "../../access/fuzz/fuzz_targets/real_ip.rs";
+    token = "../../access/fuzz/fuzz_targets/token.rs";
     "accelerator":
     disk_record = "../../accelerator/fuzz/fuzz_targets/disk_record.rs";
     response_fields = "../../accelerator/fuzz/fuzz_targets/response_fields.rs";

@@ -69,10 +69,11 @@ pub fn looks_like_framing(name: &[u8]) -> bool {
     name.contains(&b'_') && framing.iter().any(|other| is_alike(name, other.as_bytes()))
 }
 
-/// Without a difference between cases, nor between underscores and hyphens. `other` is in lower case.
-fn is_alike(name: &[u8], other: &[u8]) -> bool {
+/// Whether two names are the same for a program that makes no difference between cases, nor between
+/// underscores and hyphens.
+pub fn is_alike(name: &[u8], other: &[u8]) -> bool {
     let plain = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
-    name.len() == other.len() && name.iter().map(plain).eq(other.iter().copied())
+    name.len() == other.len() && name.iter().map(plain).eq(other.iter().map(plain))
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@
 //! ```
 
 pub mod accept;
+pub mod authorization;
 pub mod chunked;
 pub mod conditional;
 pub mod content_coding;

@@ -8,6 +8,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use touchstone_http::authorization::authentication_scheme;
 use touchstone_http::chunked::ChunkedDecoder;
 use touchstone_http::grammar::{is_field_value_byte, is_token};
 use touchstone_http::ip_text::IpText;
@@ -124,7 +125,8 @@ impl Exchange {
                 pblock::insert_field_in(pool, headers, name, value);
             }
             if let Some(user) = asked.user {
-                pblock::insert_in(pool, vars, b"auth-type", b"basic");
+                let scheme = authentication_scheme(asked.fields.iter().copied()).to_ascii_lowercase();
+                pblock::insert_in(pool, vars, b"auth-type", scheme.as_bytes());
                 pblock::insert_in(pool, vars, b"auth-user", user);
             }
             if let Some(certificate) = asked.tls.and_then(|tls| tls.client_certificate) {

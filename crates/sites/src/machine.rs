@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
-use touchstone_access::PasswordFile;
+use touchstone_access::{KeySource, PasswordFile};
 use touchstone_acme::read_hmac_key;
 use touchstone_admin::token::read_token;
 use touchstone_config::{
@@ -164,6 +164,9 @@ fn check_access_and_routes(
 ) {
     let site_places = places.sites.get(position);
     let mut check_users = |access: &AccessConfig, within: Option<&SectionPlaces>| {
+        if let Some(problem) = access.jwt.as_ref().and_then(|jwt| KeySource::check(&jwt.keys).err()) {
+            problems.push(places.problem(within.map(|within| within.key_below("jwt.keys")), problem));
+        }
         let basic = access.basic_authentication.as_ref();
         let Some(PasswordSource::File(path)) = basic.map(|basic| &basic.file) else { return };
         let place = within.map(|within| within.key_below("basic_authentication.file"));

@@ -47,32 +47,10 @@ impl AnswerFields {
     }
 }
 
-/// Whether a route may set the field. Fields that frame the message or belong to the connection may not be
-/// set.
-pub fn check_answer_field(name: &str) -> Result<(), String> {
-    const NOT_TO_BE_SET: [&str; 12] = [
-        "Connection",
-        "Content-Encoding",
-        "Content-Length",
-        "Content-Range",
-        "Date",
-        "Keep-Alive",
-        "Proxy-Connection",
-        "Server",
-        "TE",
-        "Trailer",
-        "Transfer-Encoding",
-        "Upgrade",
-    ];
-    match NOT_TO_BE_SET.iter().find(|other| other.eq_ignore_ascii_case(name)) {
-        Some(other) => Err(format!("{other} is the server's own to set")),
-        None => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::values::check_answer_field;
     use proptest::prelude::*;
 
     fn fields(fields: &[(&str, &str)]) -> AnswerFields {

@@ -9,6 +9,7 @@ use crate::accelerator::CACHE_OF_ROUTE;
 use crate::access::{self, AccessConfig};
 use crate::cgi::{CGI, CgiConfig};
 use crate::includes::{INCLUDES, IncludesConfig};
+use crate::jwt;
 use crate::nsapi::{NSAPI, NsapiConfig};
 use crate::programs::ProgramsConfig;
 use crate::programs::ajp::AJP;
@@ -511,6 +512,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
         access::basic_authentication(|reader, value, route| {
             reader.table_into(&access::BASIC_AUTHENTICATION, value, &mut route.access.basic_authentication)
         }),
+        jwt::jwt(|reader, value, route| reader.table_into(&jwt::JWT, value, &mut route.access.jwt)),
         access::rate_limit(|reader, value, route| {
             reader.table_into(&access::RATE_LIMIT, value, &mut route.access.rate_limit)
         }),

@@ -18,7 +18,8 @@ mod escape;
 mod matcher;
 mod template;
 
-pub use answer_fields::{AnswerFields, check_answer_field};
+pub use crate::values::check_answer_field;
+pub use answer_fields::AnswerFields;
 
 use std::sync::Arc;
 

@@ -20,6 +20,7 @@ mod write;
 use std::net::SocketAddr;
 use std::path::Path;
 
+use touchstone_http::authorization::authentication_scheme;
 use touchstone_http::host::split_port;
 
 pub use write::{VariableSink, write_variables};
@@ -58,7 +59,7 @@ pub struct RequestFacts<'a> {
     pub remote: Option<SocketAddr>,
     /// Who the client proved to be.
     pub remote_user: Option<&'a str>,
-    /// How it did: `Basic`.
+    /// How it did: `Basic` or `Bearer`.
     pub auth_type: Option<&'a str>,
     /// Length of the body; none: there is no body.
     pub content_length: Option<u64>,
@@ -91,7 +92,7 @@ impl<'a> RequestFacts<'a> {
             server_address: Some(request.server),
             remote: request.client,
             remote_user: request.user.as_deref(),
-            auth_type: request.user.as_ref().map(|_| "Basic"),
+            auth_type: request.user.as_ref().map(|_| authentication_scheme(request.received.fields())),
             content_length: request.body_length().filter(|length| *length > 0),
             is_https: request.is_https(),
             tls: request.tls.as_deref().map(TlsFacts::of),
@@ -116,7 +117,7 @@ impl<'a> RequestFacts<'a> {
             server_address: Some(get.server),
             remote: get.client,
             remote_user: get.user,
-            auth_type: get.user.map(|_| "Basic"),
+            auth_type: get.user.map(|_| authentication_scheme(get.fields())),
             is_https: get.is_https(),
             tls: get.tls.map(TlsFacts::of),
             request_id: get.id,

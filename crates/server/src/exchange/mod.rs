@@ -225,6 +225,10 @@ async fn step(
     progress.at(snapshot, site, resolved.route.map(|route| route.index));
     match access::pass(&resolved.gates, &view).await {
         Ok(admitted) => {
+            if !use_fields_of_token(&admitted, &mut request) {
+                let answer = finish(core, snapshot, &request, site, variant, Answer::error(500)).await;
+                return Step::Answer(apply(&resolved, answer));
+            }
             if let Some(user) = admitted.user {
                 let name: Box<str> = String::from_utf8_lossy(user.name()).into();
                 (request.user, answered.user) = (Some(name.clone()), Some(name));
@@ -406,6 +410,22 @@ fn hand_on(snapshot: &Snapshot, request: &mut Request) {
     if let Some(written) = written {
         request.received = Rc::new(written);
     }
+}
+
+/// Replaces the fields of the client that the token of its user speaks for. Returns whether that was
+/// possible.
+fn use_fields_of_token(admitted: &access::Admitted, request: &mut Request) -> bool {
+    let fields = admitted.fields();
+    if fields.is_empty() {
+        return true;
+    }
+    let is_of_token =
+        |name: &[u8]| fields.iter().any(|(other, _)| forged_fields::is_alike(name, other.as_bytes()));
+    let added = fields.iter().filter_map(|(name, value)| Some((name.as_bytes(), value.as_ref()?.as_bytes())));
+    let written = request.received.with_fields(|name| !is_of_token(name), added);
+    let Some(written) = written else { return false };
+    request.received = Rc::new(written);
+    true
 }
 
 /// A request's id at the end of a line of the error log.

@@ -312,7 +312,7 @@ fn start_access_log(config: &Config, error_log: &ErrorLog) -> Result<AccessLog, 
 
 fn access_shared(error_log: &ErrorLog) -> Arc<AccessShared> {
     let error_log = error_log.clone();
-    AccessShared::new(Box::new(move |problem| {
+    AccessShared::new(Arc::new(move |problem| {
         error_log.limited(LogLevel::Warning, "password file", problem);
     }))
 }

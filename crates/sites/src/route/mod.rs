@@ -60,6 +60,8 @@ impl ProgramAtOnce<'_> {
     pub fn admit(&self, request: &RequestView<'_>) -> Option<Admitted> {
         match self.gate {
             None => Some(Admitted::default()),
+            // The program must see a head with other fields than the one received.
+            Some(gate) if gate.makes_fields() => None,
             Some(gate) => gate.admit_at_once(request),
         }
     }

@@ -28,7 +28,7 @@ fn found(routes: &Routes, path: &str) -> Option<usize> {
 }
 
 fn rules(text: &str) -> SiteRules {
-    let shared = AccessShared::new(Box::new(|_| {}));
+    let shared = AccessShared::new(std::sync::Arc::new(|_| {}));
     SiteRules::open(&config(text).sites[0], &shared, &Arc::new(Accelerator::new(Store::new(1 << 20, None))))
         .unwrap()
         .unwrap()
@@ -306,7 +306,7 @@ fn the_cache_may_answer_what_is_plain() {
 
 #[test]
 fn no_rules_are_none() {
-    let shared = AccessShared::new(Box::new(|_| {}));
+    let shared = AccessShared::new(std::sync::Arc::new(|_| {}));
     assert!(
         SiteRules::open(
             &config("").sites[0],

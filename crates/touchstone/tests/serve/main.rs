@@ -23,4 +23,5 @@ mod route_files;
 mod signals;
 mod start;
 mod systemd;
+mod tokens;
 mod upgrade;

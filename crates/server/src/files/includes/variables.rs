@@ -3,6 +3,7 @@
 
 use touchstone_files::root::Root;
 use touchstone_handler::request::{Protocol, Request};
+use touchstone_http::authorization::authentication_scheme;
 use touchstone_includes::Variable;
 
 /// What the variables of a page are made from.
@@ -70,7 +71,9 @@ impl Variables<'_> {
         let text = |text: &str| Some(text.as_bytes().to_vec());
         let client = request.client;
         match name {
-            "AUTH_TYPE" => request.user.as_ref().and_then(|_| text("Basic")),
+            "AUTH_TYPE" => {
+                request.user.as_ref().and_then(|_| text(authentication_scheme(request.received.fields())))
+            }
             "CONN_REMOTE_ADDR" | "REMOTE_ADDR" | "REMOTE_HOST" => {
                 text(&client?.ip().to_canonical().to_string())
             }

@@ -98,9 +98,6 @@ final class RequestReader {
         request.peerAddr().setString(clientText);
         request.remoteHost().setString(clientText);
         request.localName().setString(host.of(request.serverName().getByteChunk()));
-        if (!request.getRemoteUser().isNull()) {
-            request.getAuthType().setString("BASIC");
-        }
         request.setContentLength(bodyLength);
         request.setExpectation((flags & EXPECTS_CONTINUE) != 0);
 
@@ -110,6 +107,11 @@ final class RequestReader {
             MessageBytes value = headers.addValue(bytes, at + 4, nameLength);
             at += 4 + nameLength;
             text(value);
+        }
+        if (!request.getRemoteUser().isNull()) {
+            MessageBytes authorization = headers.getValue("authorization");
+            boolean isBasic = authorization != null && authorization.startsWithIgnoreCase("basic ", 0);
+            request.getAuthType().setString(isBasic ? "BASIC" : "BEARER");
         }
         return flags;
     }

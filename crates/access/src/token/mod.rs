@@ -1,0 +1,41 @@
+//! JSON Web Tokens (RFC 7519) as credentials: `Authorization: Bearer TOKEN` (RFC 6750), or a cookie.
+//!
+//! ```text
+//! request -> find the token -> seen before? -> choose the key
+//!         -> signature -> times, issuer, audience -> claims
+//! ```
+//!
+//! | module | |
+//! |---|---|
+//! | `authentication` | the rule of a site or route: from a request to an identity or a refusal |
+//! | `credentials` | where the token stands in a request |
+//! | `verifier` | one token against keys and rules; no clock, no I/O |
+//! | `claims` | values of claims, by dotted names |
+//! | `seen_tokens` | tokens that were verified a short while ago |
+
+mod authentication;
+mod claims;
+mod credentials;
+mod seen_tokens;
+#[cfg(test)]
+mod tests;
+mod verifier;
+
+pub use authentication::{Look, PendingToken, TokenAuthentication};
+pub use verifier::Identity;
+
+/// Whether a token is accepted with these keys by rules that ask for nothing more, for fuzzing.
+#[doc(hidden)]
+pub fn token_is_accepted(token: &[u8], key_set: &[u8]) -> bool {
+    use jsonwebtoken::Algorithm::{ES256, ES384, EdDSA, HS256, PS256, RS256};
+    let rules = verifier::Rules {
+        algorithms: vec![RS256, PS256, ES256, ES384, EdDSA, HS256],
+        issuer: String::new(),
+        audience: Vec::new(),
+        claims: Vec::new(),
+        user_claim: "sub".to_string(),
+        fields: vec![("X-User".into(), "sub".to_string())],
+        leeway_s: 0,
+    };
+    crate::token_keys::KeySet::parse(key_set).is_ok_and(|keys| rules.verify(token, &keys).is_ok())
+}

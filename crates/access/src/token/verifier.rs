@@ -1,0 +1,145 @@
+//! One token against the keys of its issuer and the rules of a route.
+//!
+//! The algorithm must be one that the rules allow and one that the chosen key is for. Keys that the token
+//! itself brings or points at (`jwk`, `jku`, `x5c`, `x5u`) are not used.
+
+use std::sync::Arc;
+
+use jsonwebtoken::errors::ErrorKind;
+use jsonwebtoken::{Algorithm, Header, Validation, decode, decode_header};
+
+use super::claims::{self, Claims};
+use crate::basic::User;
+use crate::token_keys::KeySet;
+
+/// The longest token, in bytes.
+pub const LONGEST_TOKEN_BYTES: usize = 8192;
+
+/// What a verified token says of its bearer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// The user.
+    pub user: Option<User>,
+    /// Header fields that programs and origins get instead of those of the client; `None`: the token has no
+    /// such claim, and the field of the client is dropped all the same.
+    pub fields: Vec<(Arc<str>, Option<String>)>,
+}
+
+/// Why a token is not accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rejection {
+    /// It is not a token that the rules allow; with the reason, which contains nothing of the token.
+    Invalid(&'static str),
+    /// No key of the set fits it.
+    UnknownKey,
+    /// It is valid and lacks a claim that the route requires.
+    Insufficient,
+}
+
+/// What is required of a token.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rules {
+    /// The algorithms that are allowed.
+    pub algorithms: Vec<Algorithm>,
+    /// The issuer; empty: any that the keys belong to.
+    pub issuer: String,
+    /// The audiences of which the token must name one; empty: a token with an audience is refused.
+    pub audience: Vec<String>,
+    /// Claims and the values that they must contain.
+    pub claims: Vec<(String, String)>,
+    /// The claim that names the user.
+    pub user_claim: String,
+    /// Names of header fields, each with the claim that it is made of.
+    pub fields: Vec<(Arc<str>, String)>,
+    /// How far clocks may differ, in seconds.
+    pub leeway_s: u64,
+}
+
+/// A token that was accepted.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// Its bearer.
+    pub identity: Identity,
+    /// When it expires, in seconds of Unix time.
+    pub expires_s: u64,
+}
+
+impl Rules {
+    /// Verifies a token.
+    pub fn verify(&self, token: &[u8], keys: &KeySet) -> Result<Accepted, Rejection> {
+        if token.len() > LONGEST_TOKEN_BYTES {
+            return Err(Rejection::Invalid("the token is too long"));
+        }
+        let header = decode_header(token).map_err(|error| reason(error.kind()))?;
+        self.check_header(&header)?;
+        let mut validation = Validation::new(header.alg);
+        validation.leeway = self.leeway_s;
+        validation.validate_nbf = true;
+        let mut required = vec!["exp"];
+        if !self.issuer.is_empty() {
+            validation.set_issuer(&[&self.issuer]);
+            required.push("iss");
+        }
+        if !self.audience.is_empty() {
+            validation.set_audience(&self.audience);
+            required.push("aud");
+        }
+        validation.set_required_spec_claims(&required);
+        let mut last = Rejection::UnknownKey;
+        for key in keys.candidates(header.kid.as_deref(), header.alg) {
+            match decode::<Claims>(token, &key.key, &validation) {
+                Ok(data) => return self.accept(&data.claims),
+                Err(error) => last = reason(error.kind()),
+            }
+        }
+        Err(last)
+    }
+
+    fn check_header(&self, header: &Header) -> Result<(), Rejection> {
+        if !self.algorithms.contains(&header.alg) {
+            return Err(Rejection::Invalid("the algorithm is not allowed"));
+        }
+        // RFC 7515 section 4.1.11: an extension that is not understood.
+        if header.crit.is_some() {
+            return Err(Rejection::Invalid("the token has a critical extension"));
+        }
+        Ok(())
+    }
+
+    fn accept(&self, token: &Claims) -> Result<Accepted, Rejection> {
+        let is_met = |(name, wanted): &(String, String)| {
+            claims::find(token, name).is_some_and(|claim| claims::contains(claim, wanted))
+        };
+        if !self.claims.iter().all(is_met) {
+            return Err(Rejection::Insufficient);
+        }
+        let value_of = |name: &str| match claims::find(token, name) {
+            None | Some(serde_json::Value::Null) => Ok(None),
+            Some(claim) => claims::field_value(claim)
+                .map(Some)
+                .ok_or(Rejection::Invalid("a claim cannot be the value of a header field")),
+        };
+        let user = value_of(&self.user_claim)?.map(|name| User::new(name.as_bytes()));
+        let mut fields = Vec::with_capacity(self.fields.len());
+        for (field, claim) in &self.fields {
+            fields.push((field.clone(), value_of(claim)?));
+        }
+        // The library has compared it with the clock; it may be a fraction.
+        let expires_s = token.get("exp").and_then(serde_json::Value::as_f64).unwrap_or(0.0) as u64;
+        Ok(Accepted { identity: Identity { user, fields }, expires_s })
+    }
+}
+
+/// The reason in words for the client (RFC 6750 section 3) and the log.
+fn reason(error: &ErrorKind) -> Rejection {
+    Rejection::Invalid(match error {
+        ErrorKind::InvalidSignature => "the signature is wrong",
+        ErrorKind::ExpiredSignature => "the token has expired",
+        ErrorKind::ImmatureSignature => "the token is not valid yet",
+        ErrorKind::InvalidIssuer => "the issuer is wrong",
+        ErrorKind::InvalidAudience => "the audience is wrong",
+        ErrorKind::InvalidAlgorithm => "the algorithm is not allowed",
+        ErrorKind::MissingRequiredClaim(_) => "a claim is missing",
+        _ => "it is not a JSON Web Token",
+    })
+}

@@ -1,0 +1,111 @@
+//! The public keys of an issuer, from a JSON Web Key Set (RFC 7517).
+//!
+//! Keys that cannot verify a signature here are left out: those for encryption, those of other kinds, and RSA
+//! keys of fewer than 2,048 bits (RFC 7518 section 3.3).
+
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
+use jsonwebtoken::{Algorithm, DecodingKey};
+
+/// The largest key set, in bytes.
+pub const LARGEST_KEY_SET_BYTES: usize = 1 << 20;
+
+/// The most keys of a set; an issuer has a handful.
+const MOST_KEYS: usize = 100;
+
+/// The fewest bytes of an RSA modulus.
+const LEAST_RSA_BYTES: usize = 256;
+
+/// The fewest bytes of a secret for HMAC (RFC 7518 section 3.2: as long as the hash of HS256).
+const LEAST_SECRET_BYTES: usize = 32;
+
+/// Keys that verify signatures.
+#[derive(Default)]
+pub struct KeySet {
+    keys: Vec<Key>,
+}
+
+/// One key.
+pub struct Key {
+    id: Option<String>,
+    /// The algorithms that the key is for: the one that it names, otherwise all of its kind.
+    algorithms: Vec<Algorithm>,
+    /// The key.
+    pub key: DecodingKey,
+}
+
+impl KeySet {
+    /// Reads a key set, or a single key. The error is for the log and contains no key.
+    pub fn parse(text: &[u8]) -> Result<KeySet, String> {
+        if text.len() > LARGEST_KEY_SET_BYTES {
+            return Err(format!("has more than {LARGEST_KEY_SET_BYTES} bytes"));
+        }
+        let document: serde_json::Value =
+            serde_json::from_slice(text).map_err(|error| format!("is not JSON: {error}"))?;
+        let listed = match document.get("keys") {
+            Some(serde_json::Value::Array(keys)) => keys.clone(),
+            Some(_) => return Err("has a member \"keys\" that is not an array".to_string()),
+            None if document.get("kty").is_some() => vec![document],
+            None => return Err("is not a JSON Web Key Set: it has no member \"keys\"".to_string()),
+        };
+        if listed.len() > MOST_KEYS {
+            return Err(format!("has more than {MOST_KEYS} keys"));
+        }
+        let keys = listed.into_iter().filter_map(|key| usable(&serde_json::from_value(key).ok()?)).collect();
+        let set = KeySet { keys };
+        if set.keys.is_empty() {
+            return Err("has no key that can verify a signature (RSA of 2,048 bits or more, P-256, P-384, \
+                        Ed25519, or a secret of 32 bytes or more)"
+                .to_string());
+        }
+        Ok(set)
+    }
+
+    /// The keys that may have signed with this algorithm: that with the id, where the token names one;
+    /// otherwise all that fit.
+    pub fn candidates<'s>(
+        &'s self,
+        id: Option<&'s str>,
+        algorithm: Algorithm,
+    ) -> impl Iterator<Item = &'s Key> {
+        self.keys.iter().filter(move |key| {
+            key.algorithms.contains(&algorithm) && id.is_none_or(|id| key.id.as_deref() == Some(id))
+        })
+    }
+}
+
+/// A key that can be used, with the algorithms that it is for. The kind of the key decides, never the token:
+/// so a public RSA key cannot be taken for the secret of an HMAC.
+fn usable(jwk: &Jwk) -> Option<Key> {
+    use Algorithm::{ES256, ES384, EdDSA, HS256, HS384, HS512, PS256, PS384, PS512, RS256, RS384, RS512};
+    if jwk.common.public_key_use.as_ref().is_some_and(|intent| *intent != PublicKeyUse::Signature) {
+        return None;
+    }
+    let of_kind: &[Algorithm] = match &jwk.algorithm {
+        AlgorithmParameters::RSA(_) => &[RS256, RS384, RS512, PS256, PS384, PS512],
+        AlgorithmParameters::EllipticCurve(key) => match key.curve {
+            EllipticCurve::P256 => &[ES256],
+            EllipticCurve::P384 => &[ES384],
+            _ => return None,
+        },
+        AlgorithmParameters::OctetKeyPair(key) if key.curve == EllipticCurve::Ed25519 => &[EdDSA],
+        AlgorithmParameters::OctetKey(_) => &[HS256, HS384, HS512],
+        _ => return None,
+    };
+    let algorithms = match jwk.common.key_algorithm {
+        None => of_kind.to_vec(),
+        Some(named) => {
+            let named = Algorithm::try_from(named).ok()?;
+            of_kind.iter().copied().filter(|algorithm| *algorithm == named).collect()
+        }
+    };
+    let key = DecodingKey::from_jwk(jwk).ok()?;
+    let is_long_enough = match key.kind() {
+        jsonwebtoken::DecodingKeyKind::RsaModulusExponent { n, .. } => {
+            n.iter().skip_while(|byte| **byte == 0).count() >= LEAST_RSA_BYTES
+        }
+        jsonwebtoken::DecodingKeyKind::SecretOrDer(bytes) => {
+            !matches!(jwk.algorithm, AlgorithmParameters::OctetKey(_)) || bytes.len() >= LEAST_SECRET_BYTES
+        }
+    };
+    (is_long_enough && !algorithms.is_empty()).then(|| Key { id: jwk.common.key_id.clone(), algorithms, key })
+}
