@@ -19,16 +19,19 @@ use touchstone_handler::handler::{Called, Caller, WayBack};
 use touchstone_handler::request::PlainGet;
 use touchstone_http::request::FieldLine;
 
-use crate::engine::{self, Engine};
+use crate::answers;
 use crate::exchange::{End, Exchange};
 use crate::flat::{self, Facts, Source};
 use crate::head::{self, Piece};
-use crate::interface;
 use crate::jvm::Attached;
+use crate::monitor::{Checked, Found};
 use crate::pace::PathKey;
 use crate::pool::Pool;
-use crate::route::{Route, Standing};
+use crate::route::Route;
+use crate::server_log::log;
+use crate::shared::{self, Shared};
 use crate::slab::{INPUT_BYTES, Slab};
+use crate::standing::Standing;
 use crate::worker::{self, Served};
 
 /// A call of this duration takes long. Most garbage collections are shorter.
@@ -45,9 +48,8 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Called every few milliseconds. Moves the other connections of the thread if a call takes long. Returns
-    /// whether to check again.
-    pub fn look(&self) -> bool {
+    /// Moves the other connections of the thread if a call takes long. Returns whether to check again.
+    fn look(&self) -> bool {
         let number = self.number.load(Ordering::Acquire);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         match *seen {
@@ -84,12 +86,18 @@ impl Watched {
     }
 }
 
+impl Checked for Watched {
+    fn check(self: Arc<Self>) -> Found {
+        if self.look() { Found::Calls } else { Found::Nothing }
+    }
+}
+
 /// Calls the applications of a route on one thread.
 pub struct OnThread {
     route: Arc<Route>,
     pool: Arc<Pool>,
     way_back: Arc<dyn WayBack>,
-    engine: &'static Engine,
+    shared: &'static Shared,
     java: Rc<Attached<'static>>,
     slab: Option<Arc<Slab>>,
     watched: Arc<Watched>,
@@ -107,12 +115,12 @@ thread_local! {
     static ATTACHED: RefCell<Weak<Attached<'static>>> = const { RefCell::new(Weak::new()) };
 }
 
-fn attached(engine: &'static Engine) -> Result<Rc<Attached<'static>>, String> {
+fn attached(shared: &'static Shared) -> Result<Rc<Attached<'static>>, String> {
     ATTACHED.with_borrow_mut(|known| {
         if let Some(java) = known.upgrade() {
             return Ok(java);
         }
-        let machine = engine.machine().ok_or("Java is not started")?;
+        let machine = shared.machine().ok_or("Java is not started")?;
         let name = std::thread::current().name().unwrap_or("calls").to_string();
         let java = Rc::new(machine.attach(&name)?);
         *known = Rc::downgrade(&java);
@@ -127,15 +135,15 @@ impl OnThread {
         if route.standing() != Standing::Ready {
             return Err("the applications are not ready".to_string());
         }
-        let engine = engine::of_process();
-        let java = attached(engine)?;
+        let shared = shared::of_process();
+        let java = attached(shared)?;
         let watched = Arc::new(Watched::default());
-        pool.monitor().watch_calls(&watched);
+        pool.monitor().watch(&watched);
         Ok(OnThread {
             route,
             pool,
             way_back,
-            engine,
+            shared,
             java,
             slab: None,
             watched,
@@ -171,7 +179,7 @@ impl OnThread {
         match self.slab.take() {
             Some(slab) => Ok(slab),
             None => {
-                let slab = self.engine.slabs().take(self.pool.route, &self.java)?;
+                let slab = self.shared.slabs().take(self.pool.route, &self.java)?;
                 self.watched.uses(&slab);
                 Ok(slab)
             }
@@ -182,7 +190,7 @@ impl OnThread {
 impl Drop for OnThread {
     fn drop(&mut self) {
         if let Some(slab) = self.slab.take() {
-            self.engine.slabs().give_back(self.pool.route, slab);
+            self.shared.slabs().give_back(self.pool.route, slab);
         }
     }
 }
@@ -207,8 +215,8 @@ impl Caller for OnThread {
         let slab = match self.slab() {
             Ok(slab) => slab,
             Err(message) => {
-                self.engine.log(0, &message);
-                return Called::Answer(interface::unavailable());
+                log(0, &message);
+                return Called::Answer(answers::unavailable());
             }
         };
         let number = worker::next_number();
@@ -251,9 +259,9 @@ impl Caller for OnThread {
             Called::WentBack
         } else {
             match (end, piece) {
-                (End::Unavailable, _) => Called::Answer(interface::unavailable()),
+                (End::Unavailable, _) => Called::Answer(answers::unavailable()),
                 (End::Whole, Some(Piece { head: Some(head), body: [] })) => {
-                    Called::Answer(interface::whole(head, Bytes::new(), false))
+                    Called::Answer(answers::whole(head, Bytes::new(), false))
                 }
                 (End::Whole, Some(Piece { head: Some(head), body })) => {
                     // The body is at the end of the bytes that Java has written.

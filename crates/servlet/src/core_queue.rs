@@ -9,7 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 
-use crate::exchange::Exchange;
+use crate::monitor::{Checked, Found};
+
+/// Something that a core waits for: an exchange.
+pub trait Announced: Send + Sync {
+    /// Takes the wakers of the core's tasks.
+    fn take_wakers(&self) -> [Option<Waker>; 2];
+}
 
 /// What is on its way to a core.
 #[derive(Default)]
@@ -21,14 +27,14 @@ pub struct CoreQueue {
 
 #[derive(Default)]
 struct List {
-    exchanges: Vec<Arc<Exchange>>,
+    exchanges: Vec<Arc<dyn Announced>>,
     waker: Option<Waker>,
     is_closed: bool,
 }
 
 impl CoreQueue {
     /// Puts an exchange into the list.
-    pub fn push(&self, exchange: Arc<Exchange>) {
+    pub fn push(&self, exchange: Arc<dyn Announced>) {
         self.lock().exchanges.push(exchange);
         self.is_pending.store(true, Ordering::Release);
     }
@@ -44,7 +50,7 @@ impl CoreQueue {
     }
 
     /// Whether there is something that the core was not woken for.
-    pub fn is_pending(&self) -> bool {
+    fn is_pending(&self) -> bool {
         self.is_pending.load(Ordering::Acquire)
     }
 
@@ -88,5 +94,15 @@ impl CoreQueue {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, List> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Checked for CoreQueue {
+    fn check(self: Arc<Self>) -> Found {
+        if !self.is_pending() {
+            return Found::Nothing;
+        }
+        self.wake();
+        Found::Work
     }
 }

@@ -8,18 +8,21 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::directory::{PrivateDirectory, make_directory, private_directory_in, stable_name};
 use crate::isolated;
 use crate::jvm::{Attached, Machine, Start, find};
-use crate::monitor::Monitor;
 use crate::natives;
-use crate::route::{Route, Standing};
+use crate::pool::Pool;
+use crate::route::Route;
+use crate::server_log::log;
 use crate::settings::{Convert, JavaSettings, RouteSettings};
-use crate::slab::Slabs;
+use crate::shared::Shared;
+use crate::standing::Standing;
+use crate::worker;
 
 /// The stack of the thread that starts the machine, the same size as in Java's own launcher.
 const START_STACK_BYTES: usize = 8 * 1024 * 1024;
@@ -27,15 +30,12 @@ const START_STACK_BYTES: usize = 8 * 1024 * 1024;
 /// How long the server waits for applications to stop before it ends.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Takes lines of the log: 0 error, 1 warning, 2 information, 3 debug.
-pub type Log = Arc<dyn Fn(i32, &str) + Send + Sync>;
-
 /// The machine and its state.
 pub struct Engine {
     settings: JavaSettings,
-    machine: OnceLock<Machine>,
-    slabs: Slabs,
-    monitor: Arc<Monitor>,
+    shared: &'static Shared,
+    /// The routes that were opened.
+    routes: Mutex<Vec<Weak<Route>>>,
     tasks: Sender<Task>,
     /// Takes the result of starting the machine. The thread that reports the result takes the sender.
     start_outcome: Mutex<Option<SyncSender<Result<(), String>>>>,
@@ -59,20 +59,9 @@ enum Task {
 }
 
 static ENGINE: OnceLock<Engine> = OnceLock::new();
-static LOG: Mutex<Option<Log>> = Mutex::new(None);
 static STARTING: Mutex<()> = Mutex::new(());
 /// The directory of a process that ends with Java.
 static OWN_DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
-
-/// The engine of this process. Only threads that an engine has started may call this.
-pub fn of_process() -> &'static Engine {
-    ENGINE.get().expect("Java's threads come from an engine")
-}
-
-/// Sets the function that takes lines of the log.
-pub fn log_to(log: Log) {
-    *LOG.lock().unwrap_or_else(PoisonError::into_inner) = Some(log);
-}
 
 /// Says that this process only runs Java and ends with it. Its parent removes its directory. Must be called
 /// before Java is started.
@@ -80,20 +69,12 @@ pub fn end_with_java(directory: PathBuf) {
     let _ = OWN_DIRECTORY.set(directory);
 }
 
-/// Writes a line of the log.
-pub fn log(level: i32, message: &str) {
-    let log = LOG.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    if let Some(log) = log {
-        log(level, message);
-    }
-}
-
 /// Starts the machine, or returns the one that was already started. Does not wait until it has started.
 pub fn start(settings: &JavaSettings) -> Result<&'static Engine, String> {
     let _guard = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(engine) = ENGINE.get() {
         if engine.settings != *settings {
-            engine.log(1, "[java] has changed: Java can be started only once, so the change takes a restart");
+            log(1, "[java] has changed: Java can be started only once, so the change takes a restart");
         }
         return Ok(engine);
     }
@@ -107,14 +88,13 @@ pub fn start(settings: &JavaSettings) -> Result<&'static Engine, String> {
             (directory.path().to_path_buf(), Some(directory))
         }
     };
-    let monitor = Monitor::start().map_err(|error| format!("no thread for Java: {error}"))?;
+    let shared = Shared::start().map_err(|error| format!("no thread for Java: {error}"))?;
     let (tasks, to_do) = channel();
     let (start_outcome, started) = sync_channel(1);
     let engine = Engine {
         settings: settings.clone(),
-        machine: OnceLock::new(),
-        slabs: Slabs::default(),
-        monitor,
+        shared,
+        routes: Mutex::default(),
         tasks,
         start_outcome: Mutex::new(Some(start_outcome)),
         private,
@@ -147,12 +127,12 @@ pub fn stop() {
         return;
     }
     let (done, is_done) = sync_channel(1);
-    if engine.machine.get().is_some()
+    if engine.shared.machine().is_some()
         && !engine.has_ended.load(Ordering::Acquire)
         && engine.tasks.send(Task::Stop(done)).is_ok()
         && is_done.recv_timeout(STOP_TIMEOUT).is_err()
     {
-        engine.log(1, "applications in Java have not stopped in time: the server ends without them");
+        log(1, "applications in Java have not stopped in time: the server ends without them");
     }
     // Files that stay are in a directory for temporary files.
     let _ = std::fs::remove_dir_all(&engine.private);
@@ -212,37 +192,23 @@ fn usual_library() -> Result<PathBuf, String> {
 }
 
 impl Engine {
-    /// The machine, once it runs.
-    pub fn machine(&self) -> Option<&Machine> {
-        self.machine.get()
-    }
-
-    /// The monitor of pools and cores.
-    pub fn monitor(&self) -> &Monitor {
-        &self.monitor
-    }
-
-    /// The slabs.
-    pub fn slabs(&self) -> &Slabs {
-        &self.slabs
-    }
-
-    /// Writes a line of the log.
-    pub fn log(&self, level: i32, message: &str) {
-        log(level, message);
-    }
-
     /// Starts the applications of a route. Does not wait until they have started.
     pub fn open(&'static self, settings: &RouteSettings) -> Arc<Route> {
         let id = self.last_route.fetch_add(1, Ordering::Relaxed) + 1;
-        let route = Route::here(id, settings.clone(), self.monitor.clone());
+        let pool = Pool::new(id, settings.limits(), self.shared.monitor().clone(), worker::work);
+        self.shared.add_pool(&pool);
+        let route = Route::here(settings.clone(), pool, Box::new(move || self.close(id)));
+        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        routes.retain(|route| route.strong_count() > 0);
+        routes.push(Arc::downgrade(&route));
+        drop(routes);
         // The receiving thread ends only with the process.
         let _ = self.tasks.send(Task::Open(route.clone()));
         route
     }
 
     /// Stops the applications of a route, and ends their remaining requests.
-    pub fn close(&self, id: i32) {
+    fn close(&self, id: i32) {
         let _ = self.tasks.send(Task::Close(id));
     }
 
@@ -250,7 +216,7 @@ impl Engine {
         let work = self.settings.work.clone().unwrap_or_else(|| self.private.join("work"));
         let started =
             started.recv().unwrap_or_else(|_| Err("its thread has ended".to_string())).and_then(|()| {
-                let machine = self.machine.get().ok_or("Java is not started")?;
+                let machine = self.shared.machine().ok_or("Java is not started")?;
                 let java = machine.attach("java")?;
                 make_directory(&work).map_err(|error| format!("{}: {error}", work.display()))?;
                 java.boot(&work).map(|()| java)
@@ -258,7 +224,7 @@ impl Engine {
         let java = match started {
             Ok(java) => java,
             Err(message) => {
-                self.log(0, &format!("servlets cannot be answered: {message}"));
+                log(0, &format!("servlets cannot be answered: {message}"));
                 return self.refuse(to_do, &message);
             }
         };
@@ -270,9 +236,7 @@ impl Engine {
                     let (id, work) = (route.id, work.clone());
                     match self.route_thread(route, work, is_closed) {
                         Ok(thread) => drop(routes.insert(id, (close, thread))),
-                        Err(error) => {
-                            self.log(0, &format!("no thread for the applications of a route: {error}"))
-                        }
+                        Err(error) => log(0, &format!("no thread for the applications of a route: {error}")),
                     }
                 }
                 // The route's thread closes it. This may take as long as its applications take to stop.
@@ -298,11 +262,11 @@ impl Engine {
     ) -> io::Result<JoinHandle<()>> {
         let builder = std::thread::Builder::new().name(format!("java-{}", route.id));
         builder.stack_size(START_STACK_BYTES).spawn(move || {
-            let attached = self.machine.get().ok_or_else(|| "Java is not started".to_string());
+            let attached = self.shared.machine().ok_or_else(|| "Java is not started".to_string());
             let java = match attached.and_then(|machine| machine.attach("java")) {
                 Ok(java) => java,
                 Err(message) => {
-                    self.log(0, &message);
+                    log(0, &message);
                     return route.set(Standing::Failed);
                 }
             };
@@ -313,7 +277,7 @@ impl Engine {
             // Its sender is dropped when the route is to be closed.
             let _ = is_closed.recv();
             self.note(java.close(id));
-            self.slabs.end_all_of(id);
+            self.shared.slabs().end_all_of(id);
         })
     }
 
@@ -324,10 +288,7 @@ impl Engine {
         match opened {
             Ok(()) => route.set(Standing::Ready),
             Err(message) => {
-                self.log(
-                    0,
-                    &format!("the applications of {} do not start: {message}", route.settings().name()),
-                );
+                log(0, &format!("the applications of {} do not start: {message}", route.settings().name()));
                 route.set(Standing::Failed);
             }
         }
@@ -357,7 +318,7 @@ impl Engine {
 
     fn note(&self, result: Result<(), String>) {
         if let Err(message) = result {
-            self.log(0, &message);
+            log(0, &message);
         }
     }
 
@@ -366,7 +327,7 @@ impl Engine {
         for task in to_do {
             match task {
                 Task::Open(route) => {
-                    self.log(
+                    log(
                         0,
                         &format!("the applications of {} do not start: {message}", route.settings().name()),
                     );
@@ -391,7 +352,7 @@ impl Engine {
             keeps_fault_handlers: false,
         };
         let machine = Machine::start(&start)?;
-        self.machine.get_or_init(|| machine);
+        self.shared.set_machine(machine);
         Ok(())
     }
 
@@ -471,18 +432,29 @@ impl Engine {
     fn end(&self, code: i32) {
         let message = format!("an application has ended Java (exit code {code})");
         if self.ends_with_java {
-            self.log(0, &message);
+            log(0, &message);
             // SAFETY: this ends the process at once, without anything that might wait for Java.
             unsafe { libc::_exit(code) };
         }
-        self.log(
+        log(
             0,
             &format!(
                 "{message}: servlets get 503 from now on; start the server anew, and think of \
                  isolation = \"isolated\""
             ),
         );
-        crate::route::all_have_failed();
-        self.slabs.end_all();
+        self.all_have_failed();
+        self.shared.slabs().end_all();
+    }
+
+    /// Called when Java has ended.
+    fn all_have_failed(&self) {
+        let routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for route in routes.iter().filter_map(Weak::upgrade) {
+            route.set(Standing::Failed);
+            if let Some(pool) = route.pool() {
+                pool.give_up();
+            }
+        }
     }
 }

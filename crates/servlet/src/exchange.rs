@@ -11,10 +11,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use touchstone_handler::handler::WayBack;
 
-use crate::core_queue::CoreQueue;
+use crate::core_queue::{Announced, CoreQueue};
 use crate::head::{Fault, Head, Piece};
 use crate::pace::PathKey;
-use crate::pool::Pool;
 
 /// Bytes of an answer that wait for the client before Java must wait.
 const UNSENT_BYTES: usize = 256 * 1024;
@@ -39,6 +38,21 @@ pub enum Event {
     Writable = 1,
     /// The client has disconnected.
     ClientGone = 2,
+}
+
+/// The threads of a route on which Java runs.
+pub trait Threads: Send + Sync {
+    /// The number of the route.
+    fn route(&self) -> i32;
+
+    /// Passes an event of the request with this slab and number to Java.
+    fn post(self: Arc<Self>, slab: i32, number: i32, event: Event);
+
+    /// A call on the thread of its connection had its neighbours move.
+    fn note_moved(&self, path: PathKey);
+
+    /// Wakes the monitor, because there may be work.
+    fn kick_monitor(&self);
 }
 
 /// How an answer has ended.
@@ -76,7 +90,7 @@ impl Output {
 /// A request that is being answered.
 pub struct Exchange {
     /// The threads on which Java runs; `None` if Java runs in another process.
-    pool: Option<Arc<Pool>>,
+    threads: Option<Arc<dyn Threads>>,
     /// The key of its path, for which the duration of calls is known.
     path: PathKey,
     /// The time at which it began.
@@ -124,11 +138,11 @@ impl State {
 }
 
 impl Exchange {
-    /// A request for a pool. If the client waits until it is asked for its body, the body is not read before
+    /// A request for the threads of a route. If the client waits until it is asked for its body, the body is not read before
     /// Java wants it.
     pub fn new(
         core: Arc<CoreQueue>,
-        pool: Option<Arc<Pool>>,
+        threads: Option<Arc<dyn Threads>>,
         path: PathKey,
         has_body: bool,
         is_wanted: bool,
@@ -136,7 +150,7 @@ impl Exchange {
         let body_end = if has_body { None } else { Some(Ok(())) };
         let state = State { core: Some(core), body_end, is_wanted, ..State::default() };
         Arc::new(Exchange {
-            pool,
+            threads,
             path,
             since: Instant::now(),
             state: Mutex::new(state),
@@ -145,9 +159,15 @@ impl Exchange {
     }
 
     /// A request without a body, for a call on the thread of its connection.
-    pub fn called(pool: Arc<Pool>, path: PathKey, way_back: Arc<dyn WayBack>) -> Arc<Exchange> {
+    pub fn called(threads: Arc<dyn Threads>, path: PathKey, way_back: Arc<dyn WayBack>) -> Arc<Exchange> {
         let state = Mutex::new(State::called(way_back));
-        Arc::new(Exchange { pool: Some(pool), path, since: Instant::now(), state, changed: Condvar::new() })
+        Arc::new(Exchange {
+            threads: Some(threads),
+            path,
+            since: Instant::now(),
+            state,
+            changed: Condvar::new(),
+        })
     }
 
     /// Turns an ended exchange into another such request of the same pool.
@@ -178,16 +198,16 @@ impl Exchange {
     /// Sends the connection back to its core, if that was not done yet. It finds the output there.
     fn send_back(self: &Arc<Self>, state: &mut State) {
         if let Some(way_back) = state.way_back.take() {
-            if let Some(pool) = &self.pool {
-                pool.pace().note_moved(self.path);
+            if let Some(threads) = &self.threads {
+                threads.note_moved(self.path);
             }
             way_back.go_back(Box::new(self.clone()));
         }
     }
 
     fn post(self: &Arc<Self>, state: &State, event: Event) {
-        if let (Some((slab, number)), Some(pool)) = (state.place, &self.pool) {
-            pool.post(slab, number, event);
+        if let (Some((slab, number)), Some(threads)) = (state.place, &self.threads) {
+            threads.clone().post(slab, number, event);
         }
     }
 
@@ -196,13 +216,6 @@ impl Exchange {
     /// Sets the core that waits for the answer of a call that goes on.
     pub fn adopt(&self, core: &Arc<CoreQueue>) {
         self.lock().core = Some(core.clone());
-    }
-
-    /// Takes the wakers of the core's tasks.
-    pub fn take_wakers(&self) -> [Option<Waker>; 2] {
-        let mut state = self.lock();
-        state.is_announced = false;
-        [state.answer_waker.take(), state.body_waker.take()]
     }
 
     /// Takes what Java has written since the last call. It counts as sent.
@@ -353,9 +366,9 @@ impl Exchange {
         take_in(&mut state, piece, Vec::new());
         state.output.end = Some(End::Whole);
         self.announce(state, false);
-        if let Some(pool) = &self.pool {
+        if let Some(threads) = &self.threads {
             // Most calls return soon, and their thread wakes the core then.
-            pool.monitor().kick();
+            threads.kick_monitor();
         }
     }
 
@@ -380,7 +393,7 @@ impl Exchange {
 
     /// The number of its route.
     pub fn route(&self) -> i32 {
-        self.pool.as_ref().map_or(0, |pool| pool.route)
+        self.threads.as_ref().map_or(0, |threads| threads.route())
     }
 
     /// Whether no client waits for the answer any more.
@@ -549,6 +562,14 @@ impl Exchange {
     /// Lets the client send its body.
     pub fn acknowledge(self: &Arc<Self>) {
         drop(self.want(self.lock()));
+    }
+}
+
+impl Announced for Exchange {
+    fn take_wakers(&self) -> [Option<Waker>; 2] {
+        let mut state = self.lock();
+        state.is_announced = false;
+        [state.answer_waker.take(), state.body_waker.take()]
     }
 }
 

@@ -17,18 +17,20 @@ use touchstone_handler::request::{Protocol, Request};
 use touchstone_http::request::{Expectation, Method};
 use touchstone_interfaces::ajp::Ambiguous;
 
+use crate::answers::{unavailable, whole};
 use crate::caller::OnThread;
 use crate::core_queue::CoreQueue;
-use crate::engine;
-use crate::exchange::{End, Exchange, Gone, Output};
+use crate::exchange::{End, Exchange, Gone, Output, Threads};
 use crate::flat::{self, Facts, Source};
-use crate::head::Head;
 use crate::isolated::{Flags, Link};
 use crate::pace::PathKey;
 use crate::path_parameters;
-use crate::route::{self, Route, Standing};
+use crate::route::Route;
+use crate::routes;
+use crate::server_log::log;
 use crate::settings::{JavaSettings, RouteSettings};
 use crate::slab::{INPUT_BYTES, OUTPUT_BYTES};
+use crate::standing::Standing;
 use crate::turn::Turn;
 
 /// Bytes of an answer that wait for a client.
@@ -36,9 +38,6 @@ const PIPE_BYTES: usize = 128 * 1024;
 
 /// How long it may take to notice that a process has ended.
 const NOTICE: Duration = Duration::from_millis(50);
-
-/// What is said to requests while applications start: come again in so many seconds.
-const RETRY_AFTER_S: &str = "2";
 
 /// The status of an interim response with hints (RFC 8297).
 const EARLY_HINTS: u16 = 103;
@@ -54,7 +53,7 @@ pub struct Servlets {
 impl Servlets {
     /// Starts the applications; Java as well, if it was not. Both start while this returns.
     pub fn open(java: &JavaSettings, settings: &RouteSettings) -> Result<Servlets, String> {
-        Ok(Servlets { route: route::get(java, settings)? })
+        Ok(Servlets { route: routes::get(java, settings)? })
     }
 }
 
@@ -83,7 +82,7 @@ impl Interface for Servlets {
         match OnThread::new(self.route.clone(), way_back) {
             Ok(caller) => Some(Box::new(caller)),
             Err(message) => {
-                engine::log(1, &format!("{}: {message}", self.route.settings().name()));
+                log(1, &format!("{}: {message}", self.route.settings().name()));
                 None
             }
         }
@@ -92,7 +91,7 @@ impl Interface for Servlets {
     fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
         let queue = Arc::new(CoreQueue::default());
         if let Some(pool) = self.route.pool() {
-            pool.monitor().watch_core(&queue);
+            pool.monitor().watch(&queue);
         }
         tokio::task::spawn_local(queue.clone().run());
         let turn = Rc::new(Turn::default());
@@ -233,7 +232,8 @@ impl OnThisCore {
         let pool = self.route.pool().cloned();
         // In another process it is read as fast as that asks for it.
         let is_wanted = flags.is_wanted && pool.is_some();
-        let exchange = Exchange::new(self.queue.clone(), pool.clone(), path, flags.has_body, is_wanted);
+        let threads = pool.clone().map(|pool| pool as Arc<dyn Threads>);
+        let exchange = Exchange::new(self.queue.clone(), threads, path, flags.has_body, is_wanted);
         let through = match pool {
             Some(pool) => {
                 if pool.submit(exchange.clone(), written).is_err() {
@@ -342,29 +342,6 @@ fn is_plain(request: &Request) -> bool {
         && head.expectation == Expectation::None
         && matches!(request.protocol, Protocol::Http10 | Protocol::Http11)
         && request.tls.is_none()
-}
-
-/// The answer where there is no application.
-pub fn unavailable() -> Answer {
-    Answer::error(503).field("Retry-After", RETRY_AFTER_S)
-}
-
-/// An answer of which all is there.
-pub fn whole(head: Head, body: Bytes, is_head: bool) -> Answer {
-    if head.status >= 400 && head.fields.is_empty() && body.is_empty() {
-        // The container could not make a page.
-        return Answer::error(head.status);
-    }
-    let declared = head.content_length;
-    let mut answer = head.into_answer();
-    if is_head || answer.status == 304 {
-        answer.declared_length = declared;
-    }
-    if is_head && declared.is_none() {
-        // Its length is not known.
-        return answer;
-    }
-    answer.part(Part::Bytes(body))
 }
 
 /// Passes on what comes of an answer after its beginning.

@@ -10,7 +10,8 @@
 //! |---|---|
 //! | `interface` | the handler: from a request to an answer, on a core |
 //! | `engine` | the one machine of a process: started beside the server, then opens and closes routes |
-//! | `route` | the applications of one route, and how they stand |
+//! | `shared` | what all threads share that call it |
+//! | `route`, `routes` | the applications of one route and their state, `standing`; the routes in use |
 //! | `pool`, `worker` | the threads of a route, and what they do |
 //! | `exchange` | one request and its answer, between a core and Java's threads |
 //! | `caller` | calls on the thread of the connection itself, where they are short |
@@ -19,10 +20,13 @@
 //! | `core_queue`, `monitor` | how cores are woken: once for many answers, and none is left behind |
 //! | `slab` | memory that both share |
 //! | `flat`, `head` | the forms of a request and of an answer's head in it |
-//! | `isolated` | the same in a child process |
+//! | `answers` | what clients get of them |
+//! | `isolated`, `host` | the same in a child process: the server's side, and the child |
 //! | `path_parameters` | semicolons in paths, which mean to Tomcat what they do not to others |
 //! | `jvm`, `natives` | the machine, and what it may call |
+//! | `server_log` | lines for the error log |
 
+mod answers;
 mod caller;
 mod core_queue;
 mod directory;
@@ -30,6 +34,7 @@ mod engine;
 mod exchange;
 mod flat;
 mod head;
+mod host;
 pub mod interface;
 mod isolated;
 mod jvm;
@@ -39,8 +44,12 @@ mod pace;
 mod path_parameters;
 mod pool;
 mod route;
+mod routes;
+mod server_log;
 pub mod settings;
+mod shared;
 mod slab;
+mod standing;
 mod turn;
 mod worker;
 
@@ -51,6 +60,7 @@ pub fn read_anything(bytes: &[u8]) {
     isolated::read_anything(bytes);
 }
 
-pub use engine::{Log, log_to, stop};
-pub use isolated::run as run_isolated;
-pub use route::{begin_configuration, end_unwanted};
+pub use engine::stop;
+pub use host::run as run_isolated;
+pub use routes::{begin_configuration, end_unwanted};
+pub use server_log::{Log, log_to};

@@ -3,13 +3,9 @@
 //! wait, and answers that a thread wanted to report together with the next one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::Thread;
 use std::time::Duration;
-
-use crate::caller::Watched as WatchedCalls;
-use crate::core_queue::CoreQueue;
-use crate::pool::Pool;
 
 /// The time between two checks.
 const LOOK: Duration = Duration::from_millis(1);
@@ -20,19 +16,29 @@ const LOOK_AT_CALLS: Duration = Duration::from_millis(5);
 /// After this many checks that found nothing, it sleeps until it is called.
 const IDLE_LOOKS: u32 = 20;
 
+/// What a check has found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// Nothing to do.
+    Nothing,
+    /// Calls on threads of connections.
+    Calls,
+    /// Other work.
+    Work,
+}
+
+/// Something that is checked: a pool, the queue of a core, or the calls of a thread.
+pub trait Checked: Send + Sync {
+    /// Does what was left undone.
+    fn check(self: Arc<Self>) -> Found;
+}
+
 /// The monitor.
 #[derive(Default)]
 pub struct Monitor {
     is_awake: AtomicBool,
     thread: OnceLock<Thread>,
-    watched: Mutex<Watched>,
-}
-
-#[derive(Default)]
-struct Watched {
-    pools: Vec<Weak<Pool>>,
-    cores: Vec<Weak<CoreQueue>>,
-    calls: Vec<Weak<WatchedCalls>>,
+    watched: Mutex<Vec<Weak<dyn Checked>>>,
 }
 
 impl Monitor {
@@ -56,27 +62,13 @@ impl Monitor {
         }
     }
 
-    /// Checks a pool from now on.
-    pub fn watch_pool(&self, pool: &Arc<Pool>) {
-        self.lock().pools.push(Arc::downgrade(pool));
+    /// Checks this from now on.
+    pub fn watch<T: Checked + 'static>(&self, checked: &Arc<T>) {
+        let checked: Weak<T> = Arc::downgrade(checked);
+        self.lock().push(checked);
     }
 
-    /// The pool of a route, if it is still used.
-    pub fn pool(&self, route: i32) -> Option<Arc<Pool>> {
-        self.lock().pools.iter().filter_map(Weak::upgrade).find(|pool| pool.route == route)
-    }
-
-    /// Checks a core from now on.
-    pub fn watch_core(&self, core: &Arc<CoreQueue>) {
-        self.lock().cores.push(Arc::downgrade(core));
-    }
-
-    /// Checks the calls of a thread from now on.
-    pub fn watch_calls(&self, calls: &Arc<WatchedCalls>) {
-        self.lock().calls.push(Arc::downgrade(calls));
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Watched> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Weak<dyn Checked>>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -105,22 +97,13 @@ impl Monitor {
     fn look(&self) -> Option<Duration> {
         let mut watched = self.lock();
         let (mut found, mut found_calls) = (false, false);
-        watched.cores.retain(|core| {
-            let Some(core) = core.upgrade() else { return false };
-            if core.is_pending() {
-                core.wake();
-                found = true;
+        watched.retain(|checked| {
+            let Some(checked) = checked.upgrade() else { return false };
+            match checked.check() {
+                Found::Nothing => {}
+                Found::Calls => found_calls = true,
+                Found::Work => found = true,
             }
-            true
-        });
-        watched.calls.retain(|calls| {
-            let Some(calls) = calls.upgrade() else { return false };
-            found_calls |= calls.look();
-            true
-        });
-        watched.pools.retain(|pool| {
-            let Some(pool) = pool.upgrade() else { return false };
-            found |= pool.look();
             true
         });
         if found { Some(LOOK) } else { found_calls.then_some(LOOK_AT_CALLS) }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use jni_sys::{JNIEnv, jboolean, jclass, jint, jstring};
 
-use crate::engine;
 use crate::exchange::{End, Exchange, Gone};
 use crate::head::{self, Fault, PREFIX_BYTES};
+use crate::server_log;
+use crate::shared;
 use crate::slab::{INPUT_BYTES, Slab};
 
 /// Results below zero, as in `Native.java`.
@@ -92,7 +93,7 @@ extern "system" fn finish(_env: *mut JNIEnv, _class: jclass, slab: jint, length:
     slab.set_exchange(None);
     let piece = head::read(written).map_err(|fault| refuse(&fault)).ok();
     exchange.finish(piece, if is_whole { End::Whole } else { End::Broken }, true);
-    engine::of_process().slabs().give_back(exchange.route(), slab);
+    shared::of_process().slabs().give_back(exchange.route(), slab);
 }
 
 extern "system" fn cut(_env: *mut JNIEnv, _class: jclass, slab: jint) {
@@ -111,14 +112,14 @@ extern "system" fn complete(_env: *mut JNIEnv, _class: jclass, slab: jint, lengt
 }
 
 extern "system" fn resume(_env: *mut JNIEnv, _class: jclass, route: jint) {
-    if let Some(pool) = engine::of_process().monitor().pool(route) {
+    if let Some(pool) = shared::of_process().pool(route) {
         pool.resume();
     }
 }
 
 /// Says why what was written is no answer; Java says to which request.
 fn refuse(fault: &Fault) {
-    engine::of_process().log(0, &format!("an answer is refused: {fault}"));
+    server_log::log(0, &format!("an answer is refused: {fault}"));
 }
 
 extern "system" fn acknowledge(_env: *mut JNIEnv, _class: jclass, slab: jint) {
@@ -162,7 +163,7 @@ extern "system" fn log(env: *mut JNIEnv, _class: jclass, level: jint, text: jstr
     if !text.is_null() {
         // SAFETY: Java has called with its environment and a string.
         let text = unsafe { crate::jvm::text_of(env, text) };
-        engine::of_process().log(level, &text);
+        server_log::log(level, &text);
     }
 }
 
@@ -170,7 +171,7 @@ type UnderWay = (Arc<Slab>, Arc<Exchange>);
 
 /// A slab with its request; `None` where that has ended.
 fn under_way(slab: jint) -> Option<UnderWay> {
-    let slab = engine::of_process().slabs().get(slab)?;
+    let slab = shared::of_process().slabs().get(slab)?;
     let exchange = slab.exchange()?;
     Some((slab, exchange))
 }

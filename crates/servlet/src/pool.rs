@@ -11,28 +11,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::exchange::{End, Event, Exchange};
-use crate::monitor::Monitor;
-use crate::pace::Pace;
+use crate::exchange::{End, Event, Exchange, Threads};
+use crate::monitor::{Checked, Found, Monitor};
+use crate::pace::{Pace, PathKey};
+use crate::settings::Limits;
 
 /// How long a thread looks for more work before it sleeps.
 const SPIN: Duration = Duration::from_micros(30);
 
 /// How long a thread stays that is not needed.
 const IDLE: Duration = Duration::from_secs(60);
-
-/// Limits of a pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// The most threads.
-    pub threads: usize,
-    /// The most requests that wait for a thread.
-    pub waiting: usize,
-    /// The stack of each thread.
-    pub stack_bytes: usize,
-    /// How long a request waits for its application.
-    pub start_timeout: Duration,
-}
 
 /// Work for a thread.
 pub enum Job {
@@ -64,6 +52,8 @@ pub struct Pool {
     waiting: AtomicUsize,
     monitor: Arc<Monitor>,
     pace: Pace,
+    /// What each thread does: it takes jobs from the pool until there are none.
+    work: fn(&Arc<Pool>),
 }
 
 #[derive(Default)]
@@ -87,8 +77,8 @@ struct Queue {
 pub struct TooBusy;
 
 impl Pool {
-    /// The pool of a route.
-    pub fn new(route: i32, limits: Limits, monitor: Arc<Monitor>) -> Arc<Pool> {
+    /// The pool of a route, whose threads do `work`.
+    pub fn new(route: i32, limits: Limits, monitor: Arc<Monitor>, work: fn(&Arc<Pool>)) -> Arc<Pool> {
         let pool = Arc::new(Pool {
             route,
             limits,
@@ -99,8 +89,9 @@ impl Pool {
             waiting: AtomicUsize::new(0),
             monitor,
             pace: Pace::default(),
+            work,
         });
-        pool.monitor.watch_pool(&pool);
+        pool.monitor.watch(&pool);
         pool
     }
 
@@ -148,16 +139,6 @@ impl Pool {
         self.announce();
     }
 
-    /// Passes an event to Java. Such jobs are few, one per request, and are never refused, because the
-    /// request would wait forever.
-    pub fn post(self: &Arc<Self>, slab: i32, number: i32, event: Event) {
-        let mut queue = self.lock();
-        queue.jobs.push_back(Job::Event(slab, number, event));
-        self.waiting.store(queue.jobs.len(), Ordering::Release);
-        drop(queue);
-        self.announce();
-    }
-
     /// Wakes or adds threads for the jobs that wait.
     pub fn announce(self: &Arc<Self>) {
         let queue = self.lock();
@@ -189,7 +170,7 @@ impl Pool {
     fn start_thread(self: &Arc<Self>, queue: &mut Queue) {
         let pool = self.clone();
         let builder = std::thread::Builder::new().name(format!("servlet-{}", self.route));
-        let work = move || crate::worker::work(&pool);
+        let work = move || (pool.work)(&pool);
         if builder.stack_size(self.limits.stack_bytes).spawn(work).is_ok() {
             queue.threads += 1;
         }
@@ -197,7 +178,7 @@ impl Pool {
 
     /// Called about once a millisecond while there is work. Adds threads if requests wait and none was taken
     /// since the last call. Returns whether to check again.
-    pub fn look(self: &Arc<Self>) -> bool {
+    fn look(self: &Arc<Self>) -> bool {
         let mut queue = self.lock();
         if queue.jobs.is_empty() {
             return false;
@@ -310,5 +291,34 @@ impl Pool {
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Threads for Pool {
+    fn route(&self) -> i32 {
+        self.route
+    }
+
+    /// Such jobs are few, one per request, and are never refused, because the request would wait forever.
+    fn post(self: Arc<Self>, slab: i32, number: i32, event: Event) {
+        let mut queue = self.lock();
+        queue.jobs.push_back(Job::Event(slab, number, event));
+        self.waiting.store(queue.jobs.len(), Ordering::Release);
+        drop(queue);
+        self.announce();
+    }
+
+    fn note_moved(&self, path: PathKey) {
+        self.pace.note_moved(path);
+    }
+
+    fn kick_monitor(&self) {
+        self.monitor.kick();
+    }
+}
+
+impl Checked for Pool {
+    fn check(self: Arc<Self>) -> Found {
+        if self.look() { Found::Work } else { Found::Nothing }
     }
 }

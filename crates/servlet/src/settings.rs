@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::pool::Limits;
-
 /// `[java]`: the one virtual machine of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JavaSettings {
@@ -87,6 +85,19 @@ pub struct RouteSettings {
     pub answer_timeout: Option<Duration>,
     /// How long requests go on in an application that another has taken the place of.
     pub drain_timeout: Duration,
+}
+
+/// Limits of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The most threads.
+    pub threads: usize,
+    /// The most requests that wait for a thread.
+    pub waiting: usize,
+    /// The stack of each thread.
+    pub stack_bytes: usize,
+    /// How long a request waits for its application.
+    pub start_timeout: Duration,
 }
 
 impl RouteSettings {

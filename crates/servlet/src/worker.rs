@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::core_queue::CoreQueue;
-use crate::engine::{self, Engine};
 use crate::exchange::{End, Exchange};
 use crate::flat;
 use crate::head::{self, Fault, Piece};
 use crate::jvm::Attached;
 use crate::pool::{Job, Pool};
+use crate::server_log::log;
+use crate::shared::{self, Shared};
 use crate::slab::Slab;
 
 /// How Java says that a call went, above the length of what it has written. `Exchange.java` has the same.
@@ -58,34 +59,34 @@ pub fn read_answer<'a>(pool: &Pool, request: &[u8], end: End, written: &'a [u8])
     }
     let refused = |fault: Fault| {
         let what = flat::what(request);
-        engine::log(0, &format!("the answer to {what} of route {} is refused: {fault}", pool.route));
+        log(0, &format!("the answer to {what} of route {} is refused: {fault}", pool.route));
     };
     head::read(written).map_err(refused).ok()
 }
 
 /// Runs a thread of the pool.
 pub fn work(pool: &Arc<Pool>) {
-    let engine = engine::of_process();
-    let Some(machine) = engine.machine() else { return pool.thread_has_failed() };
+    let shared = shared::of_process();
+    let Some(machine) = shared.machine() else { return pool.thread_has_failed() };
     let java = match machine.attach(&format!("servlet-{}", pool.route)) {
         Ok(java) => java,
         Err(message) => {
-            engine.log(0, &message);
+            log(0, &message);
             return pool.thread_has_failed();
         }
     };
     let mut worker =
-        Worker { engine, pool, java: &java, slab: None, untold: Vec::new(), since: None, is_running: false };
+        Worker { shared, pool, java: &java, slab: None, untold: Vec::new(), since: None, is_running: false };
     while let Some(job) = worker.next() {
         worker.run(job);
     }
     if let Some(slab) = worker.slab.take() {
-        engine.slabs().give_back(pool.route, slab);
+        shared.slabs().give_back(pool.route, slab);
     }
 }
 
 struct Worker<'w> {
-    engine: &'static Engine,
+    shared: &'static Shared,
     pool: &'w Arc<Pool>,
     java: &'w Attached<'w>,
     slab: Option<Arc<Slab>>,
@@ -131,7 +132,7 @@ impl Worker<'_> {
         match job {
             Job::Event(slab, number, event) => {
                 if let Err(message) = self.java.event(slab, number, event as i32) {
-                    self.engine.log(0, &message);
+                    log(0, &message);
                 }
             }
             Job::Request(exchange, request) => self.serve(&exchange, request),
@@ -143,10 +144,10 @@ impl Worker<'_> {
             return exchange.finish(None, End::Broken, false);
         }
         let slab =
-            match self.slab.take().map_or_else(|| self.engine.slabs().take(self.pool.route, self.java), Ok) {
+            match self.slab.take().map_or_else(|| self.shared.slabs().take(self.pool.route, self.java), Ok) {
                 Ok(slab) => slab,
                 Err(message) => {
-                    self.engine.log(0, &message);
+                    log(0, &message);
                     return exchange.finish(None, End::Unavailable, true);
                 }
             };

@@ -16,13 +16,13 @@ use rustix::process::Signal;
 use tokio::sync::watch;
 use touchstone_processes::orphans::leave_no_orphan;
 
-use super::host::{SETTINGS_FILE, Settings, own_directory};
 use super::log_line;
+use super::settings_file::{SETTINGS_FILE, Settings, own_directory};
 use super::wire::{self, Kind};
 use crate::directory::{PrivateDirectory, stable_name};
-use crate::engine;
-use crate::route::Standing;
+use crate::server_log::log;
 use crate::settings::{Isolation, JavaSettings, RouteSettings};
+use crate::standing::Standing;
 
 /// The first and the longest wait before a child is started again, if the last one has not run for long.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -158,7 +158,7 @@ impl Child {
                 match self.run_one(listener, last_number, &tell) {
                     Ok(pid) => children.push_back(Running { number: last_number, pid, ready_at: None }),
                     Err(error) => {
-                        engine::log(0, &format!("the process for applications cannot be started: {error}"));
+                        log(0, &format!("the process for applications cannot be started: {error}"));
                         start_at = Some(Instant::now() + LONGEST_WAIT);
                     }
                 }
@@ -192,7 +192,7 @@ impl Child {
                             "the process for the applications of {} has ended ({how}): it is started again",
                             self.name
                         );
-                        engine::log(0, &message);
+                        log(0, &message);
                     }
                     let ran_well = ended.ready_at.is_some_and(|since| since.elapsed() >= RAN_WELL);
                     wait = if ran_well { FIRST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
@@ -266,12 +266,12 @@ fn read_lines(child: &mut process::Child, number: u64, tell: &Sender<Told>) {
             None if line == "failed" => Some(Told::Failed),
             Some(("log", rest)) => {
                 let (level, text) = log_line::read(rest);
-                engine::log(level, &text);
+                log(level, &text);
                 None
             }
             // The output of an application.
             _ => {
-                engine::log(2, &line);
+                log(2, &line);
                 None
             }
         };

@@ -3,16 +3,15 @@
 //!
 //! Each core of the server has one connection to the child, a socket of the Unix kind, on which all its
 //! requests go as frames; so many that come together cost one write and one read. In the child a request is
-//! what it is in the server.
+//! what it is in the server. The child itself is the module `host`.
 
 mod child;
-mod host;
 mod link;
-mod log_line;
-mod outgoing;
-mod wire;
+pub mod log_line;
+pub mod outgoing;
+pub mod settings_file;
+pub mod wire;
 
 pub use child::{Child, stop_all};
-pub use host::run;
 pub use link::Link;
 pub use wire::{Flags, read_anything};

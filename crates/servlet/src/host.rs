@@ -8,53 +8,38 @@ use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io::{self, Write as _};
 use std::os::fd::{FromRawFd as _, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Notify;
 
-use super::log_line;
-use super::outgoing::Outgoing;
-use super::wire::{self, Flags, Kind, Parsed};
 use crate::core_queue::CoreQueue;
 use crate::directory::make_directory;
 use crate::engine;
 use crate::exchange::{End, Exchange, Gone, Output};
+use crate::isolated::log_line;
+use crate::isolated::outgoing::Outgoing;
+use crate::isolated::settings_file::{SETTINGS_FILE, Settings, own_directory};
+use crate::isolated::wire::{self, Flags, Kind, Parsed};
 use crate::pace::PathKey;
-use crate::route::{self, Route, Standing};
-use crate::settings::{JavaSettings, RouteSettings};
+use crate::route::Route;
+use crate::routes;
+use crate::server_log::log_to;
+use crate::standing::Standing;
 use crate::turn::Turn;
-
-/// The file with the settings, in the directory that is the child's argument.
-pub const SETTINGS_FILE: &str = "settings.json";
 
 /// The most bytes of an answer that were sent to the server and not yet to the client.
 const WINDOW_BYTES: usize = 256 * 1024;
 
-/// The settings of the child.
-#[derive(Serialize, Deserialize)]
-pub struct Settings {
-    /// `[java]`
-    pub java: JavaSettings,
-    /// Its applications.
-    pub route: RouteSettings,
-}
-
-/// The directory to which a child writes. Its parent removes it.
-pub fn own_directory(directory: &Path, pid: u32) -> PathBuf {
-    directory.join(format!("of-{pid}"))
-}
-
 /// Runs the child. Returns its exit code.
 pub fn run(directory: &Path) -> i32 {
     engine::end_with_java(own_directory(directory, std::process::id()));
-    engine::log_to(Arc::new(|level, message| say(&log_line::write(level, message))));
+    log_to(Arc::new(|level, message| say(&log_line::write(level, message))));
     match serve(directory) {
         Ok(()) => 0,
         Err(problem) => {
@@ -81,7 +66,7 @@ fn serve(directory: &Path) -> Result<(), String> {
     // While another child answers requests, this one waits to take its place. Java is started by then, but no
     // application.
     let _at_work = wait_for_turn(directory).map_err(|error| format!("the lock cannot be taken: {error}"))?;
-    let route = route::get(&settings.java, &settings.route)?;
+    let route = routes::get(&settings.java, &settings.route)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build()
@@ -161,7 +146,7 @@ impl Connection {
         let queue = Arc::new(CoreQueue::default());
         let turn = Rc::new(Turn::default());
         if let Some(pool) = route.pool() {
-            pool.monitor().watch_core(&queue);
+            pool.monitor().watch(&queue);
             tokio::task::spawn_local(turn.clone().announce(pool.clone()));
         }
         tokio::task::spawn_local(queue.clone().run());
@@ -242,7 +227,7 @@ impl Connection {
         let Some(pool) = self.route.pool() else { return };
         let exchange = Exchange::new(
             self.queue.clone(),
-            Some(pool.clone()),
+            Some(pool.clone() as _),
             PathKey::default(),
             flags.has_body,
             flags.is_wanted,

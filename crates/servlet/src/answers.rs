@@ -1,0 +1,32 @@
+//! Answers to a client that are made of what Java has written, or of nothing where there is no application.
+
+use bytes::Bytes;
+use touchstone_handler::answer::{Answer, Part};
+
+use crate::head::Head;
+
+/// What is said to requests while applications start: come again in so many seconds.
+const RETRY_AFTER_S: &str = "2";
+
+/// The answer where there is no application.
+pub fn unavailable() -> Answer {
+    Answer::error(503).field("Retry-After", RETRY_AFTER_S)
+}
+
+/// An answer of which all is there.
+pub fn whole(head: Head, body: Bytes, is_head: bool) -> Answer {
+    if head.status >= 400 && head.fields.is_empty() && body.is_empty() {
+        // The container could not make a page.
+        return Answer::error(head.status);
+    }
+    let declared = head.content_length;
+    let mut answer = head.into_answer();
+    if is_head || answer.status == 304 {
+        answer.declared_length = declared;
+    }
+    if is_head && declared.is_none() {
+        // Its length is not known.
+        return answer;
+    }
+    answer.part(Part::Bytes(body))
+}

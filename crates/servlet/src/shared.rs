@@ -1,0 +1,69 @@
+//! What all threads of a process share that call Java: the machine, the slabs, the monitor and the pools.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use crate::jvm::Machine;
+use crate::monitor::Monitor;
+use crate::pool::Pool;
+use crate::slab::Slabs;
+
+/// What these threads share.
+pub struct Shared {
+    machine: OnceLock<Machine>,
+    slabs: Slabs,
+    monitor: Arc<Monitor>,
+    pools: Mutex<Vec<Weak<Pool>>>,
+}
+
+static SHARED: OnceLock<Shared> = OnceLock::new();
+
+/// That of this process. Only threads that an engine has started may call this.
+pub fn of_process() -> &'static Shared {
+    SHARED.get().expect("Java's threads come from an engine")
+}
+
+impl Shared {
+    /// Makes that of this process, with a monitor that runs. The engine calls it once.
+    pub fn start() -> std::io::Result<&'static Shared> {
+        let monitor = Monitor::start()?;
+        Ok(SHARED.get_or_init(|| Shared {
+            machine: OnceLock::new(),
+            slabs: Slabs::default(),
+            monitor,
+            pools: Mutex::default(),
+        }))
+    }
+
+    /// The machine has started.
+    pub fn set_machine(&self, machine: Machine) {
+        self.machine.get_or_init(|| machine);
+    }
+
+    /// The machine, once it runs.
+    pub fn machine(&self) -> Option<&Machine> {
+        self.machine.get()
+    }
+
+    /// The monitor of pools and cores.
+    pub fn monitor(&self) -> &Arc<Monitor> {
+        &self.monitor
+    }
+
+    /// The slabs.
+    pub fn slabs(&self) -> &Slabs {
+        &self.slabs
+    }
+
+    /// Adds the pool of a route.
+    pub fn add_pool(&self, pool: &Arc<Pool>) {
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        pools.retain(|pool| pool.strong_count() > 0);
+        pools.push(Arc::downgrade(pool));
+    }
+
+    /// The pool of a route, if it is still used.
+    pub fn pool(&self, route: i32) -> Option<Arc<Pool>> {
+        let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        pools.iter().filter_map(Weak::upgrade).find(|pool| pool.route == route)
+    }
+}

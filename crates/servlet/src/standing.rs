@@ -1,0 +1,12 @@
+//! The state of a route's applications, as its requests see it.
+
+/// The state of a route's applications.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Java or the applications are being started.
+    Starting,
+    /// They answer requests.
+    Ready,
+    /// They cannot be used.
+    Failed,
+}
