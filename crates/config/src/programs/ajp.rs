@@ -220,10 +220,11 @@ const PING_TIMEOUT: Key<ProgramsConfig> = Key {
 
 const PING_NEW: Key<ProgramsConfig> = Key {
     name: "ping_new",
-    default: Some("false"),
-    example: "true",
+    default: Some("true"),
+    example: "false",
     documentation: "Also checks on each new connection, so that a request of any method goes to another \
-        container after `ping_timeout` if one accepts connections and answers none.",
+        container after `ping_timeout` if one accepts connections and answers none. `false`: such a \
+        container costs each request `first_byte_timeout`.",
     kind: Kind::Boolean(|programs, value| programs.ajp.ping_new = value),
 };
 

@@ -579,7 +579,7 @@ fn a_container_that_has_hung_is_left_for_another() {
     let Some(two) = Tomcat::shared() else { return };
     let tree = Tree::empty();
     let backends = [one.address(), format!("{} backup", two.address())];
-    let keys = "ping_after = \"0s\"\nping_new = true\nping_timeout = \"5s\"\nmax_failures = 1\n\
+    let keys = "ping_after = \"0s\"\nping_timeout = \"5s\"\nmax_failures = 1\n\
                 fail_timeout = \"1h\"";
     let server = with_backends(&tree, &backends, keys, "");
     assert_eq!(server.get("/shop/page.html").status, 200);
@@ -601,7 +601,7 @@ fn what_takes_too_long_or_is_not_there_is_said() {
     let server = with_backends(
         &tree,
         &[silent.local_addr().unwrap().to_string()],
-        "first_byte_timeout = \"100ms\"",
+        "ping_new = false\nfirst_byte_timeout = \"100ms\"",
         "",
     );
     assert_eq!(server.get("/shop/").status, 504);
@@ -649,7 +649,12 @@ fn answering(bytes: &'static [u8]) -> SocketAddr {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
-            let _ = std::io::Read::read(&mut stream, &mut [0; 8192]);
+            let mut packet = [0; 8192];
+            let ping = std::io::Read::read(&mut stream, &mut packet).unwrap_or(0);
+            if packet[..ping] == *b"\x12\x34\x00\x01\x0a" {
+                let _ = stream.write_all(b"AB\x00\x01\x09");
+                let _ = std::io::Read::read(&mut stream, &mut packet);
+            }
             let _ = stream.write_all(bytes);
         }
     });
