@@ -199,6 +199,10 @@ pub struct RequestDetails {
     pub id: Box<str>,
     /// How deep it was derived from a request of a client; 0: it is the client's own.
     pub depth: u32,
+    /// The number of its connection, which no other connection of the process has.
+    pub connection: u64,
+    /// The identifier of its stream, in HTTP/2 and HTTP/3.
+    pub stream: Option<u64>,
     /// The variables that were set by the page which includes a program.
     pub page_variables: Option<PageVariables>,
 }
@@ -238,6 +242,8 @@ pub struct PlainGet<'a> {
     pub unix_seconds: i64,
     /// When the whole request had arrived.
     pub received_at: Instant,
+    /// The number of its connection, see [`RequestDetails::connection`].
+    pub connection: u64,
 }
 
 impl<'a> PlainGet<'a> {
@@ -402,6 +408,8 @@ mod tests {
             user: None,
             id: "".into(),
             depth: 0,
+            connection: 1,
+            stream: None,
             page_variables: None,
         };
         Request::new(details, Receiver::of(Bytes::new()))

@@ -10,6 +10,7 @@
 
 mod accounting;
 mod connection;
+mod connection_number;
 mod core;
 mod exchange;
 mod files;

@@ -574,6 +574,8 @@ fn request(text: &str, path: usize, user: User) -> Request {
         user: user.authenticated.map(Into::into),
         id: "".into(),
         depth: 0,
+        connection: 1,
+        stream: None,
         page_variables: None,
     };
     Request::new(details, Receiver::of(Bytes::new()))

@@ -79,6 +79,7 @@ impl Connection {
         }
         let started = Instant::now();
         let tls = self.tls_facts();
+        let connection = self.number.get();
         let get = PlainGet {
             head,
             buffer: bytes,
@@ -95,6 +96,7 @@ impl Connection {
             id: "",
             unix_seconds: core.clock.second().unix_seconds,
             received_at: started,
+            connection,
         };
         if let Some(callers) = callers {
             let Some(mut caller) = callers.get(program.interface) else { return Hit::Not };

@@ -12,6 +12,7 @@ use touchstone_transport::Transport;
 
 use super::request_body::BodyFeed;
 use super::{Connection, Next, worker_start};
+use crate::connection_number::ConnectionNumber;
 use crate::core::worker::{CallOf, HandBack, LeftAtCore, PendingCall, SocketEnd, ToDo};
 use crate::core::{Core, RECEIVE_BYTES};
 use crate::exchange::{self, Answered, Progress};
@@ -52,6 +53,7 @@ impl Connection {
             listener: self.listener,
             visits: self.visits,
             requests: self.requests,
+            number: self.number.given(),
         };
         worker_start::send(&self.core, socket, left);
     }
@@ -63,9 +65,10 @@ impl Connection {
         peer: Option<SocketAddr>,
         listener: SocketAddr,
         requests: u64,
+        number: ConnectionNumber,
     ) -> Connection {
         let transport = Transport::Plain(Socket::Shared(socket));
-        Connection { requests, ..Connection::new(core, transport, peer, listener, None) }
+        Connection { requests, number, ..Connection::new(core, transport, peer, listener, None) }
     }
 
     /// Nothing of a request has come, and all answers are sent.
@@ -106,6 +109,7 @@ impl Connection {
         let transport = Transport::Plain(Socket::fresh(socket));
         let connection = Connection {
             requests,
+            number: left.number,
             input,
             output,
             deadline: left.deadline,

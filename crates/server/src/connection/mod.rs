@@ -37,6 +37,7 @@ use touchstone_sites::site::Snapshot;
 use touchstone_transport::Transport;
 
 use crate::accounting::{self, AnsweredRequest, Origin};
+use crate::connection_number::ConnectionNumber;
 use crate::core::deadline::DeadlineGuard;
 use crate::core::worker::{PendingCall, SocketEnd};
 use crate::core::{Core, CoreState};
@@ -132,6 +133,7 @@ pub struct Connection {
     output: Vec<u8>,
     /// Requests answered.
     requests: u64,
+    number: ConnectionNumber,
     waiting: Waiting,
     /// Bytes sent since the last wait for the client.
     sent_since_wait: u64,
@@ -171,6 +173,7 @@ impl Connection {
             input: Vec::new(),
             output: Vec::new(),
             requests: 0,
+            number: ConnectionNumber::default(),
             waiting: Waiting::Nothing,
             sent_since_wait: 0,
             send_pace: None,

@@ -79,7 +79,7 @@ impl Connection {
         let (mut feed, body) = BodyFeed::new(head, may_switch, configured.body_bytes, minimum);
         let under_way = self.begin_request(&snapshot, received.method_text(), received.target());
         let progress = Progress::new(&snapshot, self.peer, under_way);
-        let answered = match exchange::refuse(&snapshot, head) {
+        let answered = match exchange::refuse(&self.core.error_log, &snapshot, head, &received.buffer) {
             Some(answer) => answer.into(),
             None => match self.find_answer(&snapshot, &received, body, &mut feed, &progress).await {
                 Some(answered) => answered,
@@ -109,6 +109,8 @@ impl Connection {
             peer: self.known_peer(),
             listener: self.listener,
             tls: self.tls_facts(),
+            connection: self.number.get(),
+            stream: None,
         }
     }
 

@@ -17,8 +17,9 @@ const STACK_BYTES: usize = 8 * 1024 * 1024;
 /// Sends a connection to the worker of its core. If the worker cannot take it, the connection comes back.
 pub fn send(core: &Rc<Core>, socket: OwnedFd, left: LeftAtCore) {
     let Some(worker) = &core.worker else { return };
-    let (peer, listener, requests) = (left.peer, left.listener, left.requests);
-    let arrival = Arrival { place: worker.keep(left), socket: Arc::new(socket), peer, listener, requests };
+    let (peer, listener, requests, number) = (left.peer, left.listener, left.requests, left.number);
+    let place = worker.keep(left);
+    let arrival = Arrival { place, socket: Arc::new(socket), peer, listener, requests, number };
     let refused = match worker.link(|seed| started(core, seed)) {
         Some(link) => link.send(Order::Arrive(arrival)).err(),
         None => Some(Order::Arrive(arrival)),

@@ -99,8 +99,9 @@ impl Thread {
         if self.is_ending || epoll::add(&self.epoll, &arrival.socket, data, OF_CONNECTIONS).is_err() {
             return self.link.tell(arrival.back());
         }
-        let Arrival { socket, peer, listener, requests, .. } = arrival;
-        let connection = Connection::migrated(self.core.clone(), socket.clone(), peer, listener, requests);
+        let Arrival { socket, peer, listener, requests, number, .. } = arrival;
+        let connection =
+            Connection::migrated(self.core.clone(), socket.clone(), peer, listener, requests, number);
         let counted = Arc::new(AtomicU64::new(requests));
         self.link.admit(place, socket.clone(), counted.clone());
         if self.connections.len() <= place {

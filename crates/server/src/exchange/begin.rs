@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use touchstone_config::LogLevel;
 use touchstone_handler::answer::Answer;
 use touchstone_handler::pipe::Receiver;
 use touchstone_handler::request::{Protocol, ReceivedHead, Request, RequestDetails, TlsFacts};
@@ -12,6 +13,7 @@ use touchstone_http::path::{PathRules, ReadPath};
 use touchstone_http::request::{Expectation, Method, RequestBody, RequestHead};
 use touchstone_http::request_view::HeadFields;
 use touchstone_http::target::{RequestTarget, is_plain_path, parse_target};
+use touchstone_observe::log::error::ErrorLog;
 use touchstone_sites::site::{ListenerSites, Snapshot};
 
 use crate::files::static_files;
@@ -26,14 +28,35 @@ pub struct Arrival {
     pub listener: SocketAddr,
     /// The TLS session.
     pub tls: Option<Arc<TlsFacts>>,
+    /// The number of the connection.
+    pub connection: u64,
+    /// The identifier of the stream, in HTTP/2 and HTTP/3.
+    pub stream: Option<u64>,
 }
 
-/// Refuses what can be refused from the head alone, before a handler is chosen.
-pub fn refuse(snapshot: &Snapshot, head: &RequestHead) -> Option<Answer> {
+/// Refuses what can be refused from the head alone, before a handler is chosen. `buffer` holds the head.
+pub fn refuse(
+    error_log: &ErrorLog,
+    snapshot: &Snapshot,
+    head: &RequestHead,
+    buffer: &[u8],
+) -> Option<Answer> {
     if head.expectation == Expectation::Unknown {
         return Some(Answer::error(417));
     }
-    if matches!(head.body, RequestBody::Length(length) if length > snapshot.config.limits.body_bytes) {
+    let most_bytes = snapshot.config.limits.body_bytes;
+    if let RequestBody::Length(length) = head.body
+        && length > most_bytes
+    {
+        // Clients send what they like, so the path is written as what it is.
+        let (method, target) = (head.method_span.of(buffer), head.target.of(buffer));
+        let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
+        let message = format_args!(
+            "{} {} is refused: its body has {length} bytes, and limits.body_bytes allows {most_bytes}",
+            method.escape_ascii(),
+            path.escape_ascii(),
+        );
+        error_log.limited(LogLevel::Warning, "request body too long", message);
         return Some(Answer::error(413));
     }
     None
@@ -80,6 +103,8 @@ pub fn begin(
         user: None,
         id: Box::default(),
         depth: 0,
+        connection: arrival.connection,
+        stream: arrival.stream,
         page_variables: None,
         received,
     };

@@ -16,6 +16,7 @@ use touchstone_tls::{QuicFacts, client_certificate, host_name};
 
 use super::listener::Listener;
 use super::stream::{RECEIVE_BYTES, code};
+use crate::connection_number::ConnectionNumber;
 use crate::core::deadline::SessionHandle;
 
 /// Requests that a client may give up more than it lets be answered, before it is cut off: to ask and not to
@@ -33,6 +34,7 @@ pub struct Connection {
     /// What it shows of itself.
     pub session: SessionHandle,
     tls_facts: OnceCell<Arc<TlsFacts>>,
+    number: Cell<ConnectionNumber>,
     /// Streams that are being answered.
     open: Cell<usize>,
     /// Requests answered.

@@ -232,7 +232,10 @@ impl Exchange<'_> {
         let refusal = match outcome {
             _ if self.is_early && !view.method().is_safe() => Some(Answer::error(425)),
             _ if view.expectation() == Expectation::Unknown => Some(Answer::error(417)),
-            Ok(()) => exchange::refuse(&state.snapshot, &head),
+            Ok(()) => {
+                let error_log = &connection.listener.core.error_log;
+                exchange::refuse(error_log, &state.snapshot, &head, &buffer)
+            }
             Err(error) => Some(Answer::error(error.status())),
         };
         let received = Rc::new(ReceivedHead { head, buffer: buffer.into() });
@@ -248,6 +251,8 @@ impl Exchange<'_> {
             peer: Some(connection.quic.remote_address()),
             listener: connection.listener.configured,
             tls: Some(connection.tls_facts()),
+            connection: connection.number(),
+            stream: Some(self.stream.id),
         };
         let sites = connection.listener.sites(&state.snapshot);
         let may_serve = |host: Option<&[u8]>| connection.may_serve(host);

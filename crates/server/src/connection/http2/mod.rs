@@ -205,7 +205,7 @@ impl Http2 {
             _ if request.is_header_section_too_large() => Some(Answer::error(431)),
             // A tunnel whose client has ended it already: what answered a GET would look as if it stood.
             _ if request.protocol().is_some() && request.end_of_stream() => Some(Answer::error(400)),
-            Ok(()) => exchange::refuse(&state.snapshot, &head),
+            Ok(()) => exchange::refuse(&self.connection.core.error_log, &state.snapshot, &head, &buffer),
             Err(error) => Some(Answer::error(error.status())),
         };
         let received = Rc::new(ReceivedHead { head, buffer: buffer.into() });
@@ -284,6 +284,8 @@ impl Http2 {
             peer: self.connection.known_peer(),
             listener: self.connection.listener,
             tls: self.connection.tls_facts(),
+            connection: self.connection.number.get(),
+            stream: Some(u64::from(request.stream().id())),
         };
         let sites = self.connection.listener_index.and_then(|index| state.snapshot.listeners.get(index));
         let may_serve = |host: Option<&[u8]>| self.connection.transport.may_serve(host);

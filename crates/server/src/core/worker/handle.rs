@@ -13,6 +13,7 @@ use touchstone_sites::site::Snapshot;
 
 use super::link::{Order, WorkerLink};
 use super::socket_end::SocketEnd;
+use crate::connection_number::ConnectionNumber;
 use crate::core::connection_count::ConnectionCount;
 use crate::core::deadline::DeadlineGuard;
 
@@ -67,6 +68,8 @@ pub struct LeftAtCore {
     pub visits: u32,
     /// Requests answered.
     pub requests: u64,
+    /// Its number.
+    pub number: ConnectionNumber,
 }
 
 impl Worker {

@@ -14,6 +14,8 @@ use touchstone_files::cache::Prepared;
 use touchstone_handler::handler::{CallUnderWay, WayBack};
 use touchstone_sites::site::Snapshot;
 
+use crate::connection_number::ConnectionNumber;
+
 /// A connection as the thread receives it.
 pub struct Arrival {
     /// The place of the connection; both sides name it by this.
@@ -26,6 +28,8 @@ pub struct Arrival {
     pub listener: std::net::SocketAddr,
     /// Requests answered.
     pub requests: u64,
+    /// Its number.
+    pub number: ConnectionNumber,
 }
 
 /// What a core tells its thread.
