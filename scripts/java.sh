@@ -52,10 +52,17 @@ main() {
 share_classes() {
     local class_path
     class_path=$(printf '%s\n' "$1"/*.jar | LC_ALL=C sort | paste -sd:)
-    rm -f "$1/classes.jsa"
+    local home
+    home=$(dirname "$(dirname "$(readlink -f "$(command -v java)")")")
+    rm -f "$1/classes.jsa" "$1/classes.key"
     java "-XX:ArchiveClassesAtExit=$1/classes.jsa" -Xlog:cds=off -Xlog:cds+dynamic=off -cp "$class_path" \
-        org.touchstone.servlet.Training >"$target/java-build/training.log" 2>&1 ||
+        org.touchstone.servlet.Training >"$target/java-build/training.log" 2>&1 || {
         echo "java: classes could not be shared; see $target/java-build/training.log" >&2
+        return 0
+    }
+    # What the archive fits, as crates/servlet/src/class_archive.rs reads it.
+    printf '%s\n%s\n%s\n' "$home" "$(grep -m 1 '^JAVA_RUNTIME_VERSION=' "$home/release" || true)" \
+        "$class_path" >"$1/classes.key"
 }
 
 main "$@"

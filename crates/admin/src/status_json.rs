@@ -88,6 +88,7 @@ pub fn status_json(sources: &Sources, totals: &Totals, history: &History, cores:
             "cached_duration": distribution_json(&route.hit_durations),
         })).collect::<Vec<_>>(),
         "origins": origins_json(&totals.origins),
+        "servlets": totals.servlets,
         "cores": totals.cores.iter().enumerate().map(|(index, core)| json!({
             "core": index,
             "answers": cores.iter().any(|sessions| sessions.core == index),

@@ -12,6 +12,7 @@ use touchstone_observe::metrics::{
 use super::Sources;
 use super::frame::{Html, page_of, policy};
 use super::history::{History, Rates};
+use super::servlet_tables::servlet_tables;
 use super::sessions_page::sessions_table;
 use super::status_json::uptime_seconds;
 use super::words;
@@ -48,6 +49,7 @@ pub fn status_page(
                 div data-live="origins" { (origins_table(totals)) }
             }
         }
+        (servlet_tables(&totals.servlets))
         section id="sessions" aria-labelledby="sessions-title" {
             h2 id="sessions-title" { "Sessions" }
             div data-live="sessions" {

@@ -177,6 +177,9 @@ fn value_of<C>(kind: &Kind<C>) -> String {
     match kind {
         Kind::Boolean(_) => "`true` or `false`".to_string(),
         Kind::Number { least, most, .. } => format!("whole number, {least} to {most}"),
+        Kind::NumberOrWord { word, least, most, .. } => {
+            format!("whole number, {least} to {most}, or `\"{word}\"`")
+        }
         Kind::Size { least, most, .. } => format!("size, {} to {}", format_size(*least), format_size(*most)),
         Kind::Duration { least, most, .. } => {
             format!("duration, {} to {}", format_duration(*least), format_duration(*most))

@@ -110,6 +110,10 @@ fn of_kind<C>(kind: &Kind<C>) -> Value {
     match kind {
         Kind::Boolean(_) => json!({ "type": "boolean" }),
         Kind::Number { least, most, .. } => json!({ "type": "integer", "minimum": least, "maximum": most }),
+        Kind::NumberOrWord { word, least, most, .. } => json!({ "anyOf": [
+            { "type": "integer", "minimum": least, "maximum": most },
+            { "type": "string", "enum": [word] },
+        ] }),
         Kind::Size { least, most, .. } => json!({ "anyOf": [
             { "type": "integer", "minimum": least, "maximum": most },
             { "type": "string", "pattern": SIZE },

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use touchstone_servlet::settings::{Convert, Isolation, JavaSettings, RouteSettings};
+use touchstone_servlet::settings::{Convert, Isolation, JavaSettings, Names, RouteSettings};
 
 use super::section::{Choice, Key, Kind, Section, as_usize};
 
@@ -136,6 +136,7 @@ pub static SERVLET: Section<ServletConfig> = Section {
             app: None,
             directory: None,
             site: String::new(),
+            names: Names::default(),
             context: String::new(),
             isolation: Isolation::InProcess,
             standby: false,
@@ -148,6 +149,7 @@ pub static SERVLET: Section<ServletConfig> = Section {
             https_port: 0,
             form_bytes: 0,
             threads: 0,
+            has_virtual_threads: false,
             queue: 0,
             stack_bytes: 0,
             start_timeout: Duration::ZERO,
@@ -302,7 +304,8 @@ pub static SERVLET: Section<ServletConfig> = Section {
             default: Some("\"2MiB\""),
             example: "\"256KiB\"",
             documentation: "The longest form that Tomcat reads into parameters; the parameters of a longer \
-                one are missing. Only `limits.body_bytes` limits uploads that a servlet reads itself.",
+                one are missing, and the error log says so. Only `limits.body_bytes` limits uploads that a \
+                servlet reads itself.",
             kind: Kind::Size {
                 least: 0,
                 most: 1 << 30,
@@ -314,8 +317,11 @@ pub static SERVLET: Section<ServletConfig> = Section {
             default: Some("200"),
             example: "64",
             documentation: "Threads that answer requests of this route at a time, as Tomcat's maxThreads and \
-                the iPlanet servers' RqThrottle. They are started when needed.",
-            kind: Kind::Number {
+                the iPlanet servers' RqThrottle. They are started when needed. `\"virtual\"`: each request \
+                has a virtual thread of its own, without a limit; it takes Java 21 or later.",
+            kind: Kind::NumberOrWord {
+                word: "virtual",
+                set_word: |servlet| servlet.settings.has_virtual_threads = true,
                 least: 1,
                 most: 4_096,
                 set: |servlet, value| servlet.settings.threads = as_usize(value),

@@ -227,6 +227,7 @@ impl Caller for OnThread {
         // SAFETY: the slab belongs to this thread, and Java does not read it before it is called.
         let length = unsafe { slab.input.put(&self.written) };
         self.watched.begin(number);
+        self.pool.note_call();
         self.pool.monitor().kick();
         let served = worker::serve(&self.java, slab.number, length);
         self.watched.end();

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::class_archive::ClassArchive;
 use crate::directory::{PrivateDirectory, make_directory, private_directory_in, stable_name};
 use crate::isolated;
 use crate::jvm::{Attached, Machine, Start, find};
@@ -37,6 +38,8 @@ pub struct Engine {
     /// The routes that were opened.
     routes: Mutex<Vec<Weak<Route>>>,
     tasks: Sender<Task>,
+    /// The archive of classes. The thread that has started Java takes it.
+    archive: Mutex<Option<ClassArchive>>,
     /// Takes the result of starting the machine. The thread that reports the result takes the sender.
     start_outcome: Mutex<Option<SyncSender<Result<(), String>>>>,
     /// The directory for files that the process needs only while it lives. It is removed at the end.
@@ -46,8 +49,6 @@ pub struct Engine {
     _directory: Option<PrivateDirectory>,
     last_route: AtomicI32,
     is_stopping: AtomicBool,
-    /// Java has stopped and cannot be used again.
-    has_ended: AtomicBool,
     /// The process only runs Java, and ends with it.
     ends_with_java: bool,
 }
@@ -80,6 +81,7 @@ pub fn start(settings: &JavaSettings) -> Result<&'static Engine, String> {
     }
     let library = find::find(settings.home.as_deref())?;
     let jars = jars(settings)?;
+    let archive = archive(&library, &jars, settings);
     let no_directory = |error| format!("no directory for Java: {error}");
     let (private, directory) = match OWN_DIRECTORY.get() {
         Some(own) => (own.clone(), None),
@@ -96,12 +98,12 @@ pub fn start(settings: &JavaSettings) -> Result<&'static Engine, String> {
         shared,
         routes: Mutex::default(),
         tasks,
+        archive: Mutex::new(Some(archive)),
         start_outcome: Mutex::new(Some(start_outcome)),
         private,
         _directory: directory,
         last_route: AtomicI32::new(0),
         is_stopping: AtomicBool::new(false),
-        has_ended: AtomicBool::new(false),
         ends_with_java: OWN_DIRECTORY.get().is_some(),
     };
     let engine = ENGINE.get_or_init(|| engine);
@@ -128,7 +130,7 @@ pub fn stop() {
     }
     let (done, is_done) = sync_channel(1);
     if engine.shared.machine().is_some()
-        && !engine.has_ended.load(Ordering::Acquire)
+        && !engine.shared.has_ended()
         && engine.tasks.send(Task::Stop(done)).is_ok()
         && is_done.recv_timeout(STOP_TIMEOUT).is_err()
     {
@@ -139,7 +141,7 @@ pub fn stop() {
 }
 
 /// The class path: the jars of the library, then those that the configuration names.
-fn jars(settings: &JavaSettings) -> Result<Vec<PathBuf>, String> {
+pub fn jars(settings: &JavaSettings) -> Result<Vec<PathBuf>, String> {
     let library = match &settings.jar_directory {
         Some(library) => library.clone(),
         None => usual_library()?,
@@ -159,8 +161,12 @@ fn jars(settings: &JavaSettings) -> Result<Vec<PathBuf>, String> {
     Ok(jars)
 }
 
-/// The archive of classes in the form of the virtual machine's memory, beside the jars.
-const ARCHIVE: &str = "classes.jsa";
+/// The archive of classes for these jars.
+fn archive(libjvm: &Path, jars: &[PathBuf], settings: &JavaSettings) -> ClassArchive {
+    let library = jars.first().and_then(|jar| jar.parent()).unwrap_or(Path::new("/"));
+    let of_library: Vec<PathBuf> = jars.iter().filter(|jar| jar.parent() == Some(library)).cloned().collect();
+    ClassArchive::find(libjvm, library, &of_library, settings.work.as_deref())
+}
 
 const OWN_JAR: &str = "touchstone-servlet.jar";
 
@@ -228,6 +234,9 @@ impl Engine {
                 return self.refuse(to_do, &message);
             }
         };
+        if let Some(archive) = self.archive.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            archive.make_if_missing();
+        }
         let mut routes: HashMap<i32, (Sender<()>, JoinHandle<()>)> = HashMap::new();
         for task in to_do {
             match task {
@@ -377,12 +386,13 @@ impl Engine {
             options.push(format!("--add-opens=java.base/{package}=ALL-UNNAMED"));
         }
         options.push("--add-opens=java.rmi/sun.rmi.transport=ALL-UNNAMED".to_string());
-        let archive = jars.first().and_then(|jar| jar.parent()).map(|library| library.join(ARCHIVE));
-        if let Some(archive) = archive.filter(|archive| archive.is_file()) {
-            // If another Java has made the archive, the machine does not use it, and need not report that.
+        let archive = self.archive.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(archive) = archive.as_ref().and_then(ClassArchive::path) {
+            // If the machine cannot use it all the same, it need not report that.
             options.push(format!("-XX:SharedArchiveFile={}", archive.display()));
             options.extend(["-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"].map(str::to_string));
         }
+        drop(archive);
         if self.ends_with_java {
             // However the process ends, its parent removes the files that it and its applications have left.
             options.push(format!("-Djava.io.tmpdir={}", self.private.join("tmp").display()));
@@ -405,7 +415,7 @@ impl Engine {
 extern "C" fn on_exit(code: std::ffi::c_int) {
     on_abort();
     if let Some(engine) = ENGINE.get()
-        && !engine.has_ended.swap(true, Ordering::AcqRel)
+        && !engine.shared.end()
     {
         engine.end(code);
     }

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! 0 flags  4 fields  8 server port  12 client port  16 local port  20 key bits  24 body length (8)
-//! 32 number
-//! 36 texts: method, path, query, protocol, host, client, local, user, TLS version, cipher suite,
+//! 32 number  36 connection (8)  44 stream (8; -1: none)
+//! 52 texts: method, path, query, protocol, host, client, local, user, TLS version, cipher suite,
 //!    client's subject; then the name and the value of each field; then a number, and this many certificates
 //!    of the client in DER form, its own first; each text is a length (-1: none) and its bytes
 //! ```
@@ -31,7 +31,7 @@ const IS_HEAD: u32 = 16;
 const NUMBER_AT: usize = 32;
 
 /// Where the texts begin.
-const TEXTS_AT: usize = 36;
+const TEXTS_AT: usize = 52;
 
 /// What a handler says of a request beside the request.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +58,8 @@ pub struct Source<'a> {
     tls: Option<&'a TlsFacts>,
     user: Option<&'a [u8]>,
     body_length: Option<u64>,
+    connection: u64,
+    stream: Option<u64>,
 }
 
 impl<'a> From<&'a Request> for Source<'a> {
@@ -75,6 +77,8 @@ impl<'a> From<&'a Request> for Source<'a> {
             tls: request.tls.as_deref(),
             user: request.user.as_deref().map(str::as_bytes),
             body_length: request.body_length(),
+            connection: request.connection,
+            stream: request.stream,
         }
     }
 }
@@ -94,6 +98,8 @@ impl<'a> From<&PlainGet<'a>> for Source<'a> {
             tls: get.tls,
             user: get.user.map(str::as_bytes),
             body_length: Some(0),
+            connection: get.connection,
+            stream: None,
         }
     }
 }
@@ -139,6 +145,9 @@ pub fn write(out: &mut Vec<u8>, request: &Source<'_>, facts: Facts<'_>) {
     number(out, if request.tls.is_some() { key_bits(cipher_suite) } else { 0 });
     out.extend_from_slice(&length.to_le_bytes());
     number(out, 0);
+    out.extend_from_slice(&request.connection.to_le_bytes());
+    let stream = request.stream.and_then(|stream| i64::try_from(stream).ok()).unwrap_or(-1);
+    out.extend_from_slice(&stream.to_le_bytes());
 
     text(out, method);
     text(out, facts.path);

@@ -31,6 +31,7 @@ use crate::route::Route;
 use crate::routes;
 use crate::server_log::log_to;
 use crate::standing::Standing;
+use crate::status;
 use crate::turn::Turn;
 
 /// The most bytes of an answer that were sent to the server and not yet to the client.
@@ -179,14 +180,22 @@ impl Connection {
             }
             let mut at = 0;
             while let Parsed::Frame(kind, number, payload, length) = wire::parse(&input[at..]) {
-                if kind == Kind::Quit {
-                    return quits.notify_one();
+                match kind {
+                    Kind::Quit => return quits.notify_one(),
+                    Kind::AskStatus => drop(tokio::task::spawn_local(self.clone().tell_status(number))),
+                    _ => {}
                 }
                 self.take(kind, number, payload);
                 at += length;
             }
             input.drain(..at);
         }
+    }
+
+    async fn tell_status(self: Rc<Self>, number: u32) {
+        let Ok(status) = tokio::task::spawn_blocking(status::of_server).await else { return };
+        let text = serde_json::to_vec(&status).unwrap_or_default();
+        self.outgoing.send(|frames| wire::append(frames, Kind::Status, number, &[&text]));
     }
 
     fn take(self: &Rc<Self>, kind: Kind, number: u32, payload: &[u8]) {

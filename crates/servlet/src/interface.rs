@@ -75,7 +75,8 @@ impl Interface for Servlets {
     }
 
     fn is_called(&self) -> bool {
-        self.route.pool().is_some()
+        // A call is on a thread of its core's, and never on a virtual one.
+        self.route.pool().is_some() && !self.route.settings().has_virtual_threads
     }
 
     fn caller(&self, way_back: Arc<dyn WayBack>) -> Option<Box<dyn Caller>> {
@@ -213,7 +214,10 @@ impl OnThisCore {
             }
         }
         let path = PathKey::of(&request.path);
-        let may_be_called = !flags.has_body && is_plain(&request) && self.is_quick(path);
+        let may_be_called = !self.route.settings().has_virtual_threads
+            && !flags.has_body
+            && is_plain(&request)
+            && self.is_quick(path);
         let Some(asked) = self.ask(written, path, flags).await else { return unavailable() };
         if flags.has_body {
             let (exchange, through) = (asked.exchange.clone(), asked.through.clone());

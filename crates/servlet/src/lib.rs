@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `interface` | the handler: from a request to an answer, on a core |
 //! | `engine` | the one machine of a process: started beside the server, then opens and closes routes |
+//! | `class_archive` | what it starts from in half the time |
 //! | `shared` | what all threads share that call it |
 //! | `route`, `routes` | the applications of one route and their state, `standing`; the routes in use |
 //! | `pool`, `worker` | the threads of a route, and what they do |
@@ -25,9 +26,13 @@
 //! | `path_parameters` | semicolons in paths, which mean to Tomcat what they do not to others |
 //! | `jvm`, `natives` | the machine, and what it may call |
 //! | `server_log` | lines for the error log |
+//! | `status` | how applications stand, for operators |
+//! | `before_start` | what is wrong before anything is started |
 
 mod answers;
+pub mod before_start;
 mod caller;
+mod class_archive;
 mod core_queue;
 mod directory;
 mod engine;
@@ -50,6 +55,7 @@ pub mod settings;
 mod shared;
 mod slab;
 mod standing;
+pub mod status;
 mod turn;
 mod worker;
 

@@ -17,11 +17,15 @@ const END: jint = -1;
 const GONE: jint = -2;
 const REFUSED: jint = -3;
 
+/// What `threads` is asked for.
+const THREADS: jint = 0;
+const BUSY_THREADS: jint = 1;
+
 /// A flag of `drain`: the caller must not wait.
 const NO_WAIT: jint = 2;
 
 /// Names, signatures and functions.
-pub fn table() -> [(&'static CStr, &'static CStr, *mut c_void); 14] {
+pub fn table() -> [(&'static CStr, &'static CStr, *mut c_void); 15] {
     [
         (c"fill", c"(IZ)I", fill as *mut c_void),
         (c"available", c"(I)I", available as *mut c_void),
@@ -32,6 +36,7 @@ pub fn table() -> [(&'static CStr, &'static CStr, *mut c_void); 14] {
         (c"cut", c"(I)V", cut as *mut c_void),
         (c"complete", c"(II)V", complete as *mut c_void),
         (c"resume", c"(I)V", resume as *mut c_void),
+        (c"threads", c"(II)I", threads as *mut c_void),
         (c"acknowledge", c"(I)V", acknowledge as *mut c_void),
         (c"requestTrailers", c"(I)I", request_trailers as *mut c_void),
         (c"trailers", c"(II)V", trailers as *mut c_void),
@@ -115,6 +120,16 @@ extern "system" fn resume(_env: *mut JNIEnv, _class: jclass, route: jint) {
     if let Some(pool) = shared::of_process().pool(route) {
         pool.resume();
     }
+}
+
+extern "system" fn threads(_env: *mut JNIEnv, _class: jclass, route: jint, what: jint) -> jint {
+    let status = shared::of_process().pool(route).map(|pool| pool.status()).unwrap_or_default();
+    let number = match what {
+        THREADS => status.threads,
+        BUSY_THREADS => status.busy,
+        _ => status.most_threads,
+    };
+    jint::try_from(number).unwrap_or(jint::MAX)
 }
 
 /// Says why what was written is no answer; Java says to which request.

@@ -7,9 +7,11 @@
 //! threads, so that stuck applications do not block other routes.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
 
 use crate::exchange::{End, Event, Exchange, Threads};
 use crate::monitor::{Checked, Found, Monitor};
@@ -21,6 +23,31 @@ const SPIN: Duration = Duration::from_micros(30);
 
 /// How long a thread stays that is not needed.
 const IDLE: Duration = Duration::from_secs(60);
+
+/// The state of a pool, for operators.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct PoolStatus {
+    /// Threads.
+    pub threads: u64,
+    /// Those of them that have a request or an event.
+    pub busy: u64,
+    /// The most threads; 0: each request has a virtual one.
+    pub most_threads: u64,
+    /// Requests and events that wait for a thread.
+    pub waiting: u64,
+    /// The most that may.
+    pub most_waiting: u64,
+    /// Requests that wait for an application which is being started.
+    pub held: u64,
+    /// Requests that were given to these threads.
+    pub requests: u64,
+    /// Requests that were answered on the thread of their connection.
+    pub calls: u64,
+    /// Requests that were refused because threads and queue were full.
+    pub refused: u64,
+    /// How long requests have waited for a thread together, in seconds.
+    pub waited_s: f64,
+}
 
 /// Work for a thread.
 pub enum Job {
@@ -52,6 +79,8 @@ pub struct Pool {
     waiting: AtomicUsize,
     monitor: Arc<Monitor>,
     pace: Pace,
+    calls: AtomicU64,
+    waited_ns: AtomicU64,
     /// What each thread does: it takes jobs from the pool until there are none.
     work: fn(&Arc<Pool>),
 }
@@ -69,6 +98,9 @@ struct Queue {
     taken: u64,
     /// That number at the last check of the monitor.
     taken_before: u64,
+    /// Requests that were ever submitted, and those that were refused.
+    submitted: u64,
+    refused: u64,
     is_closed: bool,
 }
 
@@ -89,6 +121,8 @@ impl Pool {
             waiting: AtomicUsize::new(0),
             monitor,
             pace: Pace::default(),
+            calls: AtomicU64::new(0),
+            waited_ns: AtomicU64::new(0),
             work,
         });
         pool.monitor.watch(&pool);
@@ -103,8 +137,10 @@ impl Pool {
         // Idle threads, and those that can still be started, take requests out of the queue at once.
         let free = self.limits.threads.saturating_sub(queue.running);
         if queue.is_closed || queue.jobs.len() >= self.limits.waiting.saturating_add(free) {
+            queue.refused += 1;
             return Err(TooBusy);
         }
+        queue.submitted += 1;
         queue.jobs.push_back(Job::Request(exchange, request));
         self.waiting.store(queue.jobs.len(), Ordering::Release);
         Ok(())
@@ -244,6 +280,34 @@ impl Pool {
                 queue.threads -= 1;
                 return None;
             }
+        }
+    }
+
+    /// A request was answered on the thread of its connection.
+    pub fn note_call(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A request has waited so long for its thread.
+    pub fn note_wait(&self, waited: Duration) {
+        self.waited_ns.fetch_add(u64::try_from(waited.as_nanos()).unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Its state.
+    pub fn status(&self) -> PoolStatus {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).len() as u64;
+        let queue = self.lock();
+        PoolStatus {
+            threads: queue.threads as u64,
+            busy: queue.running as u64,
+            most_threads: if self.limits.is_virtual { 0 } else { self.limits.threads as u64 },
+            waiting: queue.jobs.len() as u64,
+            most_waiting: if self.limits.is_virtual { 0 } else { self.limits.waiting as u64 },
+            held,
+            requests: queue.submitted,
+            calls: self.calls.load(Ordering::Relaxed),
+            refused: queue.refused,
+            waited_s: self.waited_ns.load(Ordering::Relaxed) as f64 / 1e9,
         }
     }
 

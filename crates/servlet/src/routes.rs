@@ -45,6 +45,13 @@ pub fn end_unwanted() {
     unwanted.iter().filter_map(|wanted| wanted.route.upgrade()).for_each(|route| route.drain());
 }
 
+/// The routes that the present configuration wants.
+pub fn in_use_now() -> Vec<Arc<Route>> {
+    let in_use = in_use();
+    let wanted = in_use.routes.iter().filter(|wanted| wanted.by == in_use.configuration);
+    wanted.filter_map(|wanted| wanted.route.upgrade()).collect()
+}
+
 /// The route with these settings: the existing one, or a new one.
 pub fn get(java: &JavaSettings, settings: &RouteSettings) -> Result<Arc<Route>, String> {
     let mut in_use = in_use();

@@ -42,6 +42,15 @@ pub enum Convert {
     No,
 }
 
+/// What a route is called in metrics.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Names {
+    /// The name of its site.
+    pub site: String,
+    /// What the route matches.
+    pub route: String,
+}
+
 /// The applications of one route.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteSettings {
@@ -51,6 +60,8 @@ pub struct RouteSettings {
     pub directory: Option<PathBuf>,
     /// The site that the route is of, as a name that stays: applications of two sites have nothing in common.
     pub site: String,
+    /// What its site and the route are called in metrics.
+    pub names: Names,
     /// The path of the one application, or in front of those of all.
     pub context: String,
     /// Where they run.
@@ -75,6 +86,8 @@ pub struct RouteSettings {
     pub form_bytes: u64,
     /// Threads.
     pub threads: usize,
+    /// Each request has a virtual thread of its own instead.
+    pub has_virtual_threads: bool,
     /// Requests that wait for one.
     pub queue: usize,
     /// Stack of a thread.
@@ -94,6 +107,8 @@ pub struct Limits {
     pub threads: usize,
     /// The most requests that wait for a thread.
     pub waiting: usize,
+    /// The threads start a virtual one for each request.
+    pub is_virtual: bool,
     /// The stack of each thread.
     pub stack_bytes: usize,
     /// How long a request waits for its application.
@@ -103,9 +118,12 @@ pub struct Limits {
 impl RouteSettings {
     /// The limits of its pool.
     pub fn limits(&self) -> Limits {
+        // The threads of a pool only start virtual ones, and never wait for them.
+        let starters = std::thread::available_parallelism().map_or(1, usize::from);
         Limits {
-            threads: self.threads.max(1),
-            waiting: self.queue,
+            threads: if self.has_virtual_threads { starters } else { self.threads.max(1) },
+            waiting: if self.has_virtual_threads { usize::MAX / 2 } else { self.queue },
+            is_virtual: self.has_virtual_threads,
             stack_bytes: self.stack_bytes,
             start_timeout: self.start_timeout,
         }
@@ -148,7 +166,8 @@ impl RouteSettings {
         line("form_bytes", &self.form_bytes.min(i32::MAX as u64).to_string());
         line("error_text", if self.error_text { "yes" } else { "no" });
         line("https_port", &self.https_port.to_string());
-        line("threads", &self.threads.to_string());
+        let threads = self.threads.to_string();
+        line("threads", if self.has_virtual_threads { "virtual" } else { &threads });
         line("drain_milliseconds", &self.drain_timeout.as_millis().to_string());
         line("work", &work.display().to_string());
         line("converted", &converted.map_or_else(String::new, |path| path.display().to_string()));

@@ -1,5 +1,6 @@
 //! What all threads of a process share that call Java: the machine, the slabs, the monitor and the pools.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use crate::jvm::Machine;
@@ -13,6 +14,8 @@ pub struct Shared {
     slabs: Slabs,
     monitor: Arc<Monitor>,
     pools: Mutex<Vec<Weak<Pool>>>,
+    /// Java has stopped and cannot be used again.
+    has_ended: AtomicBool,
 }
 
 static SHARED: OnceLock<Shared> = OnceLock::new();
@@ -20,6 +23,11 @@ static SHARED: OnceLock<Shared> = OnceLock::new();
 /// That of this process. Only threads that an engine has started may call this.
 pub fn of_process() -> &'static Shared {
     SHARED.get().expect("Java's threads come from an engine")
+}
+
+/// That of this process, if Java was ever started.
+pub fn if_started() -> Option<&'static Shared> {
+    SHARED.get()
 }
 
 impl Shared {
@@ -31,6 +39,7 @@ impl Shared {
             slabs: Slabs::default(),
             monitor,
             pools: Mutex::default(),
+            has_ended: AtomicBool::new(false),
         }))
     }
 
@@ -42,6 +51,16 @@ impl Shared {
     /// The machine, once it runs.
     pub fn machine(&self) -> Option<&Machine> {
         self.machine.get()
+    }
+
+    /// Whether Java has stopped.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
+    }
+
+    /// Java has stopped. Returns whether it had before.
+    pub fn end(&self) -> bool {
+        self.has_ended.swap(true, Ordering::AcqRel)
     }
 
     /// The monitor of pools and cores.

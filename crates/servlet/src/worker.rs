@@ -158,6 +158,7 @@ impl Worker<'_> {
         // SAFETY: the slab is this thread's, and Java does not look at it before it is called.
         let length = unsafe { slab.input.put(&request) };
         let began = Instant::now();
+        self.pool.note_wait(began.saturating_duration_since(exchange.since()));
         let (end, length) = match serve(self.java, slab.number, length) {
             Served::Ended(end, length) => (end, length),
             Served::GoesOn => return exchange.goes_on(),

@@ -16,6 +16,7 @@ use touchstone_config::{
     LogDestination, PasswordSource, SectionPlaces, ServerConfig, SiteConfig,
 };
 use touchstone_lifecycle::privileges::Account;
+use touchstone_servlet::before_start::problems_of_java;
 use touchstone_tls::read_certificates;
 
 /// Everything that the machine lacks for this configuration, each at the place of the key that needs it.
@@ -106,7 +107,19 @@ fn check_files(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
         check_acme(&config.acme, places, &mut problems);
     }
     check_admin(config, places, &mut problems);
+    check_java(config, places, &mut problems);
     problems
+}
+
+/// Checks the values of `[java]`, if a route needs it.
+fn check_java(config: &Config, places: &ConfigPlaces, problems: &mut Vec<ConfigProblem>) {
+    let routes = config.sites.iter().flat_map(|site| &site.routes);
+    if routes.filter_map(|route| route.servlet.as_ref()).all(|servlet| servlet.is_over_ajp) {
+        return;
+    }
+    for (key, message) in problems_of_java(&config.java.settings) {
+        problems.push(places.problem_in_section("java", key, format!("'java.{key}': {message}")));
+    }
 }
 
 /// Checks what a request for certificates needs: storage, and files of the operator.

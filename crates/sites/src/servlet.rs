@@ -1,13 +1,18 @@
 //! Starts the applications of `[site.route.servlet]`.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use touchstone_config::{LogLevel, RouteConfig, ServletConfig, SiteConfig};
 use touchstone_handler::handler::Interface;
 use touchstone_observe::log::error::ErrorLog;
-use touchstone_observe::log::message_lines;
+use touchstone_observe::log::{LineBudget, message_lines};
 use touchstone_servlet::interface::Servlets;
-use touchstone_servlet::settings::RouteSettings;
+use touchstone_servlet::settings::{Names, RouteSettings};
+
+/// So many lines a second Java and its applications may write; of further messages a few first lines are
+/// written.
+const LINES_A_SECOND: usize = 2_000;
 
 /// Starts the applications of a route, beside the server. The error says what is wrong, with the name of the
 /// key.
@@ -19,14 +24,18 @@ pub fn open(
     if let Some((key, message)) = problems(servlet, route).into_iter().next() {
         return Err(format!("'servlet.{key}': {message}"));
     }
-    let settings = RouteSettings { site: site_name(site), ..servlet.for_route(&route.path) };
+    let names = Names {
+        site: touchstone_config::site_name(site),
+        route: touchstone_config::route_name(&site.routes, route),
+    };
+    let settings = RouteSettings { site: site_key(site), names, ..servlet.for_route(&route.path) };
     let servlets = Servlets::open(&servlet.java.settings, &settings)
         .map_err(|message| format!("'servlet': {message}"))?;
     Ok(Arc::new(servlets))
 }
 
 /// A name for a site; it stays the same as long as the site's first host and address do.
-fn site_name(site: &SiteConfig) -> String {
+fn site_key(site: &SiteConfig) -> String {
     let listen = site.listen.first().map(ToString::to_string).unwrap_or_default();
     format!("{}@{listen}", site.hosts.first().map_or("", String::as_str))
 }
@@ -82,7 +91,7 @@ fn problems_over_ajp(settings: &RouteSettings, route: &RouteConfig) -> Vec<(&'st
 
 /// Lets Java and the applications write their events to the error log.
 pub fn log_to(error_log: &ErrorLog) {
-    let (error_log, turn) = (error_log.clone(), Mutex::new(()));
+    let (error_log, budget) = (error_log.clone(), Mutex::new(LineBudget::new(LINES_A_SECOND)));
     touchstone_servlet::log_to(Arc::new(move |level, message| {
         let level = match level {
             0 => LogLevel::Error,
@@ -91,9 +100,16 @@ pub fn log_to(error_log: &ErrorLog) {
             _ => LogLevel::Debug,
         };
         // This keeps the lines of a message together.
-        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
-        for line in message_lines("java", message) {
-            error_log.write(level, line);
+        let mut budget = budget.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines: Vec<String> = message_lines("java", message).collect();
+        if budget.takes(lines.len(), Instant::now()) {
+            lines.iter().for_each(|line| error_log.write(level, line));
+        } else if let Some(first) = lines.first() {
+            error_log.limited(
+                level,
+                "java: too many lines a second",
+                format_args!("{first} (no more lines)"),
+            );
         }
     }));
 }

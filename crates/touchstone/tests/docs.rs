@@ -433,13 +433,11 @@ fn check_configuration(text: &str) -> Result<(), String> {
     let object = if text.contains("\ndirectives = ") { "other" } else { "default" };
     let obj_conf = format!("<Object name={object}>\n</Object>\n");
     for (name, content) in [
-        // An application, which is only looked for.
-        ("shop.war", ""),
+        // An application without a file in it: only the end of an archive.
+        ("shop.war", "PK\u{5}\u{6}\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
         ("config/obj.conf", &obj_conf[..]),
         ("config/magnus.conf", "ServerName www.example.org\n"),
         ("usr/local/lib/nsapi/hello.c", "int hello(void *a, void *b, void *c) { return -2; }\n"),
-        // An application, which is only looked for.
-        ("shop.war", ""),
     ] {
         let path = directory.path().join(name);
         let made = std::fs::create_dir_all(path.parent().unwrap_or(directory.path()));

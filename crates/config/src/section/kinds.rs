@@ -24,7 +24,8 @@ impl Reader<'_> {
                 DeValue::Boolean(boolean) => set(target, *boolean),
                 _ => self.wrong_type(name, value, "true or false"),
             },
-            Kind::Number { least, most, set } => {
+            Kind::NumberOrWord { word, set_word, .. } if is_text(value, word) => set_word(target),
+            Kind::Number { least, most, set } | Kind::NumberOrWord { least, most, set, .. } => {
                 if let Some(number) = self.number(name, value, *least, *most) {
                     set(target, number);
                 }

@@ -79,6 +79,19 @@ pub enum Kind<C: 'static> {
         /// Where it goes.
         set: fn(&mut C, u64),
     },
+    /// A whole number in a range, or one word that stands for something else.
+    NumberOrWord {
+        /// The word.
+        word: &'static str,
+        /// The effect of the word.
+        set_word: fn(&mut C),
+        /// The least that is accepted.
+        least: u64,
+        /// The most that is accepted.
+        most: u64,
+        /// Where the number goes.
+        set: fn(&mut C, u64),
+    },
     /// Bytes: a whole number, or text such as `"64KiB"`.
     Size {
         /// The least that is accepted.

@@ -7,10 +7,12 @@
 pub mod access;
 mod destination;
 pub mod error;
+mod line_budget;
 mod message_lines;
 mod settings;
 mod writer;
 
 pub use crate::log_line::LogClock;
+pub use line_budget::LineBudget;
 pub use message_lines::message_lines;
 pub use settings::{AccessLogConfig, ErrorLogConfig, LogDestination, LogLevel};

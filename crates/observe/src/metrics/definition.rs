@@ -14,8 +14,9 @@ use super::origin_totals::OriginTotals;
 use super::route_counts::CLASSES;
 use super::totals::Totals;
 
-const SITE: (&str, &str) = ("site", "the site's first host, or its first address; `-`: no site was reached");
-const ROUTE: (&str, &str) = ("route", "what the route matches; `-`: none did");
+pub(super) const SITE: (&str, &str) =
+    ("site", "the site's first host, or its first address; `-`: no site was reached");
+pub(super) const ROUTE: (&str, &str) = ("route", "what the route matches; `-`: none did");
 
 const ORIGIN: (&str, &str) = ("origin", "its URL");
 

@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::definition::METRICS;
+use super::definitions;
 use super::metric::Kind;
 
 /// The page of the book that documents every metric.
 pub fn documentation_markdown() -> String {
     let mut page = String::from(INTRODUCTION);
-    for definition in METRICS {
+    for definition in definitions() {
         let kind = match definition.kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",

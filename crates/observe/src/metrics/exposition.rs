@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use super::definition::METRICS;
+use super::definitions;
 use super::metric::{Definition, Kind, Samples};
 use super::totals::Totals;
 
@@ -71,7 +71,7 @@ impl Format {
 /// All metrics.
 pub fn expose(totals: &Totals, format: Format) -> String {
     let mut text = String::with_capacity(16 * 1024);
-    for definition in METRICS {
+    for definition in definitions() {
         let mut samples = Samples { definition, text: String::new() };
         (definition.collect)(totals, &mut samples);
         let samples = samples.text;

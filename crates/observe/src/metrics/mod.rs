@@ -21,7 +21,8 @@
 //! | `process` | what the kernel says |
 //! | `totals` | everything added up |
 //! | `metric` | what a metric is |
-//! | `definition`, `exposition`, `documentation` | every metric, as text for machines and for people |
+//! | `definition`, `servlet_metrics` | every metric |
+//! | `exposition`, `documentation` | the same as text for machines and for people |
 
 mod core_counts;
 mod core_metrics;
@@ -36,15 +37,20 @@ mod process;
 mod registry;
 mod route_counts;
 mod route_table;
+mod servlet_metrics;
 mod totals;
 pub mod traffic;
+
+/// Every metric, in the order of the exposition.
+pub fn definitions() -> impl Iterator<Item = &'static Definition> {
+    definition::METRICS.iter().chain(servlet_metrics::SERVLET_METRICS)
+}
 
 pub use core_counts::{
     ConnectionState, CoreCounts, HANDSHAKE_FAILURES, PROTOCOLS, Refused, TLS_VERSIONS, Timeout, version_label,
 };
 pub use core_metrics::{Answered, CoreMetrics};
 pub use count::Count;
-pub use definition::METRICS;
 pub use documentation::documentation_markdown;
 pub use exposition::{Format, expose};
 pub use histogram::Distribution;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use touchstone_accelerator::store::{Counters, TierCounters};
 use touchstone_files::cache::CacheCounters;
+use touchstone_servlet::status::{self, Status};
 
 use super::core_counts::{CoreCounts, PROTOCOLS, STATUSES};
 use super::histogram::Distribution;
@@ -59,6 +60,8 @@ pub struct Totals {
     pub routes: Vec<RouteTotals>,
     /// Each origin that requests are passed on to.
     pub origins: Vec<OriginTotals>,
+    /// The applications, their routes and machines.
+    pub servlets: Status,
     /// Each core.
     pub cores: Vec<CoreTotals>,
     /// What the kernel says.
@@ -130,6 +133,7 @@ impl Totals {
             lost_lines: metrics.lost_lines(),
             draining: metrics.is_draining(),
             origins: origin_totals(),
+            servlets: status::of_server(),
             ..Totals::default()
         };
         for core in metrics.cores() {

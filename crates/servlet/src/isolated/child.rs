@@ -2,7 +2,7 @@
 //! ends.
 
 use std::collections::VecDeque;
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -18,7 +18,7 @@ use touchstone_processes::orphans::leave_no_orphan;
 
 use super::log_line;
 use super::settings_file::{SETTINGS_FILE, Settings, own_directory};
-use super::wire::{self, Kind};
+use super::wire::{self, Kind, Parsed};
 use crate::directory::{PrivateDirectory, stable_name};
 use crate::server_log::log;
 use crate::settings::{Isolation, JavaSettings, RouteSettings};
@@ -101,6 +101,30 @@ impl Child {
     /// The path at which it listens.
     pub fn socket(&self) -> PathBuf {
         self.directory.path().join("socket")
+    }
+
+    /// How its applications stand, as JSON of [`Status`](crate::status::Status); `None` where it does not
+    /// answer in time.
+    pub fn ask_status(&self, patience: Duration) -> Option<Vec<u8>> {
+        let until = Instant::now() + patience;
+        let mut stream = UnixStream::connect(self.socket()).ok()?;
+        let mut frame = Vec::new();
+        wire::append(&mut frame, Kind::AskStatus, 0, &[]);
+        stream.write_all(&frame).ok()?;
+        let (mut input, mut piece) = (Vec::new(), [0; 4096]);
+        loop {
+            match wire::parse(&input) {
+                Parsed::Frame(Kind::Status, _, payload, _) => return Some(payload.to_vec()),
+                Parsed::Partial => {}
+                _ => return None,
+            }
+            let left = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
+            stream.set_read_timeout(Some(left)).ok()?;
+            match stream.read(&mut piece).ok()? {
+                0 => return None,
+                length => input.extend_from_slice(&piece[..length]),
+            }
+        }
     }
 
     /// Tells it to end, without waiting.

@@ -33,6 +33,10 @@ pub enum Kind {
     Taken,
     /// To the child: the order to end.
     Quit,
+    /// To the child: the question how its applications stand.
+    AskStatus,
+    /// To the server: the answer to it, as JSON.
+    Status,
     /// To the server: a part of the answer.
     Answer,
     /// To the server: more of the body is wanted.
@@ -43,7 +47,7 @@ pub enum Kind {
     Trailers,
 }
 
-const KINDS: [(Kind, u8); 11] = [
+const KINDS: [(Kind, u8); 13] = [
     (Kind::Request, b'R'),
     (Kind::Body, b'B'),
     (Kind::BodyEnd, b'E'),
@@ -51,6 +55,8 @@ const KINDS: [(Kind, u8); 11] = [
     (Kind::Gone, b'G'),
     (Kind::Taken, b'T'),
     (Kind::Quit, b'Q'),
+    (Kind::AskStatus, b'S'),
+    (Kind::Status, b'U'),
     (Kind::Answer, b'A'),
     (Kind::Wanted, b'W'),
     (Kind::EarlyHints, b'H'),

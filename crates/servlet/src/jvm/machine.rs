@@ -40,6 +40,7 @@ pub struct Machine {
     slab: jmethodID,
     serve: jmethodID,
     event: jmethodID,
+    status: jmethodID,
     to_string: jmethodID,
 }
 
@@ -163,6 +164,7 @@ impl Machine {
                 slab: method(c"slab", c"(IILjava/nio/ByteBuffer;Ljava/nio/ByteBuffer;)V")?,
                 serve: method(c"serve", c"(II)I")?,
                 event: method(c"event", c"(III)V")?,
+                status: method(c"status", c"()Ljava/lang/String;")?,
                 to_string: ((**env).v1_4.GetMethodID)(
                     env,
                     object,
@@ -271,6 +273,28 @@ impl Attached<'_> {
     /// Reports an event to an asynchronous request.
     pub fn event(&self, slab: i32, number: i32, kind: i32) -> Result<(), String> {
         self.call(self.machine.event, &[jvalue { i: slab }, jvalue { i: number }, jvalue { i: kind }])
+    }
+
+    /// The state of the machine and of the applications, as JSON.
+    pub fn status(&self) -> Result<String, String> {
+        // SAFETY: this thread is attached, and the method takes no arguments.
+        unsafe {
+            let text = ((**self.env).v1_4.CallStaticObjectMethodA)(
+                self.env,
+                self.machine.host,
+                self.machine.status,
+                ptr::null(),
+            );
+            let thrown = ((**self.env).v1_4.ExceptionOccurred)(self.env);
+            if !thrown.is_null() {
+                ((**self.env).v1_4.ExceptionClear)(self.env);
+                return Err(self.message_of(thrown));
+            }
+            if text.is_null() {
+                return Err("Java has said nothing".to_string());
+            }
+            Ok(text_of(self.env, text))
+        }
     }
 
     fn text(&self, text: &str) -> Result<jobject, String> {

@@ -1,13 +1,14 @@
 //! `touchstone check`: reports all faults of a configuration, with file, line and column.
 //!
 //! The text is checked first. If it is correct, the files that it needs are checked too: roots that can be
-//! read, log files that can be written.
+//! read, log files that can be written, WARs that can be unpacked.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use touchstone_config::{ConfigProblem, explain, load_file};
+use touchstone_sites::archives::check_archives;
 use touchstone_sites::machine::check_machine;
 
 use crate::exit::Exit;
@@ -59,7 +60,11 @@ fn check(path: &Path, as_json: bool) -> Exit {
 
 fn problems(path: &Path) -> Vec<ConfigProblem> {
     match load_file(path) {
-        Ok(loaded) => check_machine(&loaded.config, &loaded.places),
+        Ok(loaded) => {
+            let mut problems = check_machine(&loaded.config, &loaded.places);
+            problems.extend(check_archives(&loaded.config, &loaded.places));
+            problems
+        }
         Err(problems) => problems,
     }
 }

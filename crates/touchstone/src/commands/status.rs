@@ -51,7 +51,9 @@ fn table(facts: &Value) -> String {
     ];
     let origins =
         facts["origins"].as_array().into_iter().flatten().map(|origin| ("origin", about_origin(origin)));
-    rows.into_iter().chain(origins).map(|(name, value)| format!("{name:<18} {value}\n")).collect()
+    let servlets = about_servlets(&facts["servlets"]);
+    let lines = rows.into_iter().chain(origins).chain(servlets);
+    lines.map(|(name, value)| format!("{name:<18} {value}\n")).collect()
 }
 
 /// `http://127.0.0.1:3000 up, 12 requests, 0 failures, 3 connections, for example.org /app/`
@@ -68,6 +70,81 @@ fn about_origin(origin: &Value) -> String {
         number("connections"),
         text("site"),
         text("route"),
+    )
+}
+
+/// A line for each application, for the threads of each route, and for each virtual machine.
+fn about_servlets(servlets: &Value) -> Vec<(&'static str, String)> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let mut lines = Vec::new();
+    for route in &list(&servlets["routes"]) {
+        for application in &list(&route["java"]["applications"]) {
+            lines.push(("application", about_application(application, route)));
+        }
+        lines.push(("servlet threads", about_threads(route)));
+    }
+    lines.extend(list(&servlets["machines"]).iter().map(|machine| ("java", about_machine(machine))));
+    lines
+}
+
+/// `/shop running for 5 min 3 s, 12 sessions, 340 requests, 2 errors, for example.org /shop/`
+fn about_application(application: &Value, route: &Value) -> String {
+    let number = |name: &str| application[name].as_u64().unwrap_or(0);
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_string();
+    let version = match application["version"].as_str() {
+        Some("") | None => String::new(),
+        Some(version) => format!("##{version}"),
+    };
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let since = match number("started_ms") {
+        0 => String::new(),
+        started_ms => format!(" for {}", duration(now.as_secs().saturating_sub(started_ms / 1000))),
+    };
+    format!(
+        "{}{version} {}{since}, {} sessions, {} requests, {} errors, for {} {}",
+        text(&application["path"]),
+        text(&application["state"]),
+        number("sessions"),
+        number("requests"),
+        number("errors"),
+        text(&route["site"]),
+        text(&route["route"]),
+    )
+}
+
+/// `3 of 12 busy, at most 200; 0 wait, 0 refused, for example.org /shop/`
+fn about_threads(route: &Value) -> String {
+    let number = |name: &str| route["threads"][name].as_u64().unwrap_or(0);
+    let most = match number("most_threads") {
+        0 => "virtual ones for requests".to_string(),
+        most => format!("at most {most}"),
+    };
+    format!(
+        "{} of {} busy, {most}; {} wait, {} refused, for {} {}",
+        number("busy"),
+        number("threads"),
+        number("waiting") + number("held"),
+        number("refused"),
+        route["site"].as_str().unwrap_or("-"),
+        route["route"].as_str().unwrap_or("-"),
+    )
+}
+
+/// `17.0.15 in process 7, heap 12 of 128 MiB, 5 collections in 31 ms`
+fn about_machine(machine: &Value) -> String {
+    let sum = |name: &str| {
+        let collectors = machine["collectors"].as_array();
+        collectors.into_iter().flatten().filter_map(|one| one[name].as_u64()).sum::<u64>()
+    };
+    let mebibytes = |name: &str| machine[name].as_u64().map_or(0, |bytes| bytes >> 20);
+    format!(
+        "{} in process {}, heap {} of {} MiB, {} collections in {} ms",
+        machine["version"].as_str().unwrap_or("-"),
+        machine["process"],
+        mebibytes("heap_used_bytes"),
+        mebibytes("heap_most_bytes"),
+        sum("collections"),
+        sum("time_ms"),
     )
 }
 
@@ -96,6 +173,22 @@ mod tests {
                 "failures": { "connect": 1, "timeout": 2 },
                 "broken_bodies": 1, "connections": 3, "site": "b", "route": "/c/",
             }],
+            "servlets": {
+                "routes": [{
+                    "site": "b", "route": "/s/",
+                    "threads": { "threads": 3, "busy": 1, "most_threads": 200, "waiting": 2, "held": 1,
+                                 "refused": 4 },
+                    "java": { "applications": [
+                        { "path": "/s", "version": "2", "state": "failed", "sessions": 0, "requests": 5,
+                          "errors": 1, "started_ms": 0 },
+                    ] },
+                }],
+                "machines": [{
+                    "version": "17.0.1", "process": 7, "heap_used_bytes": 3 << 20,
+                    "heap_most_bytes": 9 << 20,
+                    "collectors": [{ "collections": 2, "time_ms": 5 }, { "collections": 1, "time_ms": 6 }],
+                }],
+            },
         });
         let table = table(&facts);
         for line in [
@@ -104,6 +197,9 @@ mod tests {
             "listening on       127.0.0.1:80, [::1]:80\n",
             "upgrade under way  no\n",
             "version            -\n",
+            "application        /s##2 failed, 0 sessions, 5 requests, 1 errors, for b /s/\n",
+            "servlet threads    1 of 3 busy, at most 200; 3 wait, 4 refused, for b /s/\n",
+            "java               17.0.1 in process 7, heap 3 of 9 MiB, 3 collections in 11 ms\n",
             "origin             http://a slow start, 5 requests, 4 failures, 3 connections, for b /c/\n",
         ] {
             assert!(table.contains(line), "{line}{table}");

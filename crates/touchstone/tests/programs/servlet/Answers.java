@@ -8,6 +8,7 @@ import jakarta.servlet.ServletContextEvent;
 import jakarta.servlet.ServletContextListener;
 import jakarta.servlet.ServletException;
 import jakarta.servlet.ServletInputStream;
+import jakarta.servlet.annotation.MultipartConfig;
 import jakarta.servlet.annotation.WebServlet;
 import jakarta.servlet.http.HttpServlet;
 import jakarta.servlet.http.HttpServletRequest;
@@ -16,12 +17,16 @@ import jakarta.servlet.http.HttpUpgradeHandler;
 import jakarta.servlet.http.WebConnection;
 import java.io.IOException;
 import java.io.PrintWriter;
+import java.lang.management.ManagementFactory;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.cert.X509Certificate;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import javax.management.JMException;
+import javax.management.MBeanServer;
+import javax.management.ObjectName;
 
 /** Servlets that do with their answers, and with uploads and connections, what few do. */
 public final class Answers {
@@ -214,6 +219,7 @@ public final class Answers {
             out.println("id=" + request.getServletConnection().getConnectionId());
             out.println("protocol=" + request.getServletConnection().getProtocol());
             out.println("stream=" + request.getProtocolRequestId());
+            out.println("connection=" + request.getServletConnection().getProtocolConnectionId());
             out.println("local=" + request.getLocalName() + " " + request.getLocalAddr());
             out.println("secure=" + request.isSecure() + " " + request.getScheme() + " "
                     + request.getServerPort() + " " + request.getRequestURL());
@@ -224,6 +230,76 @@ public final class Answers {
             }
             out.println("user=" + request.getRemoteUser() + " " + request.isUserInRole("shopper") + " "
                     + request.getAuthType());
+        }
+    }
+
+    /** What is registered for those who look at Tomcat through JMX. */
+    @WebServlet("/mbeans")
+    public static class Beans extends HttpServlet {
+        @Override
+        protected void doGet(HttpServletRequest request, HttpServletResponse response)
+                throws IOException, ServletException {
+            MBeanServer beans = ManagementFactory.getPlatformMBeanServer();
+            PrintWriter out = response.getWriter();
+            try {
+                beans.queryNames(new ObjectName("Catalina:type=Server"), null)
+                        .forEach(name -> out.println("server=" + name));
+                print(out, "ThreadPool", "maxThreads", "currentThreadCount", "currentThreadsBusy");
+                print(out, "GlobalRequestProcessor", "requestCount", "errorCount", "processingTime",
+                        "bytesSent");
+                int servlets =
+                        beans.queryNames(new ObjectName("Catalina:j2eeType=Servlet,name=*,*"), null).size();
+                out.println("servlets=" + (servlets > 0));
+            } catch (JMException exception) {
+                throw new ServletException(exception);
+            }
+        }
+
+        private static void print(PrintWriter out, String type, String... attributes) throws JMException {
+            MBeanServer beans = ManagementFactory.getPlatformMBeanServer();
+            ObjectName all = new ObjectName("Catalina:type=" + type + ",name=*");
+            for (ObjectName name : beans.queryNames(all, null)) {
+                for (String attribute : attributes) {
+                    out.println(attribute + "=" + beans.getAttribute(name, attribute));
+                }
+            }
+        }
+    }
+
+    /** Logs many stacks. */
+    @WebServlet("/flood")
+    public static class Flood extends HttpServlet {
+        @Override
+        protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
+            for (int count = 0; count < 1_000; count++) {
+                log("failed again", new IllegalStateException("for the log"));
+            }
+            response.getWriter().print("logged");
+        }
+    }
+
+    /** Takes uploads of at most a thousand bytes. */
+    @WebServlet("/small-upload")
+    @MultipartConfig(maxRequestSize = 1_000)
+    public static class SmallUpload extends Trial.Upload {
+    }
+
+    /** Waits, and says on what kind of thread. */
+    @WebServlet("/wait")
+    public static class Wait extends HttpServlet {
+        @Override
+        protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
+            Trial.Bad.pause(Integer.parseInt(request.getParameter("ms")));
+            response.getWriter().print("virtual=" + isVirtual());
+        }
+
+        /** Java 17 does not know of them. */
+        private static Object isVirtual() {
+            try {
+                return Thread.class.getMethod("isVirtual").invoke(Thread.currentThread());
+            } catch (ReflectiveOperationException exception) {
+                return false;
+            }
         }
     }
 

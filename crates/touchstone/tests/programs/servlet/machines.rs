@@ -10,11 +10,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::websocket::WebSocket;
-use super::{BOTH, START, copy, get_patiently, route, start, start_without_waiting, target, text, trial};
-use crate::support::{Server, Tree, skipped, wait_until};
+use super::{BOTH, START, copy, get_patiently, route, start, start_without_waiting, stream_both_ways};
+use super::{target, text, trial};
+use crate::support::{Client, Server, Tree, skipped, wait_until};
 
 /// The oldest that can be used.
 const OLDEST: u32 = 17;
+
+/// The first with virtual threads.
+const FIRST_WITH_VIRTUAL: u32 = 21;
 
 /// Homes by version; of one version, any.
 fn homes() -> BTreeMap<u32, PathBuf> {
@@ -67,6 +71,82 @@ fn every_java_that_is_here_runs_applications() {
             assert_eq!(get("/trial/bad?how=throw").status, 500, "{version}");
         }
     }
+}
+
+#[test]
+fn classes_are_shared_from_the_second_start_on_where_no_archive_fits() {
+    let Some(trial) = trial() else { return };
+    let (tree, library) = (Tree::empty(), tempfile::tempdir().unwrap());
+    // Under another path the archive of the build does not fit.
+    copy(&target().join("java"), library.path());
+    let work = tree.beside("work");
+    let java = format!("library = {:?}\nwork_directory = {work:?}\n", library.path());
+    let archive = work.join("classes/classes.jsa");
+    let routes = route("/trial/", &format!("app = {trial:?}"));
+    let is_used = |server: &Server| {
+        let maps = fs::read_to_string(format!("/proc/{}/maps", server.process())).unwrap();
+        maps.contains(archive.to_str().unwrap())
+    };
+    let mut first = start(&tree, &java, &routes, 1);
+    assert!(!is_used(&first));
+    wait_until("the archive is made", START, || archive.with_extension("key").is_file());
+    first.stop();
+    let second = start(&tree, &java, &routes, 1);
+    assert!(is_used(&second));
+    assert_eq!(text(&get_patiently(second.address(), "/trial/date.jsp")).trim(), "page=/date.jsp sum=3");
+}
+
+#[test]
+fn virtual_threads_answer_as_many_requests_as_come() {
+    let Some(trial) = trial() else { return };
+    let Some((version, home)) = homes().into_iter().rfind(|(version, _)| *version >= FIRST_WITH_VIRTUAL)
+    else {
+        return skipped("virtual threads (run scripts/setup-java.sh)");
+    };
+    for isolation in BOTH {
+        let tree = Tree::empty();
+        let keys = format!("app = {trial:?}, isolation = {isolation:?}, threads = \"virtual\", queue = 0");
+        let server = start(&tree, &format!("home = {home:?}\n"), &route("/trial/", &keys), 1);
+        assert_eq!(text(&get_patiently(server.address(), "/trial/version")), version.to_string());
+        // They all wait at once, although no queue is allowed.
+        let head = "GET /trial/wait?ms=3000 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        let mut clients: Vec<Client> = (0..300).map(|_| Client::connect(server.address())).collect();
+        for client in &mut clients {
+            client.set_patience(START);
+            client.send(head);
+        }
+        assert!(clients.iter_mut().all(|client| text(&client.answer()) == "virtual=true"), "{isolation}");
+        stream_both_ways(&server, &tree);
+        for (how, body) in [("dispatch", "dispatched"), ("pieces", "piece 0\npiece 1\npiece 2\n")] {
+            assert_eq!(text(&get_patiently(server.address(), &format!("/trial/async?how={how}"))), body);
+        }
+        let mut socket = WebSocket::open(server.address(), "/trial/socket").unwrap();
+        socket.say("hello").unwrap();
+        assert_eq!(socket.hear().unwrap(), "heard hello");
+        socket.close().unwrap();
+        assert_eq!(get_patiently(server.address(), "/trial/bad?how=throw").status, 500);
+        // Clients that leave while their servlets wait hold no other up.
+        for _ in 0..20 {
+            let mut client = server.connect();
+            client.send("GET /trial/wait?ms=20000 HTTP/1.1\r\nHost: a\r\n\r\n");
+            client.vanish();
+        }
+        assert_eq!(text(&get_patiently(server.address(), "/trial/wait?ms=1")), "virtual=true");
+    }
+}
+
+#[test]
+fn virtual_threads_in_an_old_java_are_refused_with_the_reason() {
+    let Some(trial) = trial() else { return };
+    let Some((_, home)) = homes().into_iter().find(|(version, _)| *version < FIRST_WITH_VIRTUAL) else {
+        return skipped("a Java without virtual threads (install openjdk-17-jre-headless)");
+    };
+    let tree = Tree::empty();
+    let routes = route("/trial/", &format!("app = {trial:?}, threads = \"virtual\""));
+    let server = start_without_waiting(&tree, &format!("home = {home:?}\n"), &routes);
+    assert_eq!(get_patiently(server.address(), "/trial/version").status, 503);
+    server
+        .wait_for_error_line("says why", |line| line.contains("takes Java 21 or later, and this is Java 17"));
 }
 
 fn runs_on(server: &Server, home: &Path) -> bool {

@@ -4,11 +4,13 @@ mod ajp;
 mod answers;
 mod browser;
 mod cache;
+mod connections;
 mod conversions;
 mod devtools;
 mod failures;
 mod http;
 mod machines;
+mod operators;
 mod others;
 mod reload;
 mod sessions;
@@ -244,23 +246,7 @@ fn bodies_stream_both_ways_however_long_they_are() {
     for isolation in BOTH {
         let tree = Tree::empty();
         let server = with_trial(&tree, trial, isolation);
-        let (sent, got) = (tree.root().join("sent"), tree.root().join("got"));
-        let content: Vec<u8> =
-            (0..3_000_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-        fs::write(&sent, &content).expect("a file");
-        for (path, chunked) in
-            [("echo", false), ("echo", true), ("echo-events", false), ("echo-events", true)]
-        {
-            let url = format!("http://{}/trial/{path}", server.address());
-            let data = format!("@{}", sent.display());
-            let framing = if chunked { "Transfer-Encoding: chunked" } else { "X-Nothing: 1" };
-            let output = got.to_str().expect("a name");
-            let Some(result) = curl(["--data-binary", &data, "-H", framing, "-o", output, &url]) else {
-                return;
-            };
-            assert!(result.status.success(), "{path} {chunked}: {result:?}");
-            assert!(fs::read(&got).expect("a file") == content, "{path} {chunked}: another body");
-        }
+        stream_both_ways(&server, &tree);
         let big = server.get("/trial/big?bytes=5000000");
         assert_eq!((big.status, big.body.len()), (200, 5_000_000));
         // A client that leaves in the middle affects only its own answer.
@@ -269,6 +255,24 @@ fn bodies_stream_both_ways_however_long_they_are() {
         client.wait_for_bytes(1000);
         client.vanish();
         assert_eq!(server.get("/trial/facts").status, 200);
+    }
+}
+
+/// Has servlets send back what they read, through streams and through events.
+fn stream_both_ways(server: &Server, tree: &Tree) {
+    let (sent, got) = (tree.root().join("sent"), tree.root().join("got"));
+    let content: Vec<u8> = (0..3_000_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    fs::write(&sent, &content).expect("a file");
+    for (path, chunked) in [("echo", false), ("echo", true), ("echo-events", false), ("echo-events", true)] {
+        let url = format!("http://{}/trial/{path}", server.address());
+        let data = format!("@{}", sent.display());
+        let framing = if chunked { "Transfer-Encoding: chunked" } else { "X-Nothing: 1" };
+        let output = got.to_str().expect("a name");
+        let Some(result) = curl(["--data-binary", &data, "-H", framing, "-o", output, &url]) else {
+            return;
+        };
+        assert!(result.status.success(), "{path} {chunked}: {result:?}");
+        assert!(fs::read(&got).expect("a file") == content, "{path} {chunked}: another body");
     }
 }
 

@@ -2,8 +2,11 @@ package org.touchstone.servlet;
 
 import java.io.File;
 import java.nio.file.Path;
+import java.util.Locale;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.catalina.Context;
+import org.apache.catalina.Manager;
+import org.apache.catalina.core.StandardContext;
 
 /** One application of a route: where it comes from, and how it stands. */
 final class Application {
@@ -38,6 +41,8 @@ final class Application {
     final AtomicBoolean isChanging = new AtomicBoolean();
     /** When it was started last, in milliseconds since 1970. */
     volatile long startedMilliseconds;
+    /** How long that took. */
+    volatile long startTookMilliseconds;
     /** Which it is of those that run beside each other while one replaces the other. */
     int generation;
 
@@ -65,6 +70,25 @@ final class Application {
      */
     String versionOfGeneration() {
         return generation == 0 ? version : String.format("%s#%06d", version, generation);
+    }
+
+    /** The application, as operators are told of it. */
+    void describe(Json json) {
+        json.text("path", path.isEmpty() ? "/" : path);
+        json.text("version", version);
+        json.text("state", state.name().toLowerCase(Locale.ROOT));
+        Context running = context;
+        if (running instanceof StandardContext standard && standard.getState().isAvailable()) {
+            json.number("started_ms", startedMilliseconds);
+            json.number("start_took_ms", startTookMilliseconds);
+            json.number("requests", standard.getRequestCount());
+            json.number("errors", standard.getErrorCount());
+            json.number("processing_ms", standard.getProcessingTime());
+            Manager manager = standard.getManager();
+            json.number("sessions", manager == null ? 0 : manager.getActiveSessions());
+            json.number("sessions_rejected", manager == null ? 0 : manager.getRejectedSessions());
+        }
+        json.end();
     }
 
     /** What tells one state of the files from another. */

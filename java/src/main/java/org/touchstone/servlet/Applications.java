@@ -6,12 +6,14 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.ExecutorService;
 import java.util.concurrent.TimeUnit;
 import org.apache.catalina.Context;
 import org.apache.catalina.Lifecycle;
@@ -35,9 +37,11 @@ import org.apache.catalina.util.ContextName;
 import org.apache.catalina.util.ServerInfo;
 import org.apache.juli.logging.Log;
 import org.apache.juli.logging.LogFactory;
+import org.apache.tomcat.util.compat.JreCompat;
 import org.apache.tomcat.util.threads.TaskQueue;
 import org.apache.tomcat.util.threads.TaskThreadFactory;
 import org.apache.tomcat.util.threads.ThreadPoolExecutor;
+import org.apache.tomcat.util.threads.VirtualThreadExecutor;
 
 /**
  * The applications of one route: a service of Tomcat's with one host, which nothing but this route's requests
@@ -65,10 +69,13 @@ final class Applications {
     /** Null where nothing outlasts the process. */
     private final KeptConversions kept;
     private final StandardServer server;
-    private final StandardService service = new StandardService();
+    private final StandardService service = new Service();
     private final StandardHost host = new StandardHost();
     private final InProcessProtocol protocol;
-    private final ThreadPoolExecutor executor;
+    private final ExecutorService executor;
+    private final boolean hasVirtualThreads;
+    private final Beans beans;
+    private final ClassLoaders loaders = new ClassLoaders();
     private final Map<String, Application> running = new ConcurrentHashMap<>();
     /** Those that requests cannot simply go to; null where all are running. */
     private volatile Application[] unusual;
@@ -86,13 +93,33 @@ final class Applications {
         this.work = Path.of(settings.getProperty("work"));
         String converted = settings.getProperty("converted", "");
         this.kept = converted.isEmpty() ? null : new KeptConversions(Path.of(converted));
-        int threads = Integer.parseInt(settings.getProperty("threads", "64"));
+        String threads = settings.getProperty("threads", "64");
+        hasVirtualThreads = threads.equals("virtual");
         errors = new QuietErrors(settings.getProperty("error_text", "yes").equals("yes"));
-        TaskQueue queue = new TaskQueue();
-        executor = new ThreadPoolExecutor(0, threads, 60, TimeUnit.SECONDS, queue,
-                new TaskThreadFactory("servlet-" + id + "-", true, Thread.NORM_PRIORITY));
-        queue.setParent(executor);
+        executor = hasVirtualThreads ? virtualThreads(id) : threads(id, Integer.parseInt(threads));
         protocol = new InProcessProtocol("touchstone-" + id, executor);
+        beans = new Beans(id, protocol.requests());
+    }
+
+    private static ExecutorService threads(int id, int most) {
+        TaskQueue queue = new TaskQueue();
+        ThreadPoolExecutor threads = new ThreadPoolExecutor(0, most, 60, TimeUnit.SECONDS, queue,
+                new TaskThreadFactory("servlet-" + id + "-", true, Thread.NORM_PRIORITY));
+        queue.setParent(threads);
+        return threads;
+    }
+
+    private static ExecutorService virtualThreads(int id) {
+        if (!JreCompat.isJre21Available()) {
+            throw new IllegalStateException("threads = \"virtual\" takes Java 21 or later, and this is Java "
+                    + Runtime.version().feature());
+        }
+        return new VirtualThreadExecutor("servlet-" + id + "-");
+    }
+
+    /** Whether each request has a virtual thread of its own. */
+    boolean hasVirtualThreads() {
+        return hasVirtualThreads;
     }
 
     InProcessProtocol protocol() {
@@ -111,7 +138,7 @@ final class Applications {
     void start() throws LifecycleException, IOException {
         StandardEngine engine = new StandardEngine();
         engine.setName("touchstone-" + id);
-        engine.setDefaultHost("localhost");
+        engine.setDefaultHost(hostName());
         String node = settings.getProperty("node", "");
         if (!node.isEmpty()) {
             engine.setJvmRoute(node);
@@ -125,7 +152,8 @@ final class Applications {
             engine.setRealm(lockOut);
         }
         Files.createDirectories(places());
-        host.setName("localhost");
+        // Tomcat's MBeans have it in their names, and all are in one domain.
+        host.setName(hostName());
         host.setAppBase(places().toString());
         host.setAutoDeploy(false);
         host.setDeployOnStartup(false);
@@ -135,11 +163,12 @@ final class Applications {
         engine.addChild(host);
         service.setName("touchstone-" + id);
         service.setContainer(engine);
-        Connector connector = new Connector(protocol);
+        Connector connector = new TellingConnector(protocol, this);
         connector.setMaxPostSize(Integer.parseInt(settings.getProperty("form_bytes", "2097152")));
         connector.setRedirectPort(Integer.parseInt(settings.getProperty("https_port", "443")));
         service.addConnector(connector);
         server.addService(service);
+        beans.register();
         List<Application> first = List.copyOf(wanted().values());
         first.forEach(application -> running.put(application.name(), application));
         note();
@@ -147,6 +176,18 @@ final class Applications {
             change(application, () -> deploy(application, Application.Fingerprint.of(application.source)));
         }
         inThread("servlet-tick-" + id, this::tickUntilStopped);
+    }
+
+    private String hostName() {
+        return id == 1 ? "localhost" : "localhost-" + id;
+    }
+
+    /** Has the MBeans of all routes in the domain in which those of a Tomcat are. */
+    private static final class Service extends StandardService {
+        @Override
+        protected String getDomainInternal() {
+            return Beans.DOMAIN;
+        }
     }
 
     private void tickUntilStopped() {
@@ -208,7 +249,23 @@ final class Applications {
         } catch (LifecycleException exception) {
             LOG.error("the applications of " + name() + " could not be stopped", exception);
         }
+        beans.unregister();
         executor.shutdownNow();
+    }
+
+    /** The applications, as operators are told of them. */
+    void describe(Json json) {
+        json.list("applications");
+        running.values().stream().sorted(Comparator.comparing(Application::name))
+                .forEach(application -> application.describe(json.object()));
+        json.end();
+        json.number("replaced", replaced.size());
+        json.number("class_loaders", loaders.count());
+        json.number("requests_under_way", Host.requestsOf(this));
+        json.number("requests", Integer.toUnsignedLong(protocol.requests().getRequestCount()));
+        json.number("errors", Integer.toUnsignedLong(protocol.requests().getErrorCount()));
+        json.number("processing_ms", protocol.requests().getProcessingTime());
+        json.number("longest_ms", protocol.requests().getMaxTime());
     }
 
     /** Once a second: time limits of requests, and what has changed on disk. Waits for no application. */
@@ -337,6 +394,7 @@ final class Applications {
             application.state = Application.State.RUNNING;
             application.startedMilliseconds = System.currentTimeMillis();
             long milliseconds = (System.nanoTime() - started) / 1_000_000;
+            application.startTookMilliseconds = milliseconds;
             LOG.info("the application " + application.name() + " runs" + (isAgain ? " anew" : "") + " after "
                     + milliseconds + " ms");
         } catch (IOException | RuntimeException | LinkageError exception) {
@@ -479,6 +537,9 @@ final class Applications {
             discard(context);
             throw exception;
         }
+        if (context.getLoader() != null) {
+            loaders.note(context.getLoader().getClassLoader());
+        }
         if (!context.getState().isAvailable()) {
             discard(context);
             throw new Refused();
@@ -570,10 +631,15 @@ final class Applications {
 
     /** Waits until no application is being started. */
     synchronized void awaitStart() throws InterruptedException {
-        while (running.values().stream()
-                .anyMatch(application -> application.state == Application.State.STARTING)) {
+        while (isStarting()) {
             wait(1000);
         }
+    }
+
+    /** Whether an application is being started. */
+    boolean isStarting() {
+        return running.values().stream()
+                .anyMatch(application -> application.state == Application.State.STARTING);
     }
 
     /** Whether requests can go to every application; asked for each request. */

@@ -8,6 +8,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.security.cert.CertificateException;
 import java.util.Iterator;
+import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Supplier;
@@ -83,9 +84,16 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
     private volatile boolean isUnderWay;
     private volatile Thread thread;
     private volatile long startedNanos;
+    /** A virtual thread is to answer it and has not begun yet. */
+    private boolean isStarting;
+    private boolean clientLeftEarly;
+    /** Where threads wait that must not wait in the server: virtual ones. */
+    private final Waiting untilReadable = new Waiting();
+    private final Waiting untilWritable = new Waiting();
 
     Exchange(Applications applications, int slab, ByteBuffer in, ByteBuffer out) {
         super(applications.protocol().getAdapter());
+        request.getRequestProcessor().setGlobalProcessor(applications.protocol().requests());
         this.applications = applications;
         this.slab = slab;
         this.in = in;
@@ -107,6 +115,11 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
                 end();
                 return standing;
             }
+            if (applications.hasVirtualThreads()) {
+                isStarting = true;
+                applications.protocol().getExecutor().execute(this::serveVirtually);
+                return GOES_ON;
+            }
             SocketState state = process(null, SocketEvent.OPEN_READ);
             return after(state);
         } catch (Throwable failure) {
@@ -115,6 +128,39 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
             thread = null;
             lock.unlock();
         }
+    }
+
+    /** Answers the request on a virtual thread; the server is told when that is done. */
+    private void serveVirtually() {
+        lock.lock();
+        try {
+            isStarting = false;
+            thread = Thread.currentThread();
+            request.setRequestThread();
+            boolean isDone = goOn(SocketEvent.OPEN_READ);
+            if (!isDone && clientLeftEarly) {
+                processSocketEvent(SocketEvent.ERROR, true);
+            }
+            clientLeftEarly = false;
+        } finally {
+            thread = null;
+            lock.unlock();
+        }
+    }
+
+    /** Has Tomcat go on with the request, and tells the server where it has ended: then true. */
+    private boolean goOn(SocketEvent event) {
+        int result;
+        try {
+            result = after(process(null, event));
+        } catch (Throwable failure) {
+            result = failed(failure);
+        }
+        if (result == GOES_ON) {
+            return false;
+        }
+        Native.finish(slab, result & ~BROKEN, (result & BROKEN) == 0);
+        return true;
     }
 
     private void begin(int length) {
@@ -167,6 +213,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
      */
     private int failed(Throwable failure) {
         int result = answerFailure(failure);
+        leaveCounts();
         Host.replace(this, new Exchange(applications, slab, in, out));
         return result;
     }
@@ -191,9 +238,20 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
             isUnderWay = false;
         }
         applications.protocol().removeWaiting(this);
+        request.updateCounters();
         request.recycle();
         response.recycle();
         recycle();
+    }
+
+    /** It answers no more requests: what it has counted stays in the sum of the route's. */
+    void leaveCounts() {
+        request.getRequestProcessor().setGlobalProcessor(null);
+    }
+
+    /** Whether a request is under way. */
+    boolean isUnderWay() {
+        return isUnderWay;
     }
 
     @Override
@@ -219,6 +277,10 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
             if (!isUnderWay || generation != expectedGeneration) {
                 return;
             }
+            if (isStarting) {
+                clientLeftEarly |= event == SocketEvent.ERROR;
+                return;
+            }
             thread = Thread.currentThread();
             if (upgraded != null) {
                 upgraded.event(event);
@@ -231,15 +293,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
                 request.setAttribute(ERROR_ATTRIBUTE, new IOException("the client has left"));
             }
             applications.protocol().removeWaiting(this);
-            int result;
-            try {
-                result = after(process(null, event));
-            } catch (Throwable failure) {
-                result = failed(failure);
-            }
-            if (result != GOES_ON) {
-                Native.finish(slab, result & ~BROKEN, (result & BROKEN) == 0);
-            }
+            goOn(event);
         } finally {
             thread = null;
             lock.unlock();
@@ -250,9 +304,33 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
 
     /** An event from the server itself: 0 may read, 1 may write, 2 the client has left. */
     void serverEvent(int number, int kind) {
-        SocketEvent event = kind == 0 ? SocketEvent.OPEN_READ
+        if (!applications.hasVirtualThreads()) {
+            event(eventOf(kind), number);
+            return;
+        }
+        if (generation == number && wakesWaiting(kind)) {
+            return;
+        }
+        // The thread that brings the event must not wait for the one that is at work.
+        applications.protocol().getExecutor().execute(() -> event(eventOf(kind), number));
+    }
+
+    /** Whether a thread waits for just this. One whose client has left finds that out when it goes on. */
+    private boolean wakesWaiting(int kind) {
+        return switch (kind) {
+            case 0 -> untilReadable.end();
+            case 1 -> untilWritable.end();
+            default -> {
+                untilReadable.end();
+                untilWritable.end();
+                yield false;
+            }
+        };
+    }
+
+    private static SocketEvent eventOf(int kind) {
+        return kind == 0 ? SocketEvent.OPEN_READ
                 : kind == 1 ? SocketEvent.OPEN_WRITE : SocketEvent.ERROR;
-        event(event, number);
     }
 
     /** The connection after a switch of protocols is over. */
@@ -455,18 +533,27 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
 
     /** Puts bytes into the buffer, and hands it over whenever it is full. */
     void append(ByteBuffer chunk) throws IOException {
-        synchronized (out) {
-            checkUnderWay();
-            written += chunk.remaining();
-            while (chunk.remaining() > out.remaining()) {
+        while (true) {
+            synchronized (out) {
+                checkUnderWay();
                 int limit = chunk.limit();
-                chunk.limit(chunk.position() + out.remaining());
+                int length = Math.min(chunk.remaining(), out.remaining());
+                chunk.limit(chunk.position() + length);
                 out.put(chunk);
                 chunk.limit(limit);
-                drain(0);
+                written += length;
+                if (!chunk.hasRemaining()) {
+                    return;
+                }
+                drainNow(waits() ? 0 : Native.NO_WAIT, true);
             }
-            out.put(chunk);
+            awaitRoom(waits());
         }
+    }
+
+    /** Whether a write may wait for the client. */
+    private boolean waits() {
+        return response.getWriteListener() == null && upgraded == null;
     }
 
     /** The slab may be another request's by now. */
@@ -477,15 +564,23 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
     }
 
     void drain(int drainFlags) throws IOException {
-        boolean mayWait = response.getWriteListener() == null && upgraded == null;
-        drain(mayWait ? drainFlags : drainFlags | Native.NO_WAIT, true);
+        drainNow(waits() ? drainFlags : drainFlags | Native.NO_WAIT, true);
+        awaitRoom(waits());
     }
 
-    void drain(int drainFlags, boolean checks) throws IOException {
+    /** Waits for the client here: a virtual thread must not wait in the server. */
+    void awaitRoom(boolean mayWait) {
+        if (mayWait && applications.hasVirtualThreads()) {
+            untilWritable.await(() -> Native.canWrite(slab), () -> { });
+        }
+    }
+
+    void drainNow(int drainFlags, boolean checks) throws IOException {
         int result;
+        int all = applications.hasVirtualThreads() ? drainFlags | Native.NO_WAIT : drainFlags;
         synchronized (out) {
             checkUnderWay();
-            result = Native.drain(slab, out.position(), drainFlags);
+            result = Native.drain(slab, out.position(), all);
             out.position(ResponseHead.PREFIX);
             out.putInt(0, 0);
         }
@@ -563,7 +658,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         if (bodyHasEnded) {
             return false;
         }
-        int count = bodyHasFailed ? Native.GONE : Native.fill(slab, waits);
+        int count = bodyHasFailed ? Native.GONE : fill(waits);
         if (count == Native.GONE) {
             bodyHasFailed = true;
             throw new EOFException("the request's body broke off");
@@ -578,6 +673,19 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
             body = ByteBuffer.wrap(piece);
         }
         return count > 0;
+    }
+
+    /** Copies some of the body to the first buffer; waits for it here where the thread is a virtual one. */
+    int fill(boolean waits) {
+        if (!waits || !applications.hasVirtualThreads()) {
+            return Native.fill(slab, waits);
+        }
+        int count = Native.fill(slab, false);
+        while (count == 0) {
+            untilReadable.await(() -> Native.available(slab) != 0, () -> Native.wantRead(slab));
+            count = Native.fill(slab, false);
+        }
+        return count;
     }
 
     /** The body was read to its end; behind it there may be trailers (RFC 9110 section 6.5). */
@@ -700,10 +808,25 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
     @Override
     protected ServletConnection getServletConnection() {
         boolean isSecure = (flags & RequestReader.IS_SECURE) != 0;
-        return new Connection(Integer.toString(slab), request.protocol().toString(), isSecure);
+        return new Connection(Long.toString(reader.connection), alpnName(), isSecure);
     }
 
-    /** What a servlet is told of the connection; the connection's number is that of its slab. */
+    /** What the protocol is called where it is agreed upon (RFC 7301). */
+    private String alpnName() {
+        String protocol = request.protocol().toString();
+        return switch (protocol) {
+            case "HTTP/2.0" -> "h2";
+            case "HTTP/3.0" -> "h3";
+            default -> protocol.toLowerCase(Locale.ROOT);
+        };
+    }
+
+    @Override
+    protected Object getProtocolRequestId() {
+        return reader.stream < 0 ? "" : Long.toString(reader.stream);
+    }
+
+    /** What a servlet is told of the connection. */
     private record Connection(String getConnectionId, String getProtocol, boolean isSecure)
             implements ServletConnection {
         @Override

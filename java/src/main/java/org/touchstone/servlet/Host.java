@@ -21,6 +21,8 @@ public final class Host {
     private static final Map<Integer, Applications> APPLICATIONS = new ConcurrentHashMap<>();
     private static final Object LOCK = new Object();
     private static final int UTILITY_THREADS = 8;
+    /** How long after the start MBeans are registered, so that first requests do not wait for it. */
+    private static final int BEANS_MILLISECONDS = 1000;
     private static volatile Exchange[] exchanges = new Exchange[64];
     private static StandardServer server;
 
@@ -47,6 +49,7 @@ public final class Host {
         System.setProperty("tomcat.util.scan.StandardJarScanFilter.jarsToSkip",
                 "tomcat-*.jar,ecj-*.jar,jakartaee-migration-*.jar,touchstone-*.jar,annotations-api*.jar,"
                         + "log4j*.jar,slf4j*.jar,commons-*.jar,jackson-*.jar,json*.jar");
+        LaterRegistry beans = LaterRegistry.install();
         ConfigFileLoader.setSource(new CatalinaBaseConfigurationSource(new File(work), null));
         server = new StandardServer();
         server.setPort(-1);
@@ -56,9 +59,29 @@ public final class Host {
         server.setCatalinaHome(new File(work));
         server.init();
         server.start();
-        Thread watches = new Thread(Host::watch, "servlet-watch");
-        watches.setDaemon(true);
-        watches.start();
+        inDaemon("servlet-watch", Host::watch);
+        if (beans != null) {
+            inDaemon("servlet-beans", () -> registerLater(beans));
+        }
+    }
+
+    private static void inDaemon(String name, Runnable work) {
+        Thread thread = new Thread(work, name);
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    /** Registers MBeans when the first applications have started, and some time has passed. */
+    private static void registerLater(LaterRegistry beans) {
+        try {
+            do {
+                Thread.sleep(BEANS_MILLISECONDS);
+            } while (APPLICATIONS.isEmpty()
+                    || APPLICATIONS.values().stream().anyMatch(Applications::isStarting));
+        } catch (InterruptedException exception) {
+            Thread.currentThread().interrupt();
+        }
+        beans.begin();
     }
 
     private static void watch() {
@@ -104,6 +127,7 @@ public final class Host {
             Exchange[] table = exchanges.clone();
             for (int slab = 0; slab < table.length; slab++) {
                 if (table[slab] != null && table[slab].belongsTo(applications)) {
+                    table[slab].leaveCounts();
                     table[slab] = null;
                 }
             }
@@ -121,6 +145,35 @@ public final class Host {
         APPLICATIONS.keySet().forEach(Host::close);
         server.stop();
         server.destroy();
+    }
+
+    /**
+     * The state of the machine and of the applications, for operators.
+     *
+     * @return JSON
+     */
+    public static String status() {
+        Json json = new Json();
+        json.object("machine");
+        MachineStatus.describe(json);
+        json.end();
+        json.object("routes");
+        APPLICATIONS.forEach((id, applications) -> {
+            json.object(Integer.toString(id));
+            applications.describe(json);
+            json.end();
+        });
+        json.end();
+        json.end();
+        return json.toString();
+    }
+
+    /** How many requests are in the applications of a route. */
+    static long requestsOf(Applications applications) {
+        return Arrays.stream(exchanges)
+                .filter(exchange -> exchange != null && exchange.belongsTo(applications)
+                        && exchange.isUnderWay())
+                .count();
     }
 
     /** The requests that are in an application. */

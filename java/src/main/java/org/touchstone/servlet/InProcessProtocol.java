@@ -7,6 +7,7 @@ import java.util.concurrent.ScheduledExecutorService;
 import java.util.function.Predicate;
 import org.apache.coyote.Adapter;
 import org.apache.coyote.ProtocolHandler;
+import org.apache.coyote.RequestGroupInfo;
 import org.apache.coyote.UpgradeProtocol;
 import org.apache.tomcat.util.net.SSLHostConfig;
 
@@ -16,6 +17,8 @@ final class InProcessProtocol implements ProtocolHandler {
     private final String id;
     private final Set<Exchange> waiting = ConcurrentHashMap.newKeySet();
     private final NoEndpoint endpoint = new NoEndpoint();
+    /** The sum of what is counted of requests, as Tomcat's own connectors have it. */
+    private final RequestGroupInfo requests = new RequestGroupInfo();
     private Adapter adapter;
     private Executor executor;
     private ScheduledExecutorService utilityExecutor;
@@ -23,6 +26,10 @@ final class InProcessProtocol implements ProtocolHandler {
     InProcessProtocol(String id, Executor executor) {
         this.id = id;
         this.executor = executor;
+    }
+
+    RequestGroupInfo requests() {
+        return requests;
     }
 
     NoEndpoint endpoint() {

@@ -59,6 +59,14 @@ final class Native {
     /** Requests of a route that wait for an application are to be asked for once more. */
     static native void resume(int route);
 
+    /** To {@link #threads}: what is asked. */
+    static final int THREADS = 0;
+    static final int BUSY_THREADS = 1;
+    static final int MOST_THREADS = 2;
+
+    /** A number of the threads of a route. */
+    static native int threads(int route, int what);
+
     /** The client may send its body. */
     static native void acknowledge(int slab);
 

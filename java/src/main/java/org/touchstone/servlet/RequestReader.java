@@ -37,15 +37,20 @@ final class RequestReader {
     static final int IS_HEAD = 16;
 
     /** Where the texts begin. */
-    private static final int TEXTS = 36;
+    private static final int TEXTS = 52;
 
     private byte[] bytes = new byte[4096];
     private int at;
     private final Recurring client = new Recurring();
-    private final Recurring host = new Recurring();
+    private final Recurring server = new Recurring();
+    /** The name of the address in {@link #server}. */
+    private LocalName localName = LocalName.NONE;
 
     /** The number of the request, which tells it from others in the same slab. */
     int number;
+    /** The number of the connection, and the identifier of the stream; below 0: there are no streams. */
+    long connection;
+    long stream;
     /** The path that the request is for, as it was sent: in the copy, from here. */
     int pathStart;
     int pathLength;
@@ -74,6 +79,8 @@ final class RequestReader {
         keyBits = (int) INT.get(bytes, 20);
         long bodyLength = (long) LONG.get(bytes, 24);
         number = (int) INT.get(bytes, 32);
+        connection = (long) LONG.get(bytes, 36);
+        stream = (long) LONG.get(bytes, 44);
         at = TEXTS;
 
         int methodLength = (int) INT.get(bytes, at);
@@ -97,7 +104,11 @@ final class RequestReader {
         String clientText = client.of(request.remoteAddr().getByteChunk());
         request.peerAddr().setString(clientText);
         request.remoteHost().setString(clientText);
-        request.localName().setString(host.of(request.serverName().getByteChunk()));
+        String serverText = server.of(request.localAddr().getByteChunk());
+        if (!localName.isOf(serverText)) {
+            localName = LocalName.of(serverText);
+        }
+        request.localName().setString(localName.text());
         request.setContentLength(bodyLength);
         request.setExpectation((flags & EXPECTS_CONTINUE) != 0);
 

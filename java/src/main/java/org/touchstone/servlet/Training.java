@@ -62,7 +62,8 @@ public final class Training {
     /** Writes a request down as the server does; the result is its length. */
     private static int write(ByteBuffer in, String path) {
         in.clear();
-        in.putInt(0).putInt(1).putInt(80).putInt(1).putInt(80).putInt(0).putLong(-1).putInt(1);
+        in.putInt(0).putInt(1).putInt(80).putInt(1).putInt(80).putInt(0).putLong(-1);
+        in.putInt(1).putLong(1).putLong(-1);
         String[] texts = {"GET", path, null, "HTTP/1.1", "localhost", "127.0.0.1", "127.0.0.1", null, null,
             null, null, "Host", "localhost"};
         for (String text : texts) {

@@ -147,7 +147,7 @@ final class UpgradedConnection extends SocketWrapperBase<Integer> {
         if (held > 0) {
             return held;
         }
-        int count = hasEnded ? Native.END : Native.fill(exchange.slab(), block);
+        int count = hasEnded ? Native.END : exchange.fill(block);
         if (count < 0) {
             hasEnded = true;
             if (count == Native.GONE) {
@@ -180,7 +180,8 @@ final class UpgradedConnection extends SocketWrapperBase<Integer> {
     @Override
     protected void doWrite(boolean block, ByteBuffer from) throws IOException {
         exchange.append(from);
-        exchange.drain(block ? Native.FLUSH : Native.FLUSH | Native.NO_WAIT, true);
+        exchange.drainNow(block ? Native.FLUSH : Native.FLUSH | Native.NO_WAIT, true);
+        exchange.awaitRoom(block);
     }
 
     /** The server takes what it is given; {@link #isReadyForWrite} says when to stop. */

@@ -1,0 +1,49 @@
+//! So many lines a second: a program that fails in a loop must not fill the disk with its messages.
+
+use std::time::{Duration, Instant};
+
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// The lines that may still be written within this second.
+#[derive(Debug)]
+pub struct LineBudget {
+    most: usize,
+    since: Option<Instant>,
+    taken: usize,
+}
+
+impl LineBudget {
+    /// A budget of so many lines a second.
+    pub fn new(most: usize) -> LineBudget {
+        LineBudget { most, since: None, taken: 0 }
+    }
+
+    /// Takes lines of one message. Returns false, and takes none, if they are too many for this second.
+    pub fn takes(&mut self, lines: usize, now: Instant) -> bool {
+        if self.since.is_none_or(|since| now.saturating_duration_since(since) >= WINDOW) {
+            (self.since, self.taken) = (Some(now), 0);
+        }
+        // A message that is longer than all of the budget is written at the beginning of a second.
+        let is_within = self.taken == 0 || self.taken.saturating_add(lines) <= self.most;
+        if is_within {
+            self.taken = self.taken.saturating_add(lines);
+        }
+        is_within
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_second_has_its_lines() {
+        let start = Instant::now();
+        let mut budget = LineBudget::new(300);
+        assert!(budget.takes(201, start) && !budget.takes(100, start) && budget.takes(99, start));
+        assert!(!budget.takes(1, start + WINDOW / 2));
+        assert!(budget.takes(500, start + WINDOW), "one message is written, however long it is");
+        assert!(!budget.takes(1, start + WINDOW));
+        assert!(budget.takes(1, start + WINDOW * 2));
+    }
+}

@@ -1,0 +1,23 @@
+package org.touchstone.servlet;
+
+import java.lang.ref.WeakReference;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * The class loaders of a route's applications that are still in memory: more than applications run are left
+ * for a while after one was replaced, and for good where something holds on to its classes.
+ */
+final class ClassLoaders {
+
+    private final List<WeakReference<ClassLoader>> known = new ArrayList<>();
+
+    synchronized void note(ClassLoader loader) {
+        known.add(new WeakReference<>(loader));
+    }
+
+    synchronized int count() {
+        known.removeIf(reference -> reference.get() == null);
+        return known.size();
+    }
+}

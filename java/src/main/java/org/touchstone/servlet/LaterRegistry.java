@@ -1,0 +1,121 @@
+package org.touchstone.servlet;
+
+import java.lang.management.ManagementFactory;
+import java.lang.reflect.Field;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Proxy;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import javax.management.MBeanServer;
+import javax.management.ObjectName;
+import org.apache.juli.logging.Log;
+import org.apache.juli.logging.LogFactory;
+import org.apache.tomcat.util.modeler.Registry;
+
+/**
+ * Tomcat's register of MBeans, which registers nothing before the first applications run: reading the
+ * descriptions of all beans is a third of what the start of Tomcat takes, and no request needs them.
+ */
+final class LaterRegistry extends Registry {
+
+    private static final Log LOG = LogFactory.getLog(LaterRegistry.class);
+
+    private final Map<ObjectName, Bean> waiting = new LinkedHashMap<>();
+    private final List<Package> packages = new ArrayList<>();
+    private boolean hasBegun;
+
+    private record Bean(Object object, String type) {
+    }
+
+    private record Package(String name, ClassLoader loader) {
+    }
+
+    /** Puts one in the place of Tomcat's own; null where this Tomcat keeps it elsewhere, and uses its own. */
+    static LaterRegistry install() {
+        try {
+            Field field = Registry.class.getDeclaredField("registry");
+            field.setAccessible(true);
+            LaterRegistry registry = new LaterRegistry();
+            field.set(null, registry);
+            return registry;
+        } catch (ReflectiveOperationException exception) {
+            LOG.debug("MBeans are registered at once", exception);
+            return null;
+        }
+    }
+
+    /** Registers what waits, and from now on everything at once. */
+    void begin() {
+        List<Package> described;
+        synchronized (this) {
+            hasBegun = true;
+            described = List.copyOf(packages);
+        }
+        described.forEach(one -> super.loadDescriptors(one.name(), one.loader()));
+        while (registerNext()) {
+            // One at a time, so that an application that starts meanwhile need not wait for all.
+            Thread.yield();
+        }
+    }
+
+    private synchronized boolean registerNext() {
+        if (waiting.isEmpty()) {
+            return false;
+        }
+        ObjectName name = waiting.keySet().iterator().next();
+        Bean bean = waiting.remove(name);
+        try {
+            super.registerComponent(bean.object(), name, bean.type());
+        } catch (Exception exception) {
+            LOG.warn("the MBean " + name + " could not be registered", exception);
+        }
+        return true;
+    }
+
+    @Override
+    public synchronized void registerComponent(Object object, ObjectName name, String type) throws Exception {
+        if (hasBegun) {
+            super.registerComponent(object, name, type);
+        } else {
+            waiting.put(name, new Bean(object, type));
+        }
+    }
+
+    @Override
+    public synchronized void unregisterComponent(ObjectName name) {
+        if (name != null && waiting.remove(name) == null) {
+            super.unregisterComponent(name);
+        }
+    }
+
+    @Override
+    public void loadDescriptors(String name, ClassLoader loader) {
+        synchronized (this) {
+            if (!hasBegun) {
+                packages.add(new Package(name, loader));
+                return;
+            }
+        }
+        super.loadDescriptors(name, loader);
+    }
+
+    @Override
+    public MBeanServer getMBeanServer() {
+        synchronized (this) {
+            if (hasBegun) {
+                return super.getMBeanServer();
+            }
+        }
+        // Tomcat asks for it while it starts, and calls it later.
+        return (MBeanServer) Proxy.newProxyInstance(LaterRegistry.class.getClassLoader(),
+                new Class<?>[] {MBeanServer.class}, (proxy, method, arguments) -> {
+                    try {
+                        return method.invoke(ManagementFactory.getPlatformMBeanServer(), arguments);
+                    } catch (InvocationTargetException failure) {
+                        throw failure.getCause();
+                    }
+                });
+    }
+}

@@ -1,0 +1,41 @@
+package org.touchstone.servlet;
+
+import org.apache.catalina.connector.Connector;
+import org.apache.catalina.connector.Request;
+import org.apache.juli.logging.Log;
+import org.apache.juli.logging.LogFactory;
+
+/** A connector that logs uploads and forms which Tomcat has refused: applications often only see none. */
+final class TellingConnector extends Connector {
+
+    private static final Log LOG = LogFactory.getLog(TellingConnector.class);
+
+    private final Applications applications;
+
+    TellingConnector(InProcessProtocol protocol, Applications applications) {
+        super(protocol);
+        this.applications = applications;
+    }
+
+    @Override
+    public Request createRequest(org.apache.coyote.Request coyoteRequest) {
+        return new TellingRequest(coyoteRequest);
+    }
+
+    private final class TellingRequest extends Request {
+        TellingRequest(org.apache.coyote.Request coyoteRequest) {
+            super(TellingConnector.this, coyoteRequest);
+        }
+
+        @Override
+        public void recycle() {
+            Exception refusal = partsParseException != null ? partsParseException : parametersParseException;
+            if (refusal != null) {
+                LOG.warn("the form or upload of " + getMethod() + " " + getRequestURI() + " ("
+                        + getContentLengthLong() + " bytes) to " + applications.name() + " was refused: " + refusal.getMessage()
+                        + " (limits: form_size of the route, and multipart-config of the application)");
+            }
+            super.recycle();
+        }
+    }
+}
