@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Builds, then runs SPICE in its short form: every interface of `touchstone serve` against its static files,
-# beside nginx and Apache httpd with the interfaces that they share, the accelerator before that Apache, and
-# the limit of this machine's kernel. Three runs of each mix, so that the report has intervals and a useful
-# peak; in all under six minutes on two cores. It leaves one report, whose first screen says which server,
-# which interface, how many users, what breaks first and what to change. Options go to `touchstone bench`, for
-# example --live 8089 to watch it in a browser.
+# beside nginx and Apache httpd with the interfaces that they share, Granian for those of Python, the
+# accelerator before that Apache, and the limit of this machine's kernel. Three runs of each mix, so that the
+# report has intervals and a useful peak; in all under six minutes on two cores. It leaves one report, whose
+# first screen says which server, which interface, how many users, what breaks first and what to change.
+# Options go to `touchstone bench`, for example --live 8089 to watch it in a browser.
 #
 #   PROFILE=fast scripts/demo.sh     another build profile of the root Cargo.toml; else release
 set -euo pipefail
@@ -12,16 +12,17 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
 systems=touchstone
-# program | the systems that need it
-while read -r program needed_by; do
+# program | the systems that need it | what installs it
+while IFS='|' read -r program needed_by installed_by; do
     if command -v "$program" >/dev/null; then
         systems+=,$needed_by
     else
-        echo "demo: $program is not installed, so $needed_by is left out (install $program)"
+        echo "demo: $program is not installed, so $needed_by is left out ($installed_by)"
     fi
 done <<'END'
-nginx nginx
-apache2 apache,touchstone-accelerator
+nginx|nginx|install nginx
+apache2|apache,touchstone-accelerator|install apache2
+granian|granian,granian-asgi|scripts/setup-python-servers.sh
 END
 profile=${PROFILE:-release}
 cargo build --profile "$profile" --locked -p touchstone
@@ -31,7 +32,7 @@ scripts/java.sh --brief || [ $? = 3 ]
 results=results/$(date --utc +%Y%m%dT%H%M%SZ)-demo
 failed=0
 "$target/$profile/touchstone" bench spice --quick --runs 3 --clients 8,32 \
-    --length 1800ms --ramp-up 300ms --ramp-down 100ms \
+    --length 1600ms --ramp-up 300ms --ramp-down 100ms \
     --sut "$systems,limit" --output "$results" "$@" || failed=$?
 
 echo

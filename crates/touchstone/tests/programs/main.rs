@@ -1,4 +1,4 @@
-//! Programs that answer requests: CGI, FastCGI, PHP, AJP, server-parsed HTML, NSAPI, servlets.
+//! Programs that answer requests: CGI, FastCGI, PHP, AJP, server-parsed HTML, NSAPI, servlets, Python.
 //!
 //! One program for all of them: a new file is a module here, and takes what it needs from `crate::support`.
 //! `cargo test -p touchstone --test programs NAME` runs the tests whose path contains NAME.
@@ -12,4 +12,5 @@ mod fastcgi;
 mod includes;
 mod nsapi;
 mod php;
+mod python_applications;
 mod servlet;

@@ -15,7 +15,7 @@ mod others;
 mod reload;
 mod sessions;
 mod soak;
-mod websocket;
+pub(crate) mod websocket;
 
 use std::fs;
 use std::io::{Read as _, Write as _};

@@ -1,0 +1,112 @@
+//! Applications of other authors for ASGI, each served by us and by uvicorn, and asked for the same.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use super::applications::{SETTINGS, site, visit_admin};
+use super::rival::Rival;
+use super::visitor::{Visitor, compare};
+use super::{Route, environment, programs, serve};
+use crate::servlet::websocket::WebSocket;
+use crate::support::{Server, Tree};
+
+/// An application on both servers.
+struct Both {
+    /// Kept as long as the server.
+    _tree: Tree,
+    ours: Server,
+    theirs: Rival,
+}
+
+fn both(app: &str, [ours, theirs]: [&Path; 2]) -> Option<Both> {
+    let environment = environment()?;
+    let tree = Tree::empty();
+    let rival = Rival::uvicorn(app, theirs, environment);
+    let route = Route::new("/", app, ours, environment).with("protocol = \"asgi\", workers = 1");
+    let server = serve(&tree, &[route], "");
+    Some(Both { _tree: tree, ours: server, theirs: rival })
+}
+
+impl Both {
+    fn compare(&self, name: &str, visit: impl Fn(&mut Visitor)) {
+        compare(name, self.ours.address(), self.theirs.address(), visit);
+    }
+
+    fn addresses(&self) -> [SocketAddr; 2] {
+        [self.ours.address(), self.theirs.address()]
+    }
+}
+
+#[test]
+#[ignore = "it needs the route `python`, which the server does not have yet"]
+fn django_over_asgi() {
+    let Some(environment) = environment() else { return };
+    let place = tempfile::tempdir().unwrap();
+    let sites = site(environment, place.path(), "django-admin", "trial/settings.py", SETTINGS);
+    let Some(both) = both("trial.asgi:application", [&sites[0], &sites[1]]) else { return };
+    both.compare("django over ASGI", visit_admin);
+}
+
+#[test]
+#[ignore = "it needs the route `python`, which the server does not have yet"]
+fn notes_in_fastapi_with_their_documentation_and_a_room() {
+    let directory = programs();
+    let Some(both) = both("fastapi_notes:app", [&directory, &directory]) else { return };
+    both.compare("fastapi", |visitor| {
+        let page = visitor.get("/docs");
+        assert!(String::from_utf8_lossy(&page.body).contains("<title>notes - Swagger UI</title>"));
+        visitor.get("/redoc");
+        assert!(String::from_utf8_lossy(&visitor.get("/openapi.json").body).contains("\"/notes/{number}\""));
+        assert_eq!(visitor.get("/notes/1").status, 401);
+        assert_eq!(visitor.ask("GET", "/notes/one", "X-Reader: ann\r\n", b"").status, 422);
+        visitor.ask("GET", "/notes/7?q=a%20b%C3%BC", "X-Reader: ann\r\n", b"");
+        let note = b"{\"title\": \"first\", \"tags\": [\"a\", \"b\"]}";
+        assert_eq!(visitor.post("/notes", "application/json", note).status, 201);
+        assert_eq!(visitor.post("/notes", "application/json", b"{\"title\": 1}").status, 422);
+        assert_eq!(visitor.post("/notes", "application/json", b"{not json").status, 422);
+        assert_eq!(visitor.get("/done").body, b"[\"first\"]");
+        let upload = b"--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.txt\"\r\n\
+            Content-Type: text/plain\r\n\r\nhello\r\n--b--\r\n";
+        visitor.post("/upload", "multipart/form-data; boundary=b", upload);
+        assert_eq!(visitor.get("/stream").body.len(), 8890);
+        visitor.ask("HEAD", "/docs", "", b"");
+        visitor.ask("DELETE", "/notes", "", b"");
+        assert_eq!(visitor.get("/fails").status, 500);
+        visitor.get("/none");
+    });
+    for address in both.addresses() {
+        let mut room = WebSocket::open(address, "/room/hall").unwrap();
+        room.say("hello").unwrap();
+        room.say("caf\u{e9}").unwrap();
+        assert_eq!(room.hear().unwrap(), "hall: hello");
+        assert_eq!(room.hear().unwrap(), "hall: caf\u{e9}");
+        room.close().unwrap();
+    }
+}
+
+#[test]
+#[ignore = "it needs the route `python`, which the server does not have yet"]
+fn news_in_starlette() {
+    let directory = programs();
+    let Some(both) = both("starlette_news:app", [&directory, &directory]) else { return };
+    both.compare("starlette", |visitor| {
+        assert!(String::from_utf8_lossy(&visitor.get("/?a=%20").body).contains("the daily"));
+        visitor.get("/section/local/a%20b");
+        visitor.post("/echo", "text/plain", b"hello");
+        visitor.ask("PUT", "/echo", "", b"put");
+        visitor.post("/slowly", "text/plain", &vec![b'x'; 300_000]);
+        let events = visitor.get("/events");
+        assert_eq!(events.field("content-type"), Some("text/event-stream; charset=utf-8"));
+        assert!(String::from_utf8_lossy(&events.body).ends_with("data: news 4\n\n"));
+        let source = visitor.get("/source");
+        let tag = source.field("etag").unwrap().to_string();
+        let part = visitor.ask("GET", "/source", "Range: bytes=0-9\r\n", b"");
+        assert_eq!((part.status, part.body.len()), (206, 10));
+        visitor.ask("GET", "/files/starlette_news.py", &format!("If-None-Match: {tag}\r\n"), b"");
+        visitor.ask("HEAD", "/source", "", b"");
+        visitor.ask("GET", "/source", "Accept-Encoding: gzip\r\n", b"");
+        assert_eq!(visitor.get("/moved").field("location"), Some("http://shop.example/"));
+        visitor.get("/files/no-such-file");
+        visitor.ask("PATCH", "/echo", "", b"");
+    });
+}
