@@ -37,6 +37,8 @@ targets! {
     response_fields = "../../accelerator/fuzz/fuzz_targets/response_fields.rs";
     "config":
     text = "../../config/fuzz/fuzz_targets/text.rs";
+    "conformance":
+    transcript = "../../conformance/fuzz/fuzz_targets/transcript.rs";
     "fleet":
     messages = "../../fleet/fuzz/fuzz_targets/messages.rs";
     "http":

@@ -1,0 +1,9 @@
+//! No bytes of a server make the judge panic, whatever the version of the protocol.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use touchstone_conformance::judge;
+
+fuzz_target!(|bytes: &[u8]| {
+    judge::read_as_each(bytes);
+});

@@ -1,0 +1,88 @@
+//! Streams of HTTP/3, by the parsers of `touchstone-http`.
+
+use super::observed::{Answer, Observed};
+use crate::transcript::{Ending, Part, Transcript};
+use touchstone_http::h2::hpack::FieldList;
+use touchstone_http::h3::SectionLimits;
+use touchstone_http::h3::error::ErrorCode;
+use touchstone_http::h3::frame::{FrameReader, FrameType, Step};
+use touchstone_http::h3::qpack;
+use touchstone_http::h3::unidirectional::CONTROL;
+use touchstone_http::h3::varint;
+
+/// The most fields of an answer.
+const LIMITS: SectionLimits = SectionLimits { bytes: 64 * 1024, fields: 500 };
+
+/// Reads all streams.
+pub(super) fn observe(transcript: &Transcript) -> Observed {
+    let mut observed = Observed {
+        // A close without an error is as one of HTTP/2 with NO_ERROR: the connection has ended, and no more.
+        closed: transcript.connection_close.is_some(),
+        connection_error: transcript
+            .connection_close
+            .filter(|&code| code != ErrorCode::NO_ERROR.0)
+            .map(|code| ErrorCode(code).name().to_owned()),
+        ..Observed::default()
+    };
+    for part in &transcript.parts {
+        // The two lowest bits: who opened it, and whether it has one direction only (RFC 9000 section 2.1).
+        match part.id & 3 {
+            0 => request(part, &mut observed),
+            3 => unidirectional(part, &mut observed),
+            _ => {}
+        }
+    }
+    observed
+}
+
+fn request(part: &Part, observed: &mut Observed) {
+    let mut whole = Vec::new();
+    for (kind, payload) in frames(&part.bytes.0) {
+        match kind {
+            FrameType::HEADERS => {
+                let mut list = FieldList::new();
+                match qpack::decode(&payload, LIMITS, &mut list) {
+                    Ok(_) => observed.head(part.id, &list),
+                    Err(error) => observed.malformed = Some(error.explanation().to_owned()),
+                }
+            }
+            FrameType::DATA => whole.extend(payload),
+            _ => {}
+        }
+    }
+    if let Some(answer) = observed.answers.iter_mut().find(|answer: &&mut Answer| answer.stream == part.id) {
+        answer.body = whole;
+        answer.complete = part.ending == Ending::Closed;
+    }
+    if let Ending::Reset(code) = part.ending {
+        observed.resets.push((part.id, ErrorCode(code).name().to_owned()));
+    }
+}
+
+fn unidirectional(part: &Part, observed: &mut Observed) {
+    let mut rest = &part.bytes.0[..];
+    if varint::take(&mut rest) != Some(CONTROL) {
+        return;
+    }
+    observed.settings_first = frames(rest).first().is_some_and(|(kind, _)| *kind == FrameType::SETTINGS);
+}
+
+/// The complete frames of a stream.
+fn frames(bytes: &[u8]) -> Vec<(FrameType, Vec<u8>)> {
+    let (mut reader, mut rest, mut frames) = (FrameReader::new(), bytes, Vec::new());
+    let mut open: Option<(FrameType, Vec<u8>)> = None;
+    while let Some(step) = reader.next(&mut rest) {
+        match step {
+            Step::Start { kind, .. } => open = Some((kind, Vec::new())),
+            Step::Payload { bytes, is_last } => {
+                if let Some((_, payload)) = &mut open {
+                    payload.extend_from_slice(bytes);
+                }
+                if is_last {
+                    frames.extend(open.take());
+                }
+            }
+        }
+    }
+    frames
+}

@@ -1,0 +1,66 @@
+//! Everything that came back in one case: the bytes of each connection or stream, how each ended, and what
+//! the origin behind the server was sent.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The most bytes that are kept of a connection or a stream; a case needs less.
+pub const BYTES_MAX: usize = 128 * 1024;
+
+/// What came back in one case.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transcript {
+    /// HTTP/1 and HTTP/2: the connections, in the order in which they were made. HTTP/3: the streams.
+    pub parts: Vec<Part>,
+    /// The code of the CONNECTION_CLOSE of HTTP/3, if one came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection_close: Option<u64>,
+    /// What the origin was sent, a request each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub origin: Vec<Bytes>,
+    /// Why nothing could be sent, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_sent: Option<String>,
+}
+
+/// What came back on one connection or stream.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Its number: of the connection from 0, or the stream's.
+    pub id: u64,
+    /// The bytes.
+    pub bytes: Bytes,
+    /// How it ended.
+    pub ending: Ending,
+}
+
+/// How a connection or a stream ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// It was open when the case was over.
+    #[default]
+    Open,
+    /// The server closed it.
+    Closed,
+    /// The server reset the stream with this code.
+    Reset(u64),
+}
+
+/// Bytes, in base64 in a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Bytes(pub Vec<u8>);
+
+impl Serialize for Bytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        STANDARD.decode(text).map(Bytes).map_err(serde::de::Error::custom)
+    }
+}
