@@ -134,9 +134,14 @@ fn beside(series: &Series<'_>, suite: &str, all: &[Peak]) -> Option<Part> {
 fn curves(result: &ResultFile) -> Markup {
     let Some(report) = reference::report("fasttrack-1996") else { return html! {} };
     let all = series::of(result);
-    let rivals: Vec<&Series<'_>> = all.iter().filter(|series| !series.system.is_limit).collect();
     let tables = report.tables.iter().filter(|table| table.columns.len() == 4);
     let write = |table: &reference::Table| {
+        let is_alike = |series: &&Series<'_>| is_of_table(series, &result.suite.name, &table.title);
+        let rivals: Vec<&Series<'_>> =
+            all.iter().filter(|series| !series.system.is_limit).filter(is_alike).collect();
+        if rivals.is_empty() {
+            return html! {};
+        }
         let mut columns =
             vec!["Clients".to_owned(), "1996: connections/s".to_owned(), "1996: latency, s".to_owned()];
         columns.extend(rivals.iter().map(|series| format!("{}: requests/s", words::line(&series.title, 40))));
@@ -154,11 +159,38 @@ fn curves(result: &ResultFile) -> Markup {
         }
         .write()
     };
+    let written: Vec<Markup> = tables.map(write).filter(|table| !table.0.is_empty()).collect();
     let content = html! {
-        p { "An empty cell: the run has no mix with as many clients." }
-        @for table in tables { (write(table)) }
+        @if written.is_empty() {
+            p { "WebStone of 1996 measured none of the kinds of work of this run." }
+        } @else {
+            p {
+                "Each table stands beside what this run measured of the same kind of work. An empty cell: \
+                 the run has no mix with as many clients."
+            }
+            @for table in written { (table) }
+        }
     };
     section("curves", "Curves of WebStone 1.1, 1996", &content)
+}
+
+/// Whether a series is of the kind of work of a table of 1996: files with files, CGI with CGI, each version
+/// of the plug-in with the same one.
+fn is_of_table(series: &Series<'_>, suite: &str, title: &str) -> bool {
+    let interface = series.mixes.first().map_or("", |mix| mix.interface.as_str());
+    let kind = Kind::of(interface, suite);
+    let (_, work) = title.rsplit_once("100% ").unwrap_or_default();
+    match work {
+        "HTML" => kind == Some(Kind::Static),
+        "CGI" => kind == Some(Kind::Cgi) && !interface.contains("fastcgi"),
+        "NSAPI (Version A)" => interface == "nsapi-a",
+        "NSAPI (Version B)" => interface == "nsapi-b",
+        "NSAPI (Version C)" => interface == "nsapi-c",
+        "NSAPI (Webstone 1.1)" => {
+            interface == "nsapi-send" || interface.is_empty() && kind == Some(Kind::Nsapi)
+        }
+        _ => false,
+    }
 }
 
 fn at_clients(series: &Series<'_>, clients: u64) -> String {
@@ -260,6 +292,18 @@ mod tests {
         // 60,000 requests/s against 550.
         assert!(page.contains("109\u{a0}times"), "the factor");
         assert!(!page.contains("<script"), "it needs no script");
+    }
+
+    #[test]
+    fn each_table_of_1996_stands_beside_the_same_kind_of_work() {
+        let page = reference_html(&touchstone_lab::sample::spice());
+        let curves = &page[page.find("id=\"curves\"").unwrap()..page.find("id=\"derived\"").unwrap()];
+        // Files of two systems, CGI of one, on one and two processors of 1996; no NSAPI was measured.
+        assert_eq!(curves.matches("<table>").count(), 4, "{curves}");
+        assert!(!curves.contains("NSAPI"), "{curves}");
+        let cgi = curves.split("<table>").find(|table| table.contains("100% CGI</span>")).unwrap();
+        assert!(cgi.contains("CGI: requests/s") && !cgi.contains("SHTML"), "{cgi}");
+        assert!(!cgi.contains("static file"), "{cgi}");
     }
 
     #[test]

@@ -84,10 +84,17 @@ fn numbers_used_twice() -> Vec<Disagreement> {
 
 /// Statements of the text that contradict its figures.
 fn statements() -> Vec<Disagreement> {
-    [sysctl(), wait(), requests_of_a_client(), most_frequent_file(), fewest_threads(), peak_threads()]
-        .into_iter()
-        .flatten()
-        .collect()
+    let all = [
+        sysctl(),
+        wait(),
+        requests_of_a_client(),
+        most_frequent_file(),
+        clients_at_once("Static, 2P", "120"),
+        clients_at_once("Static, 1P", "12"),
+        fewest_threads(),
+        peak_threads(),
+    ];
+    all.into_iter().flatten().collect()
 }
 
 fn text(cell: Cell) -> String {
@@ -153,6 +160,29 @@ fn most_frequent_file() -> Option<Disagreement> {
     })
 }
 
+/// Little's law with clients that ask again at once: rate times latency is their number, whatever the figures
+/// were before they were rounded.
+fn clients_at_once(test: &'static str, with: &'static str) -> Option<Disagreement> {
+    let of = |row: String| {
+        let report = super::report("compaq-1997").and_then(|report| report.table("stated"));
+        let cells = report.and_then(|table| table.rows.iter().find(|cells| cells[0] == row))?;
+        cells.get(1)?.parse::<f64>().ok()
+    };
+    let clients = of(format!("{test}, virtual clients"))?;
+    let rate = of(format!("{test}, {with} clients, requests/second"))?;
+    let latency_ms = of(format!("{test}, {with} clients, latency (ms)"))?;
+    let at_once = |rate: f64, latency_ms: f64| rate * latency_ms / 1000.0;
+    let (least, most) = (at_once(rate - 0.5, latency_ms - 0.5), at_once(rate + 0.5, latency_ms + 0.5));
+    (!(least..=most).contains(&clients)).then(|| Disagreement {
+        report: "compaq-1997".to_owned(),
+        statement: format!("{clients} clients made {rate} requests/s at {latency_ms} ms ({test})"),
+        against: format!(
+            "rate x latency = {:.1} clients; the roundings allow {least:.1} to {most:.1}",
+            at_once(rate, latency_ms)
+        ),
+    })
+}
+
 fn fewest_threads() -> Option<Disagreement> {
     let of = |row| stated("bordermanager-1997", row).value();
     let (at, fewest) =
@@ -186,12 +216,12 @@ mod tests {
         let all = disagreements();
         let count = |report: &str| all.iter().filter(|it| it.report == report).count();
         assert_eq!(count("fasttrack-1996"), 2, "{all:#?}");
-        assert_eq!(count("compaq-1997"), 3, "{all:#?}");
+        assert_eq!(count("compaq-1997"), 5, "{all:#?}");
         assert_eq!(count("bordermanager-1997"), 2, "{all:#?}");
         assert_eq!(count("iplanet-1999"), 1, "{all:#?}");
         assert_eq!(count("iplanet-2000"), 6 + 4 + 3, "{all:#?}");
         assert_eq!(count("iplanet-2000 and bordermanager-1997"), 1, "{all:#?}");
-        assert_eq!(all.len(), 22);
+        assert_eq!(all.len(), 24);
     }
 
     #[test]
@@ -206,6 +236,8 @@ mod tests {
         assert!(against("each sent about 4200").contains("1680 requests/s, above the peak of 1401"));
         assert!(against("each sent about 4200").contains("make 3375 for each"));
         assert!(against("most frequently").contains("2 KB has the most requests, 26 %"));
+        assert!(against("120 clients made 1330").contains("122.4 clients; the roundings allow 121.6"));
+        assert!(against("12 clients made 366").contains("11.3 clients"));
         assert!(against("Table 11 is").contains("Type A Client"));
         assert!(against("sq_max_size=0").contains("sg_max_size=1024"));
         assert!(against("10 milliseconds").contains("10 microseconds"));
