@@ -1,7 +1,7 @@
 //! What a system under test can do, and what a suite can ask for: the words that both sides use.
 
 /// Every capability: its name, and what a system does that has it, as "does not ..." goes on.
-const CAPABILITIES: [(&str, &str); 15] = [
+const CAPABILITIES: [(&str, &str); 16] = [
     ("files", "serve files"),
     ("includes", "carry out the directives of pages (SHTML)"),
     ("cgi", "run CGI programs"),
@@ -15,6 +15,7 @@ const CAPABILITIES: [(&str, &str); 15] = [
     ("cache", "keep the answers of another server"),
     ("tls", "serve the same over TLS"),
     ("http_two", "speak HTTP/2 over TLS"),
+    ("http_three", "speak HTTP/3"),
     ("application", "ask the small FastCGI application of the suites"),
     (
         "own_requests",
@@ -28,6 +29,10 @@ pub const FILES: &str = "files";
 pub const TLS: &str = "tls";
 /// HTTP/2 on that port.
 pub const HTTP2: &str = "http_two";
+/// HTTP/3 on the UDP port of the same number.
+pub const HTTP3: &str = "http_three";
+/// A cache before another server.
+pub const CACHE: &str = "cache";
 /// What no system that is started here has: a suite's own requests, which only a server of the user's can
 /// answer.
 pub const OWN_REQUESTS: &str = "own_requests";

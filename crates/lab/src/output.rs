@@ -14,6 +14,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+use touchstone_conformance::record::{self, Line};
 
 /// The name of the result file in the directory.
 pub const RESULT_FILE: &str = "result.json";
@@ -97,6 +98,18 @@ impl ResultDirectory {
         let mut options = fs::OpenOptions::new();
         let mut file = options.append(true).create(true).open(self.path.join(crate::raw::FILE_NAME))?;
         file.write_all(&line)
+    }
+
+    /// Adds what came back in the cases of conformance.
+    pub fn append_conformance(&self, lines: &[Line]) -> io::Result<()> {
+        let mut text = Vec::new();
+        for line in lines {
+            serde_json::to_writer(&mut text, line).map_err(io::Error::other)?;
+            text.push(b'\n');
+        }
+        let mut options = fs::OpenOptions::new();
+        let mut file = options.append(true).create(true).open(self.path.join(record::FILE_NAME))?;
+        file.write_all(&text)
     }
 
     /// Takes the directory away again if the run was refused before it left anything in it.

@@ -12,6 +12,7 @@ use crate::statistics::paired::Comparison;
 use crate::statistics::taint::Sign;
 use crate::statistics::useful_peak::Criteria;
 use serde::{Deserialize, Serialize};
+use touchstone_conformance::record::Conformance;
 use touchstone_load::HandshakeCounts;
 
 /// The version of this schema; a reader refuses a higher one.
@@ -52,6 +53,9 @@ pub struct ResultFile {
     /// How much more a system does on more processors; empty where it was measured on one number of them.
     #[serde(default)]
     pub speedups: Vec<SpeedupRow>,
+    /// Which rules of HTTP each system keeps; absent where the suite did not ask.
+    #[serde(default)]
+    pub conformance: Option<Conformance>,
     /// What a reader must know before trusting a figure, a sentence each.
     pub warnings: Vec<String>,
 }

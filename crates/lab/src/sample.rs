@@ -2,6 +2,8 @@
 
 use crate::result::*;
 use crate::statistics::fairness::Fairness;
+use touchstone_conformance::record::{CaseRecord, Conformance, OutcomeRecord};
+use touchstone_conformance::{Document, Level, Verdict};
 
 /// Two rivals and the limit, three mixes each.
 pub fn result() -> ResultFile {
@@ -22,12 +24,42 @@ pub fn result() -> ResultFile {
         spice: Vec::new(),
         comparisons: Vec::new(),
         speedups: Vec::new(),
+        conformance: None,
         systems: vec![
             system("touchstone", "touchstone 0.1.0", false, 60_000.0),
             system("nginx", "nginx 1.22.1", false, 40_000.0),
             system("limit", "the limit of this kernel", true, 65_000.0),
         ],
         warnings: vec!["Load and server shared one machine.".into()],
+    }
+}
+
+/// Two rules on two systems: one is kept by both, one is broken by the second and has a note.
+pub fn conformance() -> Conformance {
+    let outcome = |verdict, seen: &str| Some(OutcomeRecord { verdict, seen: seen.into() });
+    let case = |id: &str, document, level, note: Option<&str>, second| CaseRecord {
+        id: id.into(),
+        document,
+        section: "3.2".into(),
+        rule: "A request without Host is answered with 400".into(),
+        level,
+        note: note.map(Into::into),
+        outcomes: vec![outcome(Verdict::Kept, "400, closed"), second],
+    };
+    Conformance {
+        cases_sha256: "00".repeat(32),
+        systems: vec!["touchstone".into(), "nginx".into()],
+        cases: vec![
+            case("9112/3.2/one", Document::Http1, Level::Must, None, outcome(Verdict::Kept, "400")),
+            case(
+                "9112/3.2/two",
+                Document::Http1,
+                Level::Should,
+                Some("It is older than the rule."),
+                outcome(Verdict::Broken, "200"),
+            ),
+            case("9114/3.2/three", Document::Http3, Level::May, None, None),
+        ],
     }
 }
 

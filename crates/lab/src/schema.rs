@@ -164,6 +164,7 @@ fn a_sample_result_fits_the_published_schema() {
     result.systems[0].mixes[1].fleet = Some(crate::sample::fleet());
     result.systems[0].mixes[1].classes = vec![crate::sample::class_figures(10)];
     result.systems[0].last_words = Some("out of memory".into());
+    result.conformance = Some(crate::sample::conformance());
     assert_eq!(check(&serde_json::to_value(&result).unwrap()), Vec::<String>::new());
 }
 

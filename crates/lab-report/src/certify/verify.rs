@@ -10,12 +10,14 @@ use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use minisign::PublicKey;
 use serde::Serialize;
 use std::path::Path;
+use touchstone_conformance::case;
+use touchstone_conformance::record::{self, Conformance, Line};
 use touchstone_lab::machine;
 use touchstone_lab::output;
 use touchstone_lab::raw::{self, RawError, RawMix};
 use touchstone_lab::read_result::{self, ReadError};
 use touchstone_lab::regular_file;
-use touchstone_lab::result::ResultFile;
+use touchstone_lab::result::{ResultFile, RunStatus};
 
 /// The check that decides the class, and not whether the result is authentic.
 pub const AUDIT: &str = "audit";
@@ -86,6 +88,7 @@ pub fn verify(directory: &Path, known: Option<&PublicKey>) -> Result<(ResultFile
     checks.extend(derived_checks(directory, &result));
     checks.push(configuration_check(directory, &result, &listing));
     checks.push(report_check(directory, &result, raw.as_deref().ok()));
+    checks.extend(conformance_check(directory, &result));
     let failed = audit.iter().filter(|outcome| outcome.holds == Some(false)).count();
     checks.push(check(
         AUDIT,
@@ -104,6 +107,42 @@ pub fn verify(directory: &Path, known: Option<&PublicKey>) -> Result<(ResultFile
 
 fn check(what: &'static str, holds: bool, finding: String) -> Check {
     Check { what, holds: Some(holds), finding }
+}
+
+/// The verdicts on the rules of HTTP are those that follow from what came back; nothing where the rules were
+/// not tried.
+fn conformance_check(directory: &Path, result: &ResultFile) -> Option<Check> {
+    const WHAT: &str = "conformance";
+    let stated = result.conformance.as_ref();
+    let path = directory.join(record::FILE_NAME);
+    let text = match regular_file::read_text(&path, FILE_BYTES_MAX) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return stated.map(|_| check(WHAT, false, format!("{} is missing", record::FILE_NAME)));
+        }
+        Err(error) => return Some(check(WHAT, false, format!("{}: {error}", record::FILE_NAME))),
+    };
+    let Some(stated) = stated else {
+        let finding = format!("there is a {} and no verdict in the result", record::FILE_NAME);
+        return Some(check(WHAT, result.status != RunStatus::Complete, finding));
+    };
+    if stated.cases_sha256 != case::digest() {
+        let finding = "the cases are those of another build: their verdicts are not checked".to_owned();
+        return Some(Check { what: WHAT, holds: None, finding });
+    }
+    let lines: Result<Vec<Line>, _> = text.lines().map(serde_json::from_str).collect();
+    let found = lines.map_err(|error| error.to_string()).and_then(|lines| {
+        let cases = case::all().map_err(|error| error.to_string())?;
+        Conformance::of(&cases, &lines)
+    });
+    Some(match found {
+        Ok(found) if found == *stated => {
+            let verdicts = found.cases.iter().flat_map(|case| &case.outcomes).flatten().count();
+            check(WHAT, true, format!("{verdicts} verdicts found again, all the same"))
+        }
+        Ok(_) => check(WHAT, false, "the verdicts are not those that follow from what came back".to_owned()),
+        Err(error) => check(WHAT, false, format!("{}: {error}", record::FILE_NAME)),
+    })
 }
 
 fn seal_check(sealed: &Result<Signature, SealError>) -> Check {

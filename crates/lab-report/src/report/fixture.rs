@@ -84,6 +84,7 @@ pub(crate) fn full() -> ResultFile {
         spice: Vec::new(),
         comparisons: Vec::new(),
         speedups: Vec::new(),
+        conformance: None,
         warnings: vec![
             "Load and servers shared two processors; a server that leaves more of them to the load engine \
              looks better."

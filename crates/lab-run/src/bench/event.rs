@@ -29,6 +29,15 @@ pub enum Event<'a> {
         /// Why not, as a sentence without its full stop.
         reason: &'a str,
     },
+    /// The rules of HTTP are tried on a system.
+    Conformance {
+        /// Its name for people.
+        system: &'a str,
+        /// Cases that were tried.
+        done: usize,
+        /// Cases that are tried on it.
+        of: usize,
+    },
     /// A mix begins on a system.
     MixStarted(Turn<'a>),
     /// A mix is in progress; comes a few times a second.

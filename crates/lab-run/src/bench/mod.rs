@@ -8,6 +8,7 @@
 
 mod ask;
 mod certificate;
+mod conformance;
 mod contender;
 mod entrant;
 mod event;
@@ -37,6 +38,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use touchstone_conformance::record::Conformance;
 use touchstone_lab::derived;
 use touchstone_lab::output::{LoggedHistogram, ResultDirectory};
 use touchstone_lab::raw::{RawLabels, RawMix, RawPlace};
@@ -163,6 +165,7 @@ struct Run<'a> {
     contenders: Vec<Contender>,
     systems: Vec<SystemResult>,
     histograms: Vec<LoggedHistogram>,
+    conformance: Option<Conformance>,
     warnings: Vec<String>,
     started_at: OffsetDateTime,
     generator: &'a dyn LoadGenerator,
@@ -203,6 +206,7 @@ impl<'a> Run<'a> {
             contenders,
             systems,
             histograms,
+            conformance: None,
             warnings,
             started_at,
             generator,
@@ -212,7 +216,10 @@ impl<'a> Run<'a> {
     }
 
     fn carry_out(mut self) -> Result<Finished, BenchError> {
-        let begun = self.warm_up().and_then(|()| if self.prepared.search { self.search() } else { Ok(()) });
+        let begun = self
+            .try_cases()
+            .and_then(|()| self.warm_up())
+            .and_then(|()| if self.prepared.search { self.search() } else { Ok(()) });
         let status = match begun {
             Ok(()) => self.run_mixes(),
             Err(reason) => RunStatus::Incomplete(reason),
@@ -461,6 +468,7 @@ impl<'a> Run<'a> {
             spice: Vec::new(),
             comparisons: Vec::new(),
             speedups: Vec::new(),
+            conformance: self.conformance.clone(),
             warnings: self.warnings.clone(),
         };
         result.spice = spice::rows(&result);

@@ -210,6 +210,9 @@ impl State {
             Event::Starting { system } => self.doing = format!("starting {system}"),
             Event::Ready { system } => self.doing = format!("{system} is ready"),
             Event::Skipped { reason } => push(&mut self.notes, (*reason).to_owned(), NOTES_MAX),
+            Event::Conformance { system, done, of } => {
+                self.doing = format!("rules of HTTP on {system}: {done} of {of} cases");
+            }
             Event::MixStarted(turn) => self.begin(turn),
             Event::Tick(tick) => self.tick(tick),
             Event::LoadMachines(machines) => {

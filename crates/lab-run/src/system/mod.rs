@@ -8,7 +8,7 @@ pub mod companion;
 pub mod launch;
 pub mod process;
 mod read;
-mod template;
+pub(crate) mod template;
 pub mod url;
 pub mod user;
 
@@ -304,6 +304,7 @@ mod tests {
                 "asgi",
                 "tls",
                 "http_two",
+                "http_three",
                 "application",
             ],
         }

@@ -3,8 +3,9 @@
 //!
 //! Only braces around lower-case letters and underscores are placeholders, so that the braces of
 //! configuration languages stay unchanged. The name of a part is a capability that the run needs of the
-//! system, `as_root` if this program runs as root, or `jars` if those of the server's own servlets were
-//! copied; a name with `_and_` requires all of its names.
+//! system, `as_root` if this program runs as root, `conformance` where rules are tried, `speed` where it is
+//! measured, or `jars` if those of the server's own servlets were copied; a name with `_and_` requires all of
+//! its names.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -35,6 +36,11 @@ pub(super) const PLACEHOLDERS: [&str; 16] = [
 const AS_ROOT: &str = "as_root";
 /// The part for runs with copied jars of servlets, and the placeholder of the copy.
 const JARS: &str = "jars";
+/// The parts for the two kinds of run: rules are tried, or speed is measured.
+pub(crate) const CONFORMANCE: &str = "conformance";
+const SPEED: &str = "speed";
+/// The parts that are no capabilities.
+const PARTS: [&str; 4] = [AS_ROOT, JARS, CONFORMANCE, SPEED];
 /// Joins the names of a part that needs all of them.
 const AND: &str = "_and_";
 
@@ -88,6 +94,7 @@ impl Values<'_> {
         let has = |name: &str| match name {
             AS_ROOT => self.as_root,
             JARS => self.jars.is_some(),
+            SPEED => !self.needs.contains(&CONFORMANCE),
             capability => self.needs.contains(&capability),
         };
         let stands = |piece: &&Piece<'_>| piece.only_with.is_none_or(|names| names.split(AND).all(has));
@@ -140,11 +147,10 @@ pub(super) fn problem(template: &str) -> Option<String> {
         Ok(pieces) => pieces,
         Err(problem) => return Some(problem),
     };
-    let known_part = |names: &str| {
-        names.split(AND).all(|name| [AS_ROOT, JARS].contains(&name) || capability::is_known(name))
-    };
+    let known_part =
+        |names: &str| names.split(AND).all(|name| PARTS.contains(&name) || capability::is_known(name));
     if let Some(unknown) = pieces.iter().filter_map(|piece| piece.only_with).find(|name| !known_part(name)) {
-        let known: Vec<&str> = capability::names().chain([AS_ROOT, JARS]).collect();
+        let known: Vec<&str> = capability::names().chain(PARTS).collect();
         return Some(format!("there is no part {{?{unknown}}}; known: {}", known.join(", ")));
     }
     let unknown = pieces.iter().find_map(|piece| unknown_placeholder(piece.text))?;

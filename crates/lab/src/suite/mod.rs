@@ -36,7 +36,7 @@ use touchstone_load::{ConnectionUse, HttpVersion, Plan, Target, Threshold, TimeS
 pub use workload::{Class, Content, Part, Workload};
 
 /// The suites that are built in: name and TOML text.
-const BUILT_IN: [(&str, &str); 33] = [
+const BUILT_IN: [(&str, &str); 34] = [
     ("webstone-1.1", include_str!("../../../../suites/webstone-1.1.toml")),
     ("webstone-2", include_str!("../../../../suites/webstone-2.toml")),
     ("webstone-2-cgi", include_str!("../../../../suites/webstone-2-cgi.toml")),
@@ -70,6 +70,7 @@ const BUILT_IN: [(&str, &str); 33] = [
     ("tls-resumed", include_str!("../../../../suites/tls-resumed.toml")),
     ("page-2025", include_str!("../../../../suites/page-2025.toml")),
     ("api-json", include_str!("../../../../suites/api-json.toml")),
+    ("conformance", include_str!("../../../../suites/conformance.toml")),
 ];
 
 /// An ordered list of mixes on one workload, or on one for each interface.
@@ -107,6 +108,8 @@ pub struct Suite {
     pub quick_warm_up_s: f64,
     /// What each mix must keep to.
     pub fail_if: Vec<Threshold>,
+    /// Whether the rules of HTTP are tried on each system before the mixes.
+    pub conformance: bool,
     /// The mixes, in order.
     pub mixes: Vec<Mix>,
     /// The mixes of the short form; empty: the suite has none.

@@ -40,6 +40,7 @@ pub(super) fn suite_in(file: &str, text: &str, directory: Option<&Path>) -> Resu
     if mixes.is_empty() {
         return Err(root.error("the suite needs at least one mix: mixes = [{ clients = 1 }]"));
     }
+    let conformance = root.boolean("conformance")?.is_some_and(|asked| asked.value);
     let warm_up = warm_up_s(&root)?;
     let (quick_warm_up, quick_mixes) = match root.table("quick")? {
         Some(table) => (warm_up_s(&table)?, quick_mixes(&table, shared)?),
@@ -66,6 +67,7 @@ pub(super) fn suite_in(file: &str, text: &str, directory: Option<&Path>) -> Resu
         warm_up_s: warm_up,
         quick_warm_up_s: quick_warm_up,
         fail_if,
+        conformance,
         mixes,
         quick_mixes,
         parts,

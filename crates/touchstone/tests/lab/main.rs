@@ -7,6 +7,7 @@
 mod support;
 
 mod compare;
+mod conformance;
 mod import;
 mod import_sessions;
 mod limit_command;

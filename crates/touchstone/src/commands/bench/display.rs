@@ -136,6 +136,12 @@ impl Observer for Display {
                 self.plain(&format!("{system} is ready"));
             }
             Event::Skipped { reason } => self.skipped(reason),
+            Event::Conformance { system, done, of } => {
+                self.line(&format!("rules of HTTP on {system}: {done} of {of} cases"));
+                if done == of && of > 0 {
+                    self.plain(&format!("{system}: {of} cases of the rules of HTTP were tried"));
+                }
+            }
             Event::MixStarted(turn) => {
                 self.place = place(&turn);
                 self.line(&self.place);

@@ -1,0 +1,119 @@
+//! `touchstone bench conformance` on this program's own server and its accelerator: what they do not keep is
+//! what docs/conformance.md lists, and no verdict can be changed unseen.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+use crate::support::{run, skipped};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Tries the rules on a system; its speed is measured for a second only.
+fn tried(place: &Path, system: &str) -> PathBuf {
+    let result = place.join("result");
+    let output = run([
+        "bench",
+        "conformance",
+        "--quick",
+        "--sut",
+        system,
+        "--clients",
+        "1",
+        "--length",
+        "1s",
+        "--ramp-up",
+        "200ms",
+        "--ramp-down",
+        "200ms",
+        "--output",
+        result.to_str().unwrap(),
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    result
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+/// The cases of a level, with the verdict of the only system.
+fn cases<'a>(result: &'a Value, level: &str) -> Vec<(&'a str, &'a Value)> {
+    let all = result["conformance"]["cases"].as_array().unwrap();
+    let of_level = all.iter().filter(|case| case["level"] == level && !case["outcomes"][0].is_null());
+    of_level.map(|case| (case["id"].as_str().unwrap(), &case["outcomes"][0])).collect()
+}
+
+/// The cases of a section of the page that are listed as not kept: the first words of its rows.
+fn listed(heading: &str) -> BTreeSet<String> {
+    let page = include_str!("../../../../docs/conformance.md");
+    let section = page.split("\n## ").find(|section| section.starts_with(heading)).unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    rows.filter_map(|row| row.split('`').next()).map(str::to_owned).collect()
+}
+
+fn broken(result: &Value) -> BTreeSet<String> {
+    let all = cases(result, "must").into_iter();
+    all.filter(|(_, outcome)| outcome["verdict"] == "broken").map(|(id, _)| id.to_owned()).collect()
+}
+
+fn verify(result: &Path) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_touchstone"))
+        .args(["verify", "--require", "invalid"])
+        .arg(result)
+        .output()
+        .unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn the_server_keeps_what_the_documents_demand_and_no_verdict_is_changed_unseen() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = tried(place.path(), "touchstone");
+    let result = json(&directory.join("result.json"));
+    let tried = cases(&result, "must").len() + cases(&result, "should").len();
+    assert!(tried >= 400, "{tried} cases");
+    // What is broken is listed.
+    let unlisted: Vec<String> =
+        broken(&result).difference(&listed("What this server does not keep")).cloned().collect();
+    assert!(unlisted.is_empty(), "docs/conformance.md does not list {unlisted:?}");
+
+    let (code, said) = verify(&directory);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("verdicts found again, all the same"), "{said}");
+    // A verdict that does not follow from the bytes, and bytes that do not give the verdict.
+    let path = directory.join("result.json");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replacen("\"verdict\": \"kept\"", "\"verdict\": \"broken\"", 1)).unwrap();
+    let (code, said) = verify(&directory);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("not those that follow from what came back"), "{said}");
+    fs::write(&path, text).unwrap();
+    let lines = directory.join("conformance.jsonl");
+    let whole = fs::read_to_string(&lines).unwrap();
+    let without_last: String = whole.lines().rev().skip(1).map(|line| format!("{line}\n")).rev().collect();
+    fs::write(&lines, without_last).unwrap();
+    assert_eq!(verify(&directory).0, Some(1));
+    fs::remove_file(&lines).unwrap();
+    assert!(verify(&directory).1.contains("conformance.jsonl is missing"));
+}
+
+#[test]
+fn the_accelerator_keeps_what_the_documents_demand() {
+    if which("apache2").is_none() {
+        return skipped("the rules on the accelerator (install apache2)");
+    }
+    let place = tempfile::tempdir().unwrap();
+    let directory = tried(place.path(), "touchstone-accelerator");
+    let result = json(&directory.join("result.json"));
+    let caching = cases(&result, "must").iter().filter(|(id, _)| id.starts_with("9111/")).count();
+    assert!(caching >= 60, "{caching} cases of caches");
+    let unlisted: Vec<String> =
+        broken(&result).difference(&listed("What the accelerator does not keep")).cloned().collect();
+    assert!(unlisted.is_empty(), "docs/conformance.md does not list {unlisted:?}");
+}
+
+fn which(name: &str) -> Option<PathBuf> {
+    ["/usr/sbin", "/usr/bin"].iter().map(|place| Path::new(place).join(name)).find(|path| path.exists())
+}
