@@ -7,7 +7,9 @@
 
 use crate::result::{Compared, Figure, MixResult, ResultFile};
 use crate::series::{self, Series};
+use crate::statistics::gate::{self, Gate};
 use crate::statistics::paired::{self, Conclusion};
+use std::collections::BTreeMap;
 
 /// One side: a result and one of its series.
 #[derive(Debug, Clone)]
@@ -54,6 +56,25 @@ fn pairs(first: &Side<'_>, second: &Side<'_>, figure: Figure) -> Vec<(f64, f64)>
         }
     }
     pairs
+}
+
+/// The verdict of the gate on a new side against an old one, by the processor time of a request; `None` where
+/// the two have no run in common.
+pub fn gate(new: &Side<'_>, old: &Side<'_>, tolerated: f64) -> Option<Gate> {
+    let mut runs: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    for mix in new.mixes.iter().filter(|mix| mix.complete) {
+        let alike = |other: &&&MixResult| {
+            other.complete
+                && (&other.name, &other.interface, other.clients, other.run)
+                    == (&mix.name, &mix.interface, mix.clients, mix.run)
+        };
+        let Some(other) = old.mixes.iter().find(alike) else { continue };
+        if let (Some(new), Some(old)) = (Figure::ProcessorTime.of(mix), Figure::ProcessorTime.of(other)) {
+            runs.entry(mix.run).or_default().push(new / old);
+        }
+    }
+    let runs: Vec<Vec<f64>> = runs.into_values().collect();
+    gate::judge(&runs, tolerated)
 }
 
 /// Compares two sides by each figure that both have. `noise` are two runs of one system, for the noise floor.

@@ -16,6 +16,7 @@ pub mod definition;
 pub mod derived;
 pub mod engine_seconds;
 pub mod figures;
+pub mod history;
 pub mod import;
 pub mod judged;
 pub mod latency;

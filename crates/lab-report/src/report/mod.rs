@@ -15,11 +15,13 @@ mod audit;
 mod capacity;
 mod chart;
 mod compared;
+mod conformance;
 mod disclosure;
 mod fairness;
 mod figure;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod history;
 mod interval;
 mod judged;
 mod latency;
@@ -52,6 +54,7 @@ pub use side_by_side::{Side, SuitesDiffer, side_by_side};
 use crate::planning::{self, Assumptions};
 use crate::run_rules::Standing;
 use crate::{number, words};
+use touchstone_lab::history::Line;
 use touchstone_lab::raw::{self, RawMix};
 use touchstone_lab::result::{MachineFacts, ResultFile, RunStatus, ToolFacts};
 
@@ -60,8 +63,13 @@ pub const FILE_NAME: &str = "report.html";
 
 /// The report of one result, as HTML. With its raw data the report also tells what only that shows.
 pub fn html(result: &ResultFile, raw: Option<&[RawMix]>) -> String {
+    html_with_history(result, raw, &[])
+}
+
+/// The same with the history of a gate.
+pub fn html_with_history(result: &ResultFile, raw: Option<&[RawMix]>, history: &[Line]) -> String {
     let plans = planning::plan(result, raw.unwrap_or_default(), &Assumptions::default());
-    page::page(result, &[Source::of("", result, raw)], &plans)
+    page::page(result, &[Source::of("", result, raw)], &plans, history)
 }
 
 /// Writes the report of the result of a directory as `report.html` into it, all of it or nothing. Gives its

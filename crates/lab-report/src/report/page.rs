@@ -5,10 +5,11 @@ use sha2::{Digest, Sha256};
 
 use super::view::View;
 use super::{
-    Source, appendix, audit, capacity, compared, disclosure, fairness, latency, rates, resources, run_rules,
-    tables, timeline, verdict_box, words,
+    Source, appendix, audit, capacity, compared, conformance, disclosure, fairness, history as gate_history,
+    latency, rates, resources, run_rules, tables, timeline, verdict_box, words,
 };
 use crate::planning::Plan;
+use touchstone_lab::history::Line;
 use touchstone_lab::result::ResultFile;
 
 /// The style sheet, and the script that adds tooltips to charts that are complete without them.
@@ -41,7 +42,7 @@ const CONTENTS: [(&str, &str); 21] = [
 ];
 
 /// The whole page for a result and the runs that it came from.
-pub(super) fn page(result: &ResultFile, sources: &[Source], plans: &[Plan]) -> String {
+pub(super) fn page(result: &ResultFile, sources: &[Source], plans: &[Plan], history: &[Line]) -> String {
     let view = View::new(result, sources, plans);
     let title = title(&view);
     html! {
@@ -63,7 +64,7 @@ pub(super) fn page(result: &ResultFile, sources: &[Source], plans: &[Plan]) -> S
             body id="top" {
                 a class="skip" href="#content" { "Skip to the report" }
                 (masthead(&view))
-                main id="content" tabindex="-1" { (sections(&view)) }
+                main id="content" tabindex="-1" { (sections(&view, history)) }
                 footer {
                     p {
                         "Made by " (words::line(&result.tool.name, 60))
@@ -117,10 +118,12 @@ fn masthead(view: &View) -> Markup {
     }
 }
 
-fn sections(view: &View) -> Markup {
+fn sections(view: &View, history: &[Line]) -> Markup {
     html! {
         (disclosure::banner(view))
         (verdict_box::section(view))
+        (gate_history::section(history))
+        (conformance::section(view))
         (disclosure::section(view))
         (rates::section(view))
         (latency::section(view))

@@ -58,7 +58,7 @@ pub fn side_by_side(sides: &[Side]) -> Result<String, SuitesDiffer> {
         sides.iter().map(|side| Source::of(&side.label, &side.result, side.raw.as_deref())).collect();
     let (whole, raw) = merged(sides, &first.result);
     let plans = planning::plan(&whole, &raw, &Assumptions::default());
-    Ok(page::page(&whole, &sources, &plans))
+    Ok(page::page(&whole, &sources, &plans, &[]))
 }
 
 /// The results as one, with every system under a name of its own, in the raw data as well.

@@ -5,6 +5,7 @@
 //!   interval;
 //! - [`quantile`]: medians, and what a percentile of one run may be in truth (order statistics);
 //! - [`paired`]: whether two systems differ, against the noise that a system shows against itself;
+//! - [`gate`]: whether a figure became worse, for continuous integration; [`change_points`]: since when;
 //! - [`fairness`]: whether all clients were served alike;
 //! - [`taint`]: whether the load engine and not the server set the figures;
 //! - [`useful_peak`]: the highest load that people would still be content with.
@@ -12,7 +13,9 @@
 //! The methods, with their sources, are told in `docs/method.md`.
 
 pub mod bootstrap;
+pub mod change_points;
 pub mod fairness;
+pub mod gate;
 pub mod paired;
 pub mod quantile;
 pub mod taint;

@@ -5,14 +5,17 @@ use crate::exit::Exit;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use touchstone_lab::compare::{self, Side};
+use touchstone_lab::history::{self, Entry};
 use touchstone_lab::read_result;
 use touchstone_lab::result::{Compared, ResultFile};
+use touchstone_lab::statistics::gate::Verdict;
 
 /// The arguments of `touchstone compare`.
 #[derive(clap::Args)]
 #[command(after_help = "\
   touchstone compare results/monday                                # its systems with each other
   touchstone compare results/before results/after                  # each system with itself
+  touchstone compare results/monday --against release --history gate.jsonl --label v1.2
   touchstone compare results/before results/after --noise results/monday --noise results/tuesday")]
 pub struct Arguments {
     /// A result whose systems are compared with each other, or two results whose systems are compared each
@@ -23,6 +26,25 @@ pub struct Arguments {
     /// Two results of the same systems, unchanged: how far they differ is the noise floor. Given twice
     #[arg(long, value_name = "RESULT")]
     noise: Vec<PathBuf>,
+
+    /// A gate for continuous integration: the other systems of the RESULT against this one of it, or the
+    /// systems of the RESULT against those of this result. Exit code 3 where processor time a request became
+    /// worse
+    #[arg(long, value_name = "SYSTEM|RESULT", conflicts_with = "noise")]
+    against: Option<String>,
+
+    /// With --against: how much worse is tolerated, percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, requires = "against")]
+    tolerate: f64,
+
+    /// With --against: adds what came out to this file, whose change points `touchstone report --history`
+    /// draws
+    #[arg(long, value_name = "FILE", requires = "against")]
+    history: Option<PathBuf>,
+
+    /// With --history: what was compared, for example a commit
+    #[arg(long, value_name = "TEXT", default_value = "", requires = "history")]
+    label: String,
 
     /// Seed of the bootstrap
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -35,6 +57,9 @@ pub struct Arguments {
 
 /// Compares, and says what came out.
 pub fn run(arguments: Arguments) -> Exit {
+    if let Some(against) = &arguments.against {
+        return gate(&arguments, against);
+    }
     match compared(&arguments) {
         Err(message) => {
             eprintln!("touchstone compare: {message}");
@@ -105,6 +130,72 @@ fn compared(arguments: &Arguments) -> Result<Vec<Compared>, String> {
     }
     if found.is_empty() {
         return Err("there is nothing that both were measured with".to_owned());
+    }
+    Ok(found)
+}
+
+/// The gate: says what came out, and with which exit code.
+fn gate(arguments: &Arguments, against: &str) -> Exit {
+    match gated(arguments, against) {
+        Err(message) => {
+            eprintln!("touchstone compare: {message}");
+            Exit::Usage
+        }
+        Ok(found) => {
+            if arguments.json {
+                print(&format!("{:#}", json!({ "gates": found })));
+            } else {
+                let sentence = |entry: &Entry| entry.gate.sentence(&entry.system, &entry.against) + "\n";
+                print_for_reading(&found.iter().map(sentence).collect::<String>());
+            }
+            let is_worse = found.iter().any(|entry| entry.gate.verdict == Verdict::Worse);
+            if is_worse { Exit::ThresholdsNotMet } else { Exit::Done }
+        }
+    }
+}
+
+/// The verdicts, which are in the history as well where one was named.
+fn gated(arguments: &Arguments, against: &str) -> Result<Vec<Entry>, String> {
+    if !(0.0..=1000.0).contains(&arguments.tolerate) {
+        return Err("--tolerate must be from 0 to 1000".to_owned());
+    }
+    let read = |path: &Path| read_result::read(path).map(|read| read.0).map_err(|error| error.to_string());
+    let [path] = arguments.results.as_slice() else {
+        return Err("--against takes one RESULT".to_owned());
+    };
+    let result = read(path)?;
+    let is_system = result.systems.iter().any(|system| system.name == against);
+    let other = if is_system { None } else { Some(read(Path::new(against))?) };
+    if other.as_ref().is_some_and(|other| other.suite.name != result.suite.name) {
+        return Err(format!("{against} is a result of another suite"));
+    }
+    let new = compare::sides("", &result);
+    let old = compare::sides("", other.as_ref().unwrap_or(&result));
+    let mut found = Vec::new();
+    for side in new.iter().filter(|side| !is_system || side.system != against) {
+        let wanted = if is_system { against } else { side.system };
+        let old = old.iter().find(|old| old.system == wanted && old.interface == side.interface);
+        let Some(old) = old else { continue };
+        let Some(gate) = compare::gate(side, old, arguments.tolerate / 100.0) else { continue };
+        let name = |side: &Side<'_>| match side.interface {
+            "" => side.system.to_owned(),
+            interface => format!("{}, {interface}", side.system),
+        };
+        found.push(Entry {
+            version: history::VERSION,
+            at: result.started_at.clone(),
+            label: arguments.label.clone(),
+            suite: result.suite.name.clone(),
+            system: name(side),
+            against: if is_system { name(old) } else { format!("{} of {against}", name(old)) },
+            gate,
+        });
+    }
+    if found.is_empty() {
+        return Err(format!("nothing was measured of which {against} was measured as well"));
+    }
+    if let Some(path) = &arguments.history {
+        found.iter().try_for_each(|entry| history::append(path, entry))?;
     }
     Ok(found)
 }

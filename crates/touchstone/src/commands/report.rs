@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use touchstone_lab::history;
 use touchstone_lab::output::write_atomically;
 use touchstone_lab::raw;
 use touchstone_lab::read_result::{self, ReadError};
@@ -37,6 +38,11 @@ pub struct Arguments {
     /// A page that puts one result beside the reports of 1996 to 2000, instead
     #[arg(long, conflicts_with = "format")]
     reference: bool,
+
+    /// Draw this history of a gate, with its change points (touchstone compare --history). It takes --output,
+    /// as the report.html of a result tells of the result alone
+    #[arg(long, value_name = "FILE", requires = "output", conflicts_with_all = ["format", "reference"])]
+    history: Option<PathBuf>,
 
     /// Open the report in the browser
     #[arg(long)]
@@ -78,7 +84,19 @@ fn write(arguments: &Arguments) -> Result<PathBuf, Failure> {
         return Ok(target);
     }
     let page = match results.as_slice() {
-        [(result, directory)] => report::html(result, raw::read(directory).ok().as_deref()),
+        [(result, directory)] => {
+            let history = arguments.history.as_deref().map(history::read).transpose();
+            let history = history.map_err(|problem| Failure(Exit::Usage, problem))?;
+            report::html_with_history(
+                result,
+                raw::read(directory).ok().as_deref(),
+                history.as_deref().unwrap_or_default(),
+            )
+        }
+        _ if arguments.history.is_some() => {
+            let message = "--history is drawn in the report of one result".to_owned();
+            return Err(Failure(Exit::Usage, message));
+        }
         _ => report::side_by_side(&labelled(&arguments.results, &results))
             .map_err(|error| Failure(Exit::Usage, error.to_string()))?,
     };
