@@ -236,6 +236,7 @@ fn before_in_example(section: &str) -> &'static str {
         "site.route.php" => "[[site.route]]\npath = \"/blog/\"\n\n",
         "site.route.nsapi" => "[[site.route]]\npath = \"/plug-in/\"\n\n",
         "site.route.servlet" => "[[site.route]]\npath = \"/shop/\"\n\n",
+        "site.route.wasm" => "[[site.route]]\npath = \"/component/\"\n\n",
         "site.route.respond" => "[[site.route]]\npath = \"/answered/\"\n\n",
         _ => "",
     }

@@ -892,6 +892,14 @@ macro_rules! for_each_section {
             let $section = &$crate::servlet::SERVLET;
             $code
         }
+        {
+            let $section = &$crate::wasm::WASM;
+            $code
+        }
+        {
+            let $section = &$crate::wasm::MIDDLEWARE;
+            $code
+        }
     }};
 }
 pub(super) use for_each_section;

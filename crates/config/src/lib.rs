@@ -34,6 +34,7 @@ mod section;
 mod server;
 mod servlet;
 mod values;
+mod wasm;
 
 pub use accelerator::AcceleratorConfig;
 pub use access::{
@@ -63,6 +64,7 @@ pub use touchstone_observe::log::{AccessLogConfig, ErrorLogConfig, LogDestinatio
 pub use touchstone_observe::log_line::LineFormat as AccessLogFormat;
 pub use touchstone_observe::request_id::{AcceptRequestId, RequestIdConfig};
 pub use touchstone_tls::{ClientCertificateMode, MaximumVersion, MinimumVersion};
+pub use wasm::{WasmConfig, directory as wasm_directory};
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -84,6 +84,8 @@ targets! {
     session_files = "../../session-import/fuzz/fuzz_targets/session_files.rs";
     "session":
     session_step = "../../session/fuzz/fuzz_targets/session_step.rs";
+    "wasm":
+    compiled_header = "../../wasm/fuzz/fuzz_targets/compiled_header.rs";
 }
 
 #[test]

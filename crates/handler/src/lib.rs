@@ -13,10 +13,12 @@
 //! | `reason_phrase` | the reason phrase of its status |
 //! | `pipe` | a body between a connection and a handler |
 //! | `interim` | interim responses before an answer |
+//! | `component_counts` | what is counted of WebAssembly components |
 //!
-//! The interfaces themselves are in crates above this one: `interfaces`, `servlet`, `nsapi`.
+//! The interfaces themselves are in crates above this one: `interfaces`, `servlet`, `nsapi`, `wasm`.
 
 pub mod answer;
+pub mod component_counts;
 pub mod handler;
 pub mod interim;
 pub mod pipe;

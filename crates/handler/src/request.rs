@@ -6,6 +6,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,6 +16,7 @@ use touchstone_http::forwarded::{forwarded_is_https, forwarded_port};
 use touchstone_http::path::PathRules;
 use touchstone_http::request::{HeadBuilder, Limits, Method, RequestBody as Framing, RequestHead};
 
+use crate::answer::Answer;
 use crate::interim::TakesInterim;
 use crate::pipe::Receiver;
 
@@ -141,6 +143,13 @@ impl ReceivedHead {
     }
 }
 
+/// What answers a request behind a handler that stands before it.
+pub trait Next {
+    /// Answers the request. Its path, query and method must be those of the request that the handler got,
+    /// because the rules have judged these.
+    fn answer(&self, request: Request) -> Pin<Box<dyn Future<Output = Answer>>>;
+}
+
 /// A request: its details and its body.
 pub struct Request {
     /// Shared with other parts of the server while a handler has the request. A change copies them.
@@ -149,6 +158,8 @@ pub struct Request {
     pub body: Receiver,
     /// Takes the interim responses that a handler has for the client.
     pub interim: Option<Rc<dyn TakesInterim>>,
+    /// What answers behind the handler, if it stands before something.
+    pub next: Option<Rc<dyn Next>>,
 }
 
 impl Deref for Request {
@@ -273,7 +284,7 @@ impl<'a> PlainGet<'a> {
 impl Request {
     /// A request with this body.
     pub fn new(details: RequestDetails, body: Receiver) -> Request {
-        Request { details: Rc::new(details), body, interim: None }
+        Request { details: Rc::new(details), body, interim: None, next: None }
     }
 
     /// Takes the body, and leaves the request without one.
@@ -312,7 +323,7 @@ impl Request {
 
     /// The same request without its body, which stays with `self`.
     pub fn without_body(&self) -> Request {
-        Request { details: self.details.clone(), body: Receiver::of(Bytes::new()), interim: None }
+        Request { details: self.details.clone(), body: Receiver::of(Bytes::new()), interim: None, next: None }
     }
 
     /// Path and query as the client sent them or a rewrite changed them, for the request to an origin.

@@ -6,7 +6,7 @@ use touchstone_accelerator::layer::{Accelerator, CachedRoute};
 use touchstone_config::{RouteConfig, SiteConfig};
 use touchstone_handler::handler::Interface;
 
-use crate::{accelerator, cgi, compression, nsapi, programs, proxy, servlet};
+use crate::{accelerator, cgi, compression, nsapi, programs, proxy, servlet, wasm};
 
 /// What answers the requests of a route.
 #[derive(Default)]
@@ -15,6 +15,8 @@ pub struct RouteInterface {
     pub interface: Option<Arc<dyn Interface>>,
     /// The cache before it, if it has one.
     pub cache: Option<CachedRoute>,
+    /// What stands before both, or before files; the first one first.
+    pub middleware: Vec<Arc<dyn Interface>>,
 }
 
 /// The interface of a route, if it has one; the error says what is wrong, with the name of the key.
@@ -25,12 +27,14 @@ pub fn open(
 ) -> Result<RouteInterface, String> {
     let program = open_program(route, site)?;
     let interface = program.map(|program| compression::open(program, compression::settings(site)));
+    let middleware = route.middleware.iter().map(|config| wasm::open(config, "middleware", route, site));
+    let middleware = middleware.collect::<Result<_, _>>()?;
     match (&route.cache, interface) {
         (Some(policy), Some(interface)) => {
             let (cache, interface) = accelerator::open(policy, route, site, shared, interface);
-            Ok(RouteInterface { interface: Some(interface), cache: Some(cache) })
+            Ok(RouteInterface { interface: Some(interface), cache: Some(cache), middleware })
         }
-        (_, interface) => Ok(RouteInterface { interface, cache: None }),
+        (_, interface) => Ok(RouteInterface { interface, cache: None, middleware }),
     }
 }
 
@@ -41,6 +45,7 @@ fn open_program(route: &RouteConfig, site: &SiteConfig) -> Result<Option<Arc<dyn
         RouteConfig { servlet: Some(servlet), .. } if !servlet.is_over_ajp => {
             servlet::open(servlet, route, site).map(Some)
         }
+        RouteConfig { wasm: Some(wasm), .. } => wasm::open(wasm, "wasm", route, site).map(Some),
         RouteConfig { cgi: Some(cgi), .. } => cgi::open(cgi, route, site).map(Some),
         _ => programs::open(route, site),
     }

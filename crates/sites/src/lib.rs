@@ -25,3 +25,4 @@ pub mod servlet;
 pub mod site;
 pub mod site_tls;
 pub mod unusable;
+mod wasm;

@@ -210,6 +210,14 @@ fn check_access_and_routes(
                 problems.push(places.problem(within.map(|within| within.key("nsapi")), message));
             }
         }
+        for (key, message) in route.wasm.as_ref().map(crate::wasm::problems).unwrap_or_default() {
+            let place = within.map(|within| within.key_below(&format!("wasm.{key}")));
+            problems.push(places.problem(place, format!("'wasm.{key}': {message}")));
+        }
+        for (key, message) in route.middleware.iter().flat_map(crate::wasm::problems) {
+            let place = within.map(|within| within.key("middleware"));
+            problems.push(places.problem(place, format!("'middleware.{key}': {message}")));
+        }
         if let Some(message) = route.proxy.as_ref().and_then(crate::proxy::problem) {
             problems.push(places.problem(within.map(|within| within.key("proxy")), message));
         }

@@ -22,7 +22,8 @@ pub fn problem(config: &ProxyConfig) -> Option<String> {
     settings(config, name).err().map(|problem| format!("'proxy': {problem}"))
 }
 
-fn settings(config: &ProxyConfig, name: GroupName) -> Result<ProxySettings, String> {
+/// What the client of these origins does.
+pub fn settings(config: &ProxyConfig, name: GroupName) -> Result<ProxySettings, String> {
     let origins = config.origins();
     if origins.iter().all(|origin| origin.role != Role::Active) {
         return Err("'to': one origin must be neither backup nor drain".to_string());

@@ -18,6 +18,7 @@ use crate::proxy::{PROXY, ProxyConfig};
 use crate::section::reader::{Reader, Value};
 use crate::section::{ABSENT, Choice, Key, Kind, Section};
 use crate::servlet::{SERVLET, ServletConfig};
+use crate::wasm::{MIDDLEWARE, WASM, WasmConfig};
 use crate::{DirectoryListing, SectionPlaces, SiteConfig, routes, values};
 
 /// `[[site.route]]`: which requests, and what is done with them.
@@ -57,6 +58,10 @@ pub struct RouteConfig {
     pub nsapi: Option<NsapiConfig>,
     /// Answered by Java applications.
     pub servlet: Option<ServletConfig>,
+    /// Answered by a WebAssembly component.
+    pub wasm: Option<WasmConfig>,
+    /// Components that stand before what the route does, the first one first.
+    pub middleware: Vec<WasmConfig>,
     /// Files below another directory.
     pub root: Option<PathBuf>,
     /// The directory that replaces the beginning of the path.
@@ -175,6 +180,8 @@ pub static ROUTE: Section<RouteConfig> = Section {
         cache: None,
         nsapi: None,
         servlet: None,
+        wasm: None,
+        middleware: Vec::new(),
         root: None,
         alias: None,
         try_files: Vec::new(),
@@ -347,8 +354,8 @@ pub static ROUTE: Section<RouteConfig> = Section {
             default: Some(ABSENT),
             example: "{ stale_while_revalidate = \"10s\" }",
             documentation: "The answers of a program or of another server are cached, see \
-                `[site.route.cache]`. Together with `proxy`, `cgi`, `fastcgi`, `scgi`, `php`, `ajp` or \
-                `nsapi`.",
+                `[site.route.cache]`. Together with `proxy`, `cgi`, `fastcgi`, `scgi`, `php`, `ajp`, \
+                `nsapi` or `wasm`.",
             kind: Kind::Table {
                 read: |reader, value, route| reader.table_into(&CACHE_OF_ROUTE, value, &mut route.cache),
             },
@@ -372,6 +379,25 @@ pub static ROUTE: Section<RouteConfig> = Section {
             kind: Kind::Table {
                 read: |reader, value, route| reader.table_into(&SERVLET, value, &mut route.servlet),
             },
+        },
+        Key {
+            name: "wasm",
+            default: Some(ABSENT),
+            example: "{ component = \"hello.wasm\" }",
+            documentation: "A WebAssembly component answers, see `[site.route.wasm]`. \
+                Not together with `redirect`, `rewrite`, `respond` or `root`.",
+            kind: Kind::Table {
+                read: |reader, value, route| reader.table_into(&WASM, value, &mut route.wasm),
+            },
+        },
+        Key {
+            name: "middleware",
+            default: Some(ABSENT),
+            example: "[{ component = \"auth.wasm\" }]",
+            documentation: "WebAssembly components that stand before what the route does, the first one \
+                first, see `[[site.route.middleware]]`. Not together with `redirect`, `rewrite` or \
+                `respond`.",
+            kind: Kind::Tables { read: read_middleware },
         },
         Key {
             name: "root",
@@ -518,6 +544,16 @@ pub static ROUTE: Section<RouteConfig> = Section {
         }),
     ],
 };
+
+fn read_middleware(
+    reader: &mut Reader<'_>,
+    value: &Value<'_>,
+    route: &mut RouteConfig,
+) -> Vec<SectionPlaces> {
+    let (components, places) = reader.tables(&MIDDLEWARE, value).into_iter().unzip();
+    route.middleware = components;
+    places
+}
 
 /// `[site.route.redirect]`
 pub static REDIRECT: Section<RedirectConfig> = Section {

@@ -377,7 +377,8 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
         || config.php.is_some()
         || config.ajp.is_some()
         || config.nsapi.is_some()
-        || config.servlet.is_some();
+        || config.servlet.is_some()
+        || config.wasm.is_some();
     if config.cache.is_some() && !has_program {
         let message = "'cache' needs a program or another server beside it, such as 'proxy' or 'cgi': files \
                        have a cache already";
@@ -385,6 +386,17 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
     }
     for (key, message) in contradictions(config) {
         problem(key, message);
+    }
+    if !config.middleware.is_empty()
+        && let Some(key) = [
+            ("redirect", config.redirect.is_some()),
+            ("rewrite", config.rewrite.is_some()),
+            ("respond", config.respond.is_some()),
+        ]
+        .iter()
+        .find_map(|(key, is_set)| is_set.then_some(key))
+    {
+        problem("middleware", format!("'middleware' has nothing to stand before with '{key}'"));
     }
     if config.alias.is_some() && !matches!(path, PathMatch::Below(_)) {
         let message =
@@ -454,6 +466,7 @@ fn contradictions(config: &RouteConfig) -> Vec<(&'static str, String)> {
         ("proxy", config.proxy.is_some()),
         ("nsapi", config.nsapi.is_some()),
         ("servlet", config.servlet.is_some()),
+        ("wasm", config.wasm.is_some()),
         ("root", config.root.is_some()),
         ("alias", config.alias.is_some()),
     ];

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `begin` | from a received head to a request with its site |
 //! | `progress` | how an exchange stands, for the connection and the logs |
+//! | `middleware` | components that stand before what a route does |
 //! | `core_handlers` | the handlers of interfaces on a core, and what they may ask of it |
 //!
 //! Nothing here knows of sockets: the connection drives the future, feeds the request's body into its pipe
@@ -17,6 +18,7 @@
 
 mod begin;
 mod core_handlers;
+mod middleware;
 mod progress;
 
 use std::net::IpAddr;
@@ -43,6 +45,8 @@ use crate::files::includes;
 use crate::files::on_disk;
 use crate::files::site_files;
 use crate::files::static_files;
+
+use middleware::Chain;
 
 pub use begin::{Arrival, begin, client_of, refuse};
 pub use core_handlers::{begin_early, handler_of};
@@ -261,6 +265,18 @@ async fn step(
             request.path_as_sent = file.path_as_sent;
         }
     }
+    if let Some(chain) = Chain::of(core, snapshot, rules, &resolved, (site, variant)) {
+        progress.with("middleware");
+        progress.is_with_handler.set(true);
+        hand_on(snapshot, &mut request);
+        let left = request.without_body();
+        let mut answer = Box::pin(chain.answer_here(request)).await;
+        if answer.is_error_page {
+            use_error_page(core, snapshot, &left, site, variant, &mut answer).await;
+        }
+        middleware::add_missing(&snapshot.sites[site].fields, &mut answer);
+        return Step::Answer(apply(&resolved, answer));
+    }
     match carry_out(core, snapshot, &resolved, request, variant, progress).await {
         Step::Answer(answer) => Step::Answer(apply(&resolved, answer)),
         again @ Step::Again(_) => again,
@@ -293,7 +309,9 @@ async fn carry_out(
             *progress.early_hints.borrow_mut() = hints.cloned();
             progress.is_with_handler.set(true);
             progress.with(interface.name());
-            hand_on(snapshot, &mut request);
+            if !progress.is_handed_on.get() {
+                hand_on(snapshot, &mut request);
+            }
             let pages = resolved.route.filter(|route| route.includes.is_some()).and_then(|route| route.root);
             if pages.is_some() {
                 includes::ask_for_a_page(&mut request);
@@ -465,14 +483,26 @@ async fn finish(
     variant: Variant,
     mut answer: Answer,
 ) -> Answer {
-    if answer.is_error_page
-        && let Some(page) = snapshot.sites[site].config.error_pages.get(&answer.status)
-    {
-        let file_request = file_request(snapshot, request, site, variant);
-        Box::pin(static_files::use_error_page(core, &file_request, page, &mut answer)).await;
+    if answer.is_error_page {
+        use_error_page(core, snapshot, request, site, variant, &mut answer).await;
     }
     answer.fields.extend_from_slice(&snapshot.sites[site].fields);
     answer
+}
+
+/// Replaces the built-in page of an error by the site's own, where it has one.
+async fn use_error_page(
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
+    request: &Request,
+    site: usize,
+    variant: Variant,
+    answer: &mut Answer,
+) {
+    if let Some(page) = snapshot.sites[site].config.error_pages.get(&answer.status) {
+        let file_request = file_request(snapshot, request, site, variant);
+        Box::pin(static_files::use_error_page(core, &file_request, page, answer)).await;
+    }
 }
 
 fn file_request<'a>(

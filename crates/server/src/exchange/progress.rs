@@ -17,6 +17,8 @@ pub struct Progress {
     /// A handler is at work; it ends when the client leaves. A file is sent even to a client that will send
     /// nothing more.
     pub is_with_handler: Cell<bool>,
+    /// Fields of the request that a client may not set were left out already.
+    pub is_handed_on: Cell<bool>,
     /// The connection is from a trusted proxy.
     pub is_from_proxy: bool,
     /// The site, once it is found.

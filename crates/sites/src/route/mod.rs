@@ -196,13 +196,17 @@ impl SiteRules {
 
     /// The programs that have work to do before the first request.
     pub fn early(&self) -> impl Iterator<Item = &Arc<dyn Interface>> {
-        let interfaces = self.route_interfaces.iter().filter_map(|route| route.interface.as_ref());
+        let interfaces =
+            self.route_interfaces.iter().flat_map(|route| route.interface.iter().chain(&route.middleware));
         interfaces.filter(|interface| interface.begins_early())
     }
 
     /// Whether clients' addresses must be known for these rules.
     pub fn wants_peers(&self) -> bool {
-        let tells_programs = self.route_interfaces.iter().any(|route| route.interface.is_some());
+        let tells_programs = self
+            .route_interfaces
+            .iter()
+            .any(|route| route.interface.is_some() || !route.middleware.is_empty());
         self.gate.is_some() || tells_programs || self.route_gates.iter().any(Option::is_some)
     }
 
@@ -212,6 +216,7 @@ impl SiteRules {
         let route = self.routes.as_ref().and_then(|routes| routes.find(request));
         let is_for_files = |route: &Route| {
             route.is_plain()
+                && self.middleware_at(route.index).is_empty()
                 && match route.try_files.is_empty() {
                     true => self.interface_of(route).is_none(),
                     false => route.tries_path_first(request.path),
@@ -242,7 +247,10 @@ impl SiteRules {
     #[inline]
     pub fn program_at_once(&self, request: &RequestView<'_>) -> Option<ProgramAtOnce<'_>> {
         let route = self.routes.as_ref()?.find(request)?;
-        let RouteInterface { interface, cache } = self.route_interfaces.get(route.index)?;
+        let RouteInterface { interface, cache, middleware } = self.route_interfaces.get(route.index)?;
+        if !middleware.is_empty() {
+            return None;
+        }
         let interface = interface.as_ref()?;
         let says_nothing_else =
             matches!(route.action, Action::Files) && route.fields.is_empty() && route.early_hints.is_empty();
@@ -352,6 +360,16 @@ impl SiteRules {
     /// The program of a route, by the route's position.
     pub fn interface_at(&self, route: usize) -> Option<&Arc<dyn Interface>> {
         self.route_interfaces.get(route)?.interface.as_ref()
+    }
+
+    /// What stands before a route's outcome, by the route's position.
+    pub fn middleware_at(&self, route: usize) -> &[Arc<dyn Interface>] {
+        self.route_interfaces.get(route).map_or(&[], |found| &found.middleware)
+    }
+
+    /// A route, by its position.
+    pub fn route_at(&self, route: usize) -> Option<&Route> {
+        self.routes.as_ref()?.iter().find(|found| found.index == route)
     }
 
     fn interface_of(&self, route: &Route) -> Option<&Arc<dyn Interface>> {

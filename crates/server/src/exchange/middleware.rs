@@ -1,0 +1,122 @@
+//! Components that stand before what a route does: a file, a program or another server.
+
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use touchstone_files::cache::Variant;
+use touchstone_handler::answer::Answer;
+use touchstone_handler::handler::{Handled, Interface};
+use touchstone_handler::request::{Next, Request};
+use touchstone_sites::route::{Outcome, Resolved, SiteRules};
+use touchstone_sites::site::Snapshot;
+
+use super::{Answered, Progress, carry_out, handler_of, to_the_end};
+use crate::core::Core;
+
+/// A place in the row of components of a route.
+#[derive(Clone)]
+pub struct Chain {
+    core: Rc<Core>,
+    snapshot: Arc<Snapshot>,
+    site: usize,
+    route: usize,
+    behind: Behind,
+    variant: Variant,
+    position: usize,
+}
+
+/// What the components stand before.
+#[derive(Clone)]
+enum Behind {
+    Program(Arc<dyn Interface>),
+    Files { root: Option<usize> },
+}
+
+impl Chain {
+    /// The first place, if components stand before what the rules have come to.
+    pub fn of(
+        core: &Rc<Core>,
+        snapshot: &Arc<Snapshot>,
+        rules: &SiteRules,
+        resolved: &Resolved<'_>,
+        (site, variant): (usize, Variant),
+    ) -> Option<Chain> {
+        let route = resolved.route.map(|route| route.index)?;
+        if rules.middleware_at(route).is_empty() {
+            return None;
+        }
+        let behind = match &resolved.outcome {
+            Outcome::Handler(interface) => Behind::Program(interface.clone()),
+            Outcome::Files { root } => Behind::Files { root: *root },
+            _ => return None,
+        };
+        let (core, snapshot) = (core.clone(), snapshot.clone());
+        Some(Chain { core, snapshot, site, route, behind, variant, position: 0 })
+    }
+
+    /// Has the component at this place answer, or what is behind the last one.
+    pub async fn answer_here(self, mut request: Request) -> Answer {
+        let Some(rules) = &self.snapshot.sites[self.site].rules else { return Answer::error(500) };
+        if let Some(component) = rules.middleware_at(self.route).get(self.position) {
+            let next = Chain { position: self.position + 1, ..self.clone() };
+            request.next = Some(Rc::new(next));
+            let handler = handler_of(&self.core, &self.snapshot, component);
+            return match handler.handle(request).await {
+                Handled::Answer(answer) => answer,
+                _ => Answer::error(500),
+            };
+        }
+        let outcome = match &self.behind {
+            Behind::Program(interface) => Outcome::Handler(interface.clone()),
+            Behind::Files { root } => Outcome::Files { root: *root },
+        };
+        let resolved = Resolved {
+            gates: Vec::new(),
+            rewritten: None,
+            outcome,
+            fields: Vec::new(),
+            route: rules.route_at(self.route),
+        };
+        let progress = Progress::default();
+        // What the components say of the client stands.
+        progress.is_handed_on.set(true);
+        let (core, snapshot) = (&self.core, &self.snapshot);
+        let first = carry_out(core, snapshot, &resolved, request, self.variant, &progress).await;
+        to_the_end(core, snapshot, first, self.variant, &progress, Answered::from(Answer::new(200)))
+            .await
+            .answer
+    }
+}
+
+impl Next for Chain {
+    fn answer(&self, request: Request) -> Pin<Box<dyn Future<Output = Answer>>> {
+        Box::pin(self.clone().answer_here(request))
+    }
+}
+
+/// Adds the lines of `fields` whose names an answer does not have yet: those that stand in it came from what
+/// is behind.
+pub fn add_missing(fields: &[u8], answer: &mut Answer) {
+    let name = |line: &[u8]| -> Vec<u8> {
+        line.split(|&byte| byte == b':').next().unwrap_or_default().to_ascii_lowercase()
+    };
+    let present: Vec<Vec<u8>> = answer.fields.split(|&byte| byte == b'\n').map(name).collect();
+    for line in fields.split_inclusive(|&byte| byte == b'\n') {
+        if !present.contains(&name(line)) {
+            answer.fields.extend_from_slice(line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_missing_fields_are_added() {
+        let mut answer = Answer::new(200).field("x-a", "1");
+        add_missing(b"X-A: 2\r\nX-B: 3\r\nX-B: 4\r\n", &mut answer);
+        assert_eq!(answer.fields, b"x-a: 1\r\nX-B: 3\r\nX-B: 4\r\n");
+    }
+}

@@ -1,0 +1,294 @@
+//! Machine code of components: compiled once, kept on disk, and shared by all routes with the same component.
+//!
+//! A file is used only if it was written by this user, into a directory that no other user can write to, by
+//! an engine of the same version and settings, for the same component, and if it is whole.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::hash::{Hash as _, Hasher};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, SystemTime};
+
+use sha2::{Digest as _, Sha256};
+use wasmtime::component::{Component, InstancePre};
+use wasmtime::{Engine, Result};
+use wasmtime_wasi_http::{p2, p3};
+
+use crate::header::{Header, sha256};
+use crate::runtime::Runtime;
+use crate::state::State;
+
+/// The largest component.
+const MOST_COMPONENT_BYTES: u64 = 256 << 20;
+
+/// The largest machine code.
+const MOST_CODE_BYTES: u64 = 2 << 30;
+
+/// Files that were not used for this long are removed.
+const KEPT_FOR: Duration = Duration::from_secs(60 * 24 * 3600);
+
+/// The ending of the names of files with machine code.
+const ENDING: &str = ".compiled";
+
+/// A component that can be instantiated.
+pub enum Ready {
+    /// `wasi:http/incoming-handler` of 0.2.
+    P2(p2::bindings::ProxyPre<State>),
+    /// `wasi:http/handler` of 0.3.
+    P3(p3::bindings::ServicePre<State>),
+}
+
+/// Loads a component. `note` takes what an operator may want to know about files of compiled components. The
+/// error says what is wrong.
+pub fn load(
+    runtime: &Runtime,
+    path: &Path,
+    directory: Option<&Path>,
+    note: &mut dyn FnMut(String),
+) -> Result<Arc<Ready>, String> {
+    static LOADED: Mutex<Option<HashMap<[u8; 32], Weak<Ready>>>> = Mutex::new(None);
+    let bytes = read_component(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let hash = sha256(&bytes);
+    let known = |loaded: &Option<HashMap<_, Weak<Ready>>>| loaded.as_ref()?.get(&hash)?.upgrade();
+    if let Some(ready) = known(&LOADED.lock().unwrap_or_else(PoisonError::into_inner)) {
+        return Ok(ready);
+    }
+    let component = component(&runtime.engine, &bytes, hash, directory, note)
+        .and_then(|component| ready(runtime, &component))
+        .map_err(|error| format!("{}: {error:#}", path.display()))?;
+    let component = Arc::new(component);
+    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    let loaded = loaded.get_or_insert_default();
+    loaded.retain(|_, ready| ready.strong_count() > 0);
+    loaded.insert(hash, Arc::downgrade(&component));
+    Ok(component)
+}
+
+fn read_component(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MOST_COMPONENT_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST_COMPONENT_BYTES {
+        return Err(io::Error::other("it is longer than 256 MiB"));
+    }
+    match bytes.get(..8) {
+        Some([0, b'a', b's', b'm', _, _, 1, 0]) => Ok(bytes),
+        Some([0, b'a', b's', b'm', 1, 0, 0, 0]) => {
+            Err(io::Error::other("it is a module, not a component; make one with 'wasm-tools component new'"))
+        }
+        _ => Err(io::Error::other("it is not a WebAssembly component")),
+    }
+}
+
+/// Checks what a component exports, and that it can have what it imports.
+fn ready(runtime: &Runtime, component: &Component) -> Result<Ready> {
+    let instance: InstancePre<State> = runtime.linker.instantiate_pre(component)?;
+    match p3::bindings::ServicePre::new(instance.clone()) {
+        Ok(service) => Ok(Ready::P3(service)),
+        Err(_) => Ok(Ready::P2(p2::bindings::ProxyPre::new(instance).map_err(|_| {
+            wasmtime::format_err!(
+                "it exports neither 'wasi:http/incoming-handler' of 0.2 nor 'wasi:http/handler' of 0.3"
+            )
+        })?)),
+    }
+}
+
+/// The machine code of a component: from the directory, or compiled and written there.
+fn component(
+    engine: &Engine,
+    bytes: &[u8],
+    component: [u8; 32],
+    directory: Option<&Path>,
+    note: &mut dyn FnMut(String),
+) -> Result<Component> {
+    let Some(directory) = directory else { return Component::from_binary(engine, bytes) };
+    if let Err(reason) = prepare(directory) {
+        note(format!("{}: {reason}; the component is compiled at each start", directory.display()));
+        return Component::from_binary(engine, bytes);
+    }
+    let header = Header { engine: engine_id(engine), component, code: [0; 32], code_bytes: 0 };
+    let path = directory.join(file_name(&header));
+    match read_file(&path) {
+        Ok(file) => {
+            if let Some(found) = usable(engine, &file, &header) {
+                return Ok(found);
+            }
+            note(format!("{}: it does not fit and is written anew", path.display()));
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => note(format!("{}: {error}; it is written anew", path.display())),
+    }
+    let code = engine.precompile_component(bytes)?;
+    let header = Header { code: sha256(&code), code_bytes: code.len() as u64, ..header };
+    if let Err(error) = write_file(&path, &header, &code) {
+        note(format!("{}: {error}; the component is compiled again at the next start", path.display()));
+    }
+    remove_old(directory);
+    deserialize(engine, &code)
+}
+
+/// The component in a file, if the file fits.
+fn usable(engine: &Engine, file: &[u8], wanted: &Header) -> Option<Component> {
+    let (header, code) = Header::read(file)?;
+    let fits = header.engine == wanted.engine && header.component == wanted.component;
+    if fits { deserialize(engine, code).ok() } else { None }
+}
+
+fn deserialize(engine: &Engine, code: &[u8]) -> Result<Component> {
+    // SAFETY: the code was made by `precompile_component` of an engine like this one: just now, or by this
+    // user before, see `read_file`; its hash has shown that it is whole.
+    unsafe { Component::deserialize(engine, code) }
+}
+
+/// Makes the directory if it is missing, and checks that only this user can write to it.
+fn prepare(directory: &Path) -> Result<(), String> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(|error| format!("it cannot be made: {error}"))?;
+    let found = fs::metadata(directory).map_err(|error| error.to_string())?;
+    if !found.is_dir() {
+        return Err("it is not a directory".to_string());
+    }
+    check_owner(&found)
+}
+
+fn check_owner(found: &fs::Metadata) -> Result<(), String> {
+    let own = rustix::process::geteuid().as_raw();
+    if found.uid() != own {
+        return Err(format!("it belongs to user {}, not to the server's user {own}", found.uid()));
+    }
+    if found.mode() & 0o022 != 0 {
+        return Err(format!("other users may write to it (mode {:03o})", found.mode() & 0o777));
+    }
+    Ok(())
+}
+
+fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
+    check_owner(&found).map_err(io::Error::other)?;
+    if found.len() > MOST_CODE_BYTES {
+        return Err(io::Error::other("it is too long"));
+    }
+    if found.modified().is_ok_and(|time| age(time) > Duration::from_secs(24 * 3600)) {
+        // Says that the file is in use. That it may fail costs a compilation once.
+        let _ = file.set_modified(SystemTime::now());
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(found.len()).unwrap_or(0));
+    file.take(MOST_CODE_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn write_file(path: &Path, header: &Header, code: &[u8]) -> io::Result<()> {
+    let beside = path.with_extension(format!("{}.new", std::process::id()));
+    // What is left of a process of the same number.
+    let _ = fs::remove_file(&beside);
+    let written =
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside).and_then(|mut file| {
+            file.write_all(&header.write())?;
+            file.write_all(code)?;
+            fs::rename(&beside, path)
+        });
+    written.inspect_err(|_| {
+        let _ = fs::remove_file(&beside);
+    })
+}
+
+fn age(time: SystemTime) -> Duration {
+    SystemTime::now().duration_since(time).unwrap_or_default()
+}
+
+fn remove_old(directory: &Path) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let is_ours = name.to_string_lossy().ends_with(ENDING) || name.to_string_lossy().ends_with(".new");
+        let modified = entry.metadata().and_then(|found| found.modified());
+        if is_ours && modified.is_ok_and(|time| age(time) > KEPT_FOR) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+fn file_name(header: &Header) -> PathBuf {
+    let mut name = String::with_capacity(100);
+    for byte in &header.component {
+        let _ = write!(name, "{byte:02x}");
+    }
+    name.push('-');
+    for byte in &header.engine[..8] {
+        let _ = write!(name, "{byte:02x}");
+    }
+    name.push_str(ENDING);
+    name.into()
+}
+
+/// Identifies an engine. Machine code of engines with the same identity can be exchanged.
+fn engine_id(engine: &Engine) -> [u8; 32] {
+    struct Into256(Sha256);
+    impl Hasher for Into256 {
+        fn write(&mut self, bytes: &[u8]) {
+            self.0.update(bytes);
+        }
+
+        fn finish(&self) -> u64 {
+            0
+        }
+    }
+    let mut hasher = Into256(Sha256::new());
+    engine.precompile_compatibility_hash().hash(&mut hasher);
+    hasher.0.finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn header(code: &[u8]) -> Header {
+        Header { engine: [1; 32], component: [2; 32], code: sha256(code), code_bytes: code.len() as u64 }
+    }
+
+    fn file(code: &[u8]) -> Vec<u8> {
+        [&header(code).write()[..], code].concat()
+    }
+
+    #[test]
+    fn files_that_others_may_write_are_not_used() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.compiled");
+        write_file(&path, &header(b"code"), b"code").unwrap();
+        assert_eq!(read_file(&path).unwrap(), file(b"code"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o620)).unwrap();
+        assert!(read_file(&path).unwrap_err().to_string().contains("other users may write to it (mode 620)"));
+        let link = directory.path().join("link.compiled");
+        std::os::unix::fs::symlink("a.compiled", &link).unwrap();
+        assert!(read_file(&link).is_err());
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o770)).unwrap();
+        assert!(prepare(directory.path()).unwrap_err().contains("other users may write"));
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(prepare(&directory.path().join("new/below")), Ok(()));
+        assert!(prepare(&path).is_err());
+    }
+
+    #[test]
+    fn old_files_are_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, days) in [("a.compiled", 70), ("b.compiled", 10), ("c.txt", 70)] {
+            let file = File::create(directory.path().join(name)).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(days * 24 * 3600)).unwrap();
+        }
+        remove_old(directory.path());
+        let mut left: Vec<_> =
+            fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["b.compiled", "c.txt"]);
+    }
+}

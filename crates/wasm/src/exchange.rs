@@ -1,0 +1,495 @@
+//! One request on its core: drives the instance and moves bodies.
+//!
+//! The instance begins on the core. If it computes for longer than a tick, a thread goes on with it, and the
+//! core waits for what it answers.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body as _, Frame};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use touchstone_handler::component_counts;
+use touchstone_handler::handler::Handler;
+use touchstone_handler::pipe::{Receiver, Sender};
+use touchstone_handler::request::{Next, Request};
+use wasmtime_wasi_http::{Error, WasiBody};
+
+use crate::guest::{Live, Reply};
+use crate::hooks::{Destination, Order};
+use crate::inflow::Feeder;
+use crate::next::{self, Kept};
+use crate::output::Logged;
+use crate::state::Meter;
+use crate::{message, outgoing, threads, ticker};
+
+/// For how long new requests of a component begin in a thread after one of them has computed for long.
+const LONG_FOR: Duration = Duration::from_secs(1);
+
+/// The end of an instance's work for a request.
+pub type Ended = wasmtime::Result<Box<Live>>;
+
+/// The work of an instance.
+pub type Work = Pin<Box<dyn Future<Output = Ended> + Send>>;
+
+/// Why an instance has no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// A trap, or a fault of its answer.
+    Fault(String),
+    /// It has computed for too long, or has not answered in time.
+    Time(&'static str),
+    /// There is no room for another instance.
+    Full,
+}
+
+/// Outgoing requests, and the clients for them.
+pub type Orders = (mpsc::UnboundedReceiver<Order>, Rc<[Rc<dyn Handler>]>);
+
+/// The parts of an exchange.
+pub struct Begin {
+    /// The work.
+    pub work: Work,
+    /// It begins in a thread.
+    pub in_thread: bool,
+    /// Counts its time.
+    pub meter: Arc<Meter>,
+    /// Takes the request's body to the instance.
+    pub feed: Option<(Feeder, Receiver)>,
+    /// Outgoing requests, and the clients for them.
+    pub orders: Option<Orders>,
+    /// What the component stands before.
+    pub next: Option<Rc<dyn Next>>,
+    /// The request, without its body.
+    pub asked: Request,
+    /// What the instance writes to its standard output and error.
+    pub output: Logged,
+    /// Until this tick requests of the component begin in a thread.
+    pub long_until: Arc<AtomicU64>,
+}
+
+/// A request in an instance.
+pub struct Exchange {
+    guest: Guest,
+    meter: Arc<Meter>,
+    feed: Option<(Feeder, Receiver)>,
+    orders: Option<Orders>,
+    next: Option<Rc<dyn Next>>,
+    /// The answer of the next handler.
+    pub kept: Kept,
+    asked: Request,
+    long_until: Arc<AtomicU64>,
+    _output: Logged,
+    /// Why the instance has failed, once it has.
+    failed: Option<Failure>,
+    /// The instance, once it has ended well.
+    pub live: Option<Box<Live>>,
+}
+
+enum Guest {
+    Here(Work),
+    There(JoinHandle<Ended>),
+    Ended,
+}
+
+/// The body of an answer as far as it was there at once.
+pub struct Gathered {
+    /// Its pieces.
+    pub pieces: Vec<Bytes>,
+    /// Field lines of trailers.
+    pub trailers: Vec<u8>,
+    /// There is no more.
+    pub is_all: bool,
+}
+
+impl Exchange {
+    /// Begins.
+    pub fn new(begin: Begin) -> Exchange {
+        let Begin { work, in_thread, meter, feed, orders, next, asked, output, long_until } = begin;
+        let mut exchange = Exchange {
+            guest: Guest::Here(work),
+            meter,
+            feed,
+            orders,
+            next,
+            kept: Kept::default(),
+            asked,
+            long_until,
+            _output: output,
+            failed: None,
+            live: None,
+        };
+        if in_thread {
+            exchange.go_on_in_thread();
+        }
+        exchange
+    }
+
+    fn go_on_in_thread(&mut self) {
+        self.guest = match std::mem::replace(&mut self.guest, Guest::Ended) {
+            Guest::Here(work) => match threads::go_on(Metered { work, meter: self.meter.clone() }) {
+                Some(handle) => Guest::There(handle),
+                None => Guest::Ended,
+            },
+            other => other,
+        };
+    }
+
+    /// Drives the instance and all that belongs to it. Ready once it has ended.
+    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        let ended = self.poll_guest(context);
+        self.carry_out_orders(context);
+        if let Some((feeder, receiver)) = &mut self.feed
+            && feeder.poll(context, receiver).is_ready()
+        {
+            self.feed = None;
+        }
+        match ready!(ended) {
+            Some(Ok(live)) => self.live = Some(live),
+            Some(Err(error)) => {
+                let failure = self.failure(&error);
+                self.failed = Some(failure.clone());
+                return Poll::Ready(Err(failure));
+            }
+            None => {}
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn carry_out_orders(&mut self, context: &mut Context<'_>) {
+        let Some((orders, clients)) = &mut self.orders else { return };
+        while let Poll::Ready(Some(order)) = orders.poll_recv(context) {
+            match order.to {
+                Destination::Origin(origin) => {
+                    if let Some(client) = clients.get(origin) {
+                        outgoing::carry_out(order, client.clone(), &self.asked);
+                    }
+                }
+                Destination::Next => {
+                    let Some(next) = self.next.clone() else { continue };
+                    let untouched = self.feed.take_if(|(feeder, _)| feeder.is_untouched());
+                    let client_body = untouched.map(|(_, receiver)| receiver);
+                    next::carry_out(order, next, &self.asked, client_body, &self.kept);
+                }
+            }
+        }
+    }
+
+    fn poll_guest(&mut self, context: &mut Context<'_>) -> Poll<Option<Ended>> {
+        if let Guest::Here(work) = &mut self.guest {
+            self.meter.begin_turn();
+            let polled = work.as_mut().poll(context);
+            self.meter.end_turn();
+            if let Poll::Ready(ended) = polled {
+                self.guest = Guest::Ended;
+                return Poll::Ready(Some(ended));
+            }
+            if !self.meter.take_long() {
+                return Poll::Pending;
+            }
+            component_counts::MOVED.add();
+            self.long_until.store(ticker::now() + ticker::ticks_of(LONG_FOR), Ordering::Relaxed);
+            self.go_on_in_thread();
+        }
+        match &mut self.guest {
+            Guest::There(handle) => {
+                let ended = ready!(Pin::new(handle).poll(context));
+                self.guest = Guest::Ended;
+                Poll::Ready(Some(ended.unwrap_or_else(|error| Err(wasmtime::format_err!("{error}")))))
+            }
+            _ => Poll::Ready(None),
+        }
+    }
+
+    /// Called when the body has ended: it is whole, unless the instance has failed.
+    fn poll_whole(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        if self.meter.has_failed() && self.failed.is_none() && !self.has_ended() {
+            return self.poll(context);
+        }
+        Poll::Ready(self.failed.clone().map_or(Ok(()), Err))
+    }
+
+    fn failure(&self, error: &wasmtime::Error) -> Failure {
+        if self.meter.is_over() {
+            return Failure::Time("it has computed for longer than computing_timeout");
+        }
+        if error.is::<wasmtime::PoolConcurrencyLimitError>() {
+            return Failure::Full;
+        }
+        let refused = match self.meter.memory_was_refused() {
+            true => "; it has asked for more memory than 'memory' allows",
+            false => "",
+        };
+        Failure::Fault(format!("{error:#}{refused}"))
+    }
+
+    /// The request's id in logs.
+    pub fn id(&self) -> Box<str> {
+        self.asked.id.clone()
+    }
+
+    /// Whether the instance has ended.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.guest, Guest::Ended)
+    }
+
+    /// The head of the answer. The time limit applies only if it is not there at once.
+    pub async fn head(&mut self, reply: oneshot::Receiver<Reply>, limit: Duration) -> Result<Reply, Failure> {
+        let mut reply = reply;
+        let mut poll = |context: &mut Context<'_>| {
+            let ended = self.poll(context);
+            match Pin::new(&mut reply).poll(context) {
+                Poll::Ready(Ok(reply)) => return Poll::Ready(Ok(reply)),
+                Poll::Ready(Err(_)) | Poll::Pending => {}
+            }
+            match ready!(ended) {
+                Ok(()) => Poll::Ready(Err(Failure::Fault("it has ended without an answer".to_string()))),
+                Err(failure) => Poll::Ready(Err(failure)),
+            }
+        };
+        let mut first = None;
+        poll_fn(|context| {
+            if let Poll::Ready(ready) = poll(context) {
+                first = Some(ready);
+            }
+            Poll::Ready(())
+        })
+        .await;
+        if let Some(first) = first {
+            return first;
+        }
+        let rest = poll_fn(poll);
+        if limit.is_zero() {
+            return rest.await;
+        }
+        let time = Err(Failure::Time("it has not begun its answer within answer_timeout"));
+        tokio::time::timeout(limit, rest).await.unwrap_or(time)
+    }
+
+    /// Takes what there is of the body without waiting, up to a number of bytes.
+    pub async fn gather(&mut self, body: &mut WasiBody, most_bytes: usize) -> Result<Gathered, Failure> {
+        let mut gathered = Gathered { pieces: Vec::new(), trailers: Vec::new(), is_all: false };
+        let mut bytes = 0;
+        poll_fn(|context| {
+            let mut has_polled = self.has_ended();
+            loop {
+                match Pin::new(&mut *body).poll_frame(context) {
+                    Poll::Ready(Some(Ok(frame))) => {
+                        has_polled = false;
+                        match Piece::of(frame) {
+                            Piece::Bytes(piece) => {
+                                bytes += piece.len();
+                                gathered.pieces.push(piece);
+                            }
+                            Piece::Trailers(lines) => gathered.trailers = lines,
+                        }
+                        if bytes > most_bytes {
+                            return Poll::Ready(Ok(()));
+                        }
+                    }
+                    Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(body_failure(&error))),
+                    Poll::Ready(None) => {
+                        gathered.is_all = true;
+                        return self.poll_whole(context);
+                    }
+                    Poll::Pending if has_polled => return Poll::Ready(Ok(())),
+                    Poll::Pending => {
+                        has_polled = true;
+                        if !self.has_ended()
+                            && let Poll::Ready(Err(failure)) = self.poll(context)
+                        {
+                            return Poll::Ready(Err(failure));
+                        }
+                    }
+                }
+            }
+        })
+        .await?;
+        Ok(gathered)
+    }
+
+    /// Passes the rest of the body to the client as fast as it takes it. `most_bytes` is what may still come,
+    /// and `limit` the longest pause.
+    pub async fn stream(
+        &mut self,
+        body: WasiBody,
+        sender: Sender,
+        most_bytes: u64,
+        limit: Duration,
+    ) -> Result<(), Failure> {
+        let mut flow = Flow { body, sender: Some(sender), left: most_bytes };
+        loop {
+            // Waiting for the client is no pause of the instance.
+            if !poll_fn(|context| flow.poll_room(self, context)).await? {
+                return Ok(());
+            }
+            let next = poll_fn(|context| flow.poll_piece(self, context));
+            let next = match limit.is_zero() {
+                true => next.await,
+                false => tokio::time::timeout(limit, next).await.unwrap_or(Err(Failure::Time(
+                    "it has written nothing of its answer for longer than answer_timeout",
+                ))),
+            };
+            match next {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(failure) => {
+                    if let Some(sender) = flow.sender.take() {
+                        sender.fail(io::Error::other("the component failed"));
+                    }
+                    return Err(failure);
+                }
+            }
+        }
+    }
+
+    /// Lets the instance end after its answer.
+    pub async fn finish(&mut self, limit: Duration) -> Result<(), Failure> {
+        let rest = poll_fn(|context| self.poll(context));
+        match limit.is_zero() {
+            true => rest.await,
+            false => tokio::time::timeout(limit, rest)
+                .await
+                .unwrap_or(Err(Failure::Time("it has not ended within answer_timeout after its answer"))),
+        }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        if let Guest::There(handle) = &self.guest {
+            handle.abort();
+        }
+    }
+}
+
+/// A body on its way to the client.
+struct Flow {
+    body: WasiBody,
+    /// `None`: the whole body was passed on.
+    sender: Option<Sender>,
+    left: u64,
+}
+
+impl Flow {
+    /// Ready when the client takes more: true; or has gone: false.
+    fn poll_room(
+        &mut self,
+        exchange: &mut Exchange,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<bool, Failure>> {
+        let Some(sender) = &mut self.sender else { return Poll::Ready(Ok(false)) };
+        if let Poll::Ready(ready) = sender.poll_ready(context) {
+            return Poll::Ready(Ok(ready.is_ok()));
+        }
+        if !exchange.has_ended()
+            && let Poll::Ready(Err(failure)) = exchange.poll(context)
+        {
+            return Poll::Ready(Err(failure));
+        }
+        Poll::Pending
+    }
+
+    /// Ready when a piece was passed on: true; or the last one: false.
+    fn poll_piece(
+        &mut self,
+        exchange: &mut Exchange,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<bool, Failure>> {
+        let mut has_polled = exchange.has_ended();
+        loop {
+            match Pin::new(&mut self.body).poll_frame(context) {
+                Poll::Ready(Some(Ok(frame))) => return Poll::Ready(self.pass_on(Piece::of(frame))),
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(body_failure(&error))),
+                Poll::Ready(None) => {
+                    ready!(exchange.poll_whole(context))?;
+                    if let Some(sender) = self.sender.take() {
+                        sender.finish();
+                    }
+                    return Poll::Ready(Ok(false));
+                }
+                Poll::Pending if has_polled => {}
+                Poll::Pending => {
+                    has_polled = true;
+                    if let Poll::Ready(Err(failure)) = exchange.poll(context) {
+                        return Poll::Ready(Err(failure));
+                    }
+                    continue;
+                }
+            }
+            // The client may leave while the instance writes nothing.
+            let is_gone = self.sender.as_mut().is_none_or(|sender| {
+                sender.wake_when_read(context);
+                sender.is_gone()
+            });
+            return if is_gone { Poll::Ready(Ok(false)) } else { Poll::Pending };
+        }
+    }
+
+    fn pass_on(&mut self, piece: Piece) -> Result<bool, Failure> {
+        match piece {
+            Piece::Bytes(bytes) => {
+                let Some(left) = self.left.checked_sub(bytes.len() as u64) else {
+                    return Err(Failure::Fault("its answer is longer than 'body_size' allows".to_string()));
+                };
+                self.left = left;
+                if let Some(sender) = &mut self.sender {
+                    sender.push(bytes);
+                }
+                Ok(true)
+            }
+            Piece::Trailers(lines) => {
+                if let Some(sender) = self.sender.take() {
+                    sender.finish_with_trailers(lines);
+                }
+                Ok(false)
+            }
+        }
+    }
+}
+
+enum Piece {
+    Bytes(Bytes),
+    Trailers(Vec<u8>),
+}
+
+impl Piece {
+    fn of(frame: Frame<Bytes>) -> Piece {
+        match frame.into_data() {
+            Ok(bytes) => Piece::Bytes(bytes),
+            Err(frame) => {
+                let mut lines = Vec::new();
+                message::append_lines(&frame.into_trailers().unwrap_or_default(), &mut lines);
+                Piece::Trailers(lines)
+            }
+        }
+    }
+}
+
+fn body_failure(error: &Error) -> Failure {
+    Failure::Fault(format!("the body of its answer broke off: {error}"))
+}
+
+/// Counts the time of work in a thread.
+struct Metered {
+    work: Work,
+    meter: Arc<Meter>,
+}
+
+impl Future for Metered {
+    type Output = Ended;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Ended> {
+        self.meter.begin_turn();
+        let polled = self.work.as_mut().poll(context);
+        self.meter.end_turn();
+        polled
+    }
+}

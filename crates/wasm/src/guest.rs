@@ -1,0 +1,143 @@
+//! One request in an instance. The future can be polled in any thread.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::{Body, Frame};
+use http_body_util::BodyExt as _;
+use tokio::sync::oneshot;
+use touchstone_handler::component_counts;
+use wasmtime::{Result, Store};
+use wasmtime_wasi_http::p2::bindings::http::types::Scheme;
+use wasmtime_wasi_http::{Error, WasiBody, WasiHttpView as _, p2, p3};
+
+use crate::compiled::Ready;
+use crate::state::State;
+
+/// The answer of an instance; the error is what it says of its failure.
+pub type Reply = Result<Response<WasiBody>, String>;
+
+/// An instance that may answer another request.
+pub struct Live {
+    /// Its store.
+    pub store: Store<State>,
+    proxy: Proxy,
+    /// Requests that it has had.
+    pub uses: u32,
+}
+
+enum Proxy {
+    P2(p2::bindings::Proxy),
+    P3(p3::bindings::Service),
+}
+
+/// What the request is given to.
+pub enum Instance {
+    /// One that is to be made in this store.
+    New(Arc<Ready>, Box<Store<State>>),
+    /// One that was kept.
+    Kept(Box<Live>),
+}
+
+/// Has an instance answer a request.
+pub async fn serve(
+    instance: Instance,
+    request: Request<WasiBody>,
+    reply: oneshot::Sender<Reply>,
+) -> Result<Box<Live>> {
+    let mut live = match instance {
+        Instance::Kept(live) => live,
+        Instance::New(ready, mut store) => {
+            component_counts::INSTANCES.add();
+            let proxy = match &*ready {
+                Ready::P2(pre) => Proxy::P2(pre.instantiate_async(&mut *store).await?),
+                Ready::P3(pre) => Proxy::P3(pre.instantiate_async(&mut *store).await?),
+            };
+            Box::new(Live { store: *store, proxy, uses: 0 })
+        }
+    };
+    live.uses += 1;
+    let Live { store, proxy, .. } = &mut *live;
+    let served = match proxy {
+        Proxy::P2(proxy) => serve_p2(proxy, store, request, reply).await,
+        Proxy::P3(service) => serve_p3(service, store, request, reply).await,
+    };
+    if let Err(error) = served {
+        // While the store is still there, and the body of the answer with it.
+        live.store.data().meter.note_failure();
+        return Err(error);
+    }
+    Ok(live)
+}
+
+async fn serve_p2(
+    proxy: &p2::bindings::Proxy,
+    store: &mut Store<State>,
+    request: Request<WasiBody>,
+    reply: oneshot::Sender<Reply>,
+) -> Result<()> {
+    let is_https = request.uri().scheme() == Some(&http::uri::Scheme::HTTPS);
+    let scheme = if is_https { Scheme::Https } else { Scheme::Http };
+    let mut http = store.data_mut().http();
+    let request = http.new_incoming_request(scheme, request)?;
+    let out = http.new_response_outparam_from_callback(move |answer| {
+        let _ = reply.send(answer.map_err(|code| format!("it answers with the error {code:?}")));
+    })?;
+    proxy.wasi_http_incoming_handler().call_handle(store, request, out).await
+}
+
+async fn serve_p3(
+    service: &p3::bindings::Service,
+    store: &mut Store<State>,
+    request: Request<WasiBody>,
+    reply: oneshot::Sender<Reply>,
+) -> Result<()> {
+    let (request, sent) = p3::Request::from_http(store.data_mut().http().hooks, request);
+    let work = store.run_concurrent(async |accessor| {
+        let answer = match service.handle(accessor, request).await? {
+            Ok(answer) => answer,
+            Err(code) => {
+                let _ = reply.send(Err(format!("it answers with the error {code:?}")));
+                return Ok(());
+            }
+        };
+        let answer =
+            accessor.with(|mut store| answer.into_http_with_getter(&mut store, sent, State::http))?;
+        let (read, all_read) = oneshot::channel();
+        let answer = answer.map(|body| Read { body, _read: read }.boxed_unsync());
+        let _ = reply.send(Ok(answer));
+        // The instance writes the body while it is read.
+        let _ = all_read.await;
+        Ok(())
+    });
+    work.await?
+}
+
+/// A body that tells when it is dropped.
+struct Read {
+    body: WasiBody,
+    _read: oneshot::Sender<()>,
+}
+
+impl Body for Read {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,121 @@
+//! What an instance asks of its core.
+
+use http::uri::{Authority, Scheme};
+use http::{Request, Response, Uri};
+use tokio::sync::{mpsc, oneshot};
+use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
+
+/// What becomes of an outgoing request.
+pub type Outcome = Result<Response<WasiBody>, Error>;
+
+/// An outgoing request for the core.
+pub struct Order {
+    /// The request.
+    pub request: Request<WasiBody>,
+    /// Where it goes.
+    pub to: Destination,
+    /// Its time limits.
+    pub options: RequestOptions,
+    /// Takes the answer.
+    pub reply: oneshot::Sender<Outcome>,
+}
+
+/// Where an outgoing request goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Destination {
+    /// To an origin: a position in [`Hooks::origins`].
+    Origin(usize),
+    /// To what the component stands before.
+    Next,
+}
+
+/// The authority of what a component stands before.
+const NEXT: &str = "next";
+
+/// Takes the outgoing requests of an instance.
+pub struct Hooks {
+    /// The component stands before something.
+    pub has_next: bool,
+    /// The origins that they may go to, such as `https://api.example.com`.
+    pub origins: std::sync::Arc<[String]>,
+    /// Takes those that may be made.
+    pub orders: Option<mpsc::UnboundedSender<Order>>,
+}
+
+type Io = Box<dyn Future<Output = Result<(), Error>> + Send>;
+
+impl WasiHttpHooks for Hooks {
+    fn send_request(
+        &mut self,
+        request: Request<WasiBody>,
+        options: Option<RequestOptions>,
+        _response_read: Io,
+    ) -> Box<dyn Future<Output = Result<(Response<WasiBody>, Io), Error>> + Send> {
+        let to = self.destination(request.uri());
+        let orders = self.orders.clone();
+        Box::new(async move {
+            let (Some(to), Some(orders)) = (to, orders) else {
+                return Err(Error::HttpRequestDenied);
+            };
+            let (reply, answered) = oneshot::channel();
+            let order = Order { request, to, options: options.unwrap_or_default(), reply };
+            orders.send(order).map_err(|_| Error::ConnectionTerminated)?;
+            let response = answered.await.map_err(|_| Error::ConnectionTerminated)??;
+            Ok((response, Box::new(async { Ok(()) }) as Io))
+        })
+    }
+}
+
+impl Hooks {
+    /// Where a request may go; `None`: nowhere.
+    fn destination(&self, uri: &Uri) -> Option<Destination> {
+        if self.has_next && uri.authority().is_some_and(|authority| authority.as_str() == NEXT) {
+            return Some(Destination::Next);
+        }
+        let asked = origin_of(uri)?;
+        self.origins.iter().position(|origin| *origin == asked).map(Destination::Origin)
+    }
+}
+
+/// The origin of a URI in the form of the configuration: in lower case, without the scheme's own port.
+pub fn origin_of(uri: &Uri) -> Option<String> {
+    let scheme = uri.scheme()?;
+    let authority: &Authority = uri.authority()?;
+    // A user and password would not be sent, and could make one authority look like another.
+    if authority.as_str().contains('@') || authority.host().is_empty() {
+        return None;
+    }
+    let own_port = match scheme {
+        scheme if *scheme == Scheme::HTTP => 80,
+        scheme if *scheme == Scheme::HTTPS => 443,
+        _ => return None,
+    };
+    let host = authority.host().to_ascii_lowercase();
+    Some(match authority.port_u16() {
+        Some(port) if port != own_port => format!("{scheme}://{host}:{port}"),
+        None if authority.as_str().len() > host.len() && !authority.as_str().ends_with(':') => return None,
+        _ => format!("{scheme}://{host}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_are_compared_in_one_form() {
+        for (uri, origin) in [
+            ("https://API.example.com/a?b", Some("https://api.example.com")),
+            ("https://api.example.com:443/", Some("https://api.example.com")),
+            ("http://api.example.com:443/", Some("http://api.example.com:443")),
+            ("http://[::1]:8080/", Some("http://[::1]:8080")),
+            ("http://[::1]/", Some("http://[::1]")),
+            ("https://api.example.com@evil.example/", None),
+            ("https://evil@api.example.com/", None),
+            ("ftp://api.example.com/", None),
+            ("/path", None),
+        ] {
+            assert_eq!(origin_of(&uri.parse().unwrap()).as_deref(), origin, "{uri}");
+        }
+    }
+}

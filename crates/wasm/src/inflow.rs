@@ -1,0 +1,216 @@
+//! A body on its way from the core to an instance, which may run in another thread.
+//!
+//! It holds one piece. The core takes a piece from the sender only when the instance waits for one, so a
+//! client is not asked for a body that no one reads.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use http_body::{Body, Frame};
+use wasmtime_wasi_http::Error;
+
+use crate::message;
+
+/// The instance's end.
+pub struct Inflow {
+    shared: Arc<Mutex<Shared>>,
+}
+
+/// The core's end.
+pub struct Feeder {
+    shared: Arc<Mutex<Shared>>,
+}
+
+/// Where the pieces come from.
+pub trait Source {
+    /// The next piece; `None` at the end.
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>>;
+
+    /// The trailers, once the end was received: field lines.
+    fn take_trailers(&mut self) -> Vec<u8>;
+}
+
+impl Source for touchstone_handler::pipe::Receiver {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        touchstone_handler::pipe::Receiver::poll_next(self, context)
+    }
+
+    fn take_trailers(&mut self) -> Vec<u8> {
+        touchstone_handler::pipe::Receiver::take_trailers(self)
+    }
+}
+
+#[derive(Default)]
+struct Shared {
+    piece: Option<Result<Frame<Bytes>, Error>>,
+    is_wanted: bool,
+    has_given: bool,
+    has_ended: bool,
+    reader_is_gone: bool,
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+}
+
+/// Makes both ends.
+pub fn inflow() -> (Feeder, Inflow) {
+    let shared = Arc::default();
+    (Feeder { shared: Arc::clone(&shared) }, Inflow { shared })
+}
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn wake(waker: &mut Option<Waker>) {
+    if let Some(waker) = waker.take() {
+        waker.wake();
+    }
+}
+
+impl Feeder {
+    /// Passes pieces on as they are wanted. Ready when there is no more to do.
+    pub fn poll(&mut self, context: &mut Context<'_>, source: &mut dyn Source) -> Poll<()> {
+        loop {
+            {
+                let shared = &mut *lock(&self.shared);
+                if shared.reader_is_gone || shared.has_ended {
+                    return Poll::Ready(());
+                }
+                if !shared.is_wanted || shared.piece.is_some() {
+                    shared.writer = Some(context.waker().clone());
+                    return Poll::Pending;
+                }
+            }
+            let Poll::Ready(next) = source.poll_next(context) else { return Poll::Pending };
+            let (piece, has_ended) = match next {
+                Some(Ok(bytes)) => (Some(Ok(Frame::data(bytes))), false),
+                Some(Err(_)) => (Some(Err(Error::ConnectionTerminated)), true),
+                None => {
+                    (message::header_map(&source.take_trailers()).map(|map| Ok(Frame::trailers(map))), true)
+                }
+            };
+            let shared = &mut *lock(&self.shared);
+            shared.piece = piece;
+            shared.has_ended = has_ended;
+            shared.is_wanted = false;
+            shared.has_given = true;
+            wake(&mut shared.reader);
+        }
+    }
+}
+
+impl Feeder {
+    /// Whether the instance has not asked for the body.
+    pub fn is_untouched(&self) -> bool {
+        let shared = lock(&self.shared);
+        !(shared.is_wanted || shared.has_ended || shared.piece.is_some() || shared.has_given)
+    }
+
+    /// Wakes what polls this.
+    pub fn wake(&self) {
+        wake(&mut lock(&self.shared).writer);
+    }
+}
+
+impl Drop for Feeder {
+    fn drop(&mut self) {
+        let shared = &mut *lock(&self.shared);
+        if !shared.has_ended {
+            shared.has_ended = true;
+            shared.piece.get_or_insert(Err(Error::ConnectionTerminated));
+            wake(&mut shared.reader);
+        }
+    }
+}
+
+impl Body for Inflow {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        let shared = &mut *lock(&self.shared);
+        if let Some(piece) = shared.piece.take() {
+            wake(&mut shared.writer);
+            return Poll::Ready(Some(piece));
+        }
+        if shared.has_ended {
+            return Poll::Ready(None);
+        }
+        shared.is_wanted = true;
+        shared.reader = Some(context.waker().clone());
+        wake(&mut shared.writer);
+        Poll::Pending
+    }
+}
+
+impl Drop for Inflow {
+    fn drop(&mut self) {
+        let shared = &mut *lock(&self.shared);
+        shared.reader_is_gone = true;
+        wake(&mut shared.writer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use http_body_util::BodyExt as _;
+    use touchstone_handler::pipe;
+
+    use super::*;
+
+    fn poll_once(feeder: &mut Feeder, receiver: &mut pipe::Receiver) -> Poll<()> {
+        feeder.poll(&mut Context::from_waker(Waker::noop()), receiver)
+    }
+
+    #[test]
+    fn nothing_is_taken_before_it_is_wanted() {
+        let (mut sender, mut receiver) = pipe::pipe(10);
+        sender.push(Bytes::from_static(b"abc"));
+        let (mut feeder, mut body) = inflow();
+        assert!(poll_once(&mut feeder, &mut receiver).is_pending());
+        assert_eq!(sender.held_bytes(), 3);
+        let mut next = Box::pin(async move { body.frame().await.map(|frame| frame.unwrap().into_data()) });
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(next.as_mut().poll(&mut context).is_pending());
+        assert!(poll_once(&mut feeder, &mut receiver).is_pending());
+        assert_eq!(sender.held_bytes(), 0);
+        let Poll::Ready(Some(Ok(bytes))) = next.as_mut().poll(&mut context) else { panic!("no piece") };
+        assert_eq!(bytes, "abc");
+    }
+
+    #[tokio::test]
+    async fn body_and_trailers_arrive() {
+        let (mut sender, mut receiver) = pipe::pipe(10);
+        sender.push(Bytes::from_static(b"abc"));
+        sender.push(Bytes::from_static(b"def"));
+        sender.finish_with_trailers(b"Digest: x\r\n".to_vec());
+        let (mut feeder, body) = inflow();
+        let feed = poll_fn(|context| feeder.poll(context, &mut receiver));
+        let (collected, ()) = tokio::join!(body.collect(), feed);
+        let collected = collected.unwrap();
+        assert_eq!(collected.trailers().unwrap()["digest"], "x");
+        assert_eq!(collected.to_bytes(), "abcdef");
+    }
+
+    #[tokio::test]
+    async fn a_body_that_breaks_off_is_an_error() {
+        let (mut sender, mut receiver) = pipe::pipe(10);
+        sender.push(Bytes::from_static(b"abc"));
+        drop(sender);
+        let (mut feeder, body) = inflow();
+        let feed = poll_fn(|context| feeder.poll(context, &mut receiver));
+        let (collected, ()) = tokio::join!(body.collect(), feed);
+        assert!(collected.is_err());
+        let (feeder, body) = inflow();
+        drop(feeder);
+        assert!(body.collect().await.is_err());
+    }
+}

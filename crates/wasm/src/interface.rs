@@ -1,0 +1,345 @@
+//! The interface of a route with `wasm`, and its handlers.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use http_body::Body as _;
+use http_body_util::BodyExt as _;
+use tokio::sync::{mpsc, oneshot};
+use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::component_counts;
+use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
+use touchstone_handler::pipe;
+use touchstone_handler::request::Request;
+use wasmtime_wasi_config::WasiConfigVariables;
+use wasmtime_wasi_http::WasiBody;
+
+use crate::compiled::{self, Ready};
+use crate::exchange::{Begin, Exchange, Failure, Gathered, Orders};
+use crate::guest::{self, Instance, Live};
+use crate::hooks::Hooks;
+use crate::inflow::inflow;
+use crate::output::Logged;
+use crate::runtime::{self, Runtime};
+use crate::settings::{Origin, Settings};
+use crate::state::{self, Meter};
+use crate::{message, next, ticker};
+
+/// The most bytes of an answer that wait for a client.
+const PIPE_BYTES: usize = 128 * 1024;
+
+/// The longest answer that is sent as a whole.
+const WHOLE_BYTES: usize = 64 * 1024;
+
+/// The most instances that a core keeps for later requests.
+const MOST_KEPT: usize = 64;
+
+/// A component at work.
+pub struct Wasm {
+    component: Arc<Component>,
+    /// What is to be logged of its start.
+    notes: Mutex<Vec<String>>,
+}
+
+/// What all cores know of a component.
+struct Component {
+    settings: Settings,
+    runtime: &'static Runtime,
+    ready: Arc<Ready>,
+    config: Arc<WasiConfigVariables>,
+    origins: Arc<[String]>,
+    most_ticks: u64,
+    /// Requests under way.
+    at_work: AtomicUsize,
+    /// Until this tick requests begin in a thread.
+    long_until: Arc<AtomicU64>,
+}
+
+impl Wasm {
+    /// Loads a component. The error says what is wrong.
+    pub fn open(settings: Settings) -> Result<Wasm, String> {
+        let runtime = runtime::of_process()?;
+        let directory = settings.compiled.as_deref();
+        let mut notes = Vec::new();
+        let ready = compiled::load(runtime, &settings.component, directory, &mut |note| notes.push(note))?;
+        let config = settings.config.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        let component = Component {
+            runtime,
+            ready,
+            config: Arc::new(config),
+            origins: settings.outgoing.iter().map(|origin| origin.origin.clone()).collect(),
+            most_ticks: ticker::ticks_of(settings.limits.computing),
+            at_work: AtomicUsize::new(0),
+            long_until: Arc::default(),
+            settings,
+        };
+        Ok(Wasm { component: Arc::new(component), notes: Mutex::new(notes) })
+    }
+}
+
+impl Interface for Wasm {
+    fn name(&self) -> &'static str {
+        "wasm"
+    }
+
+    fn takes_escapes(&self) -> bool {
+        true
+    }
+
+    fn judges_parameters(&self) -> bool {
+        false
+    }
+
+    fn begins_early(&self) -> bool {
+        !self.notes.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
+        for note in std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner)) {
+            server.log(Level::Information, "compiled components", &note);
+        }
+        let client = |origin: &Origin| origin.client.on_core(server.clone());
+        let clients = self.component.settings.outgoing.iter().map(client).collect();
+        let component = self.component.clone();
+        let name = component.settings.component.display().to_string().into();
+        Rc::new(WasmOfCore { component, clients, kept: RefCell::default(), server, name })
+    }
+}
+
+struct WasmOfCore {
+    component: Arc<Component>,
+    /// For outgoing requests.
+    clients: Rc<[Rc<dyn Handler>]>,
+    /// Instances for later requests.
+    kept: RefCell<Vec<Box<Live>>>,
+    server: Rc<dyn Server>,
+    /// The component's, in the log.
+    name: Rc<str>,
+}
+
+impl Handler for WasmOfCore {
+    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
+        Box::pin(async move { Handled::Answer(self.answer(request).await) })
+    }
+}
+
+/// A place among the requests that a component may have.
+struct Place(Arc<Component>);
+
+impl Component {
+    fn place(self: &Arc<Self>) -> Option<Place> {
+        let before = self.at_work.fetch_add(1, Ordering::Relaxed);
+        let place = Place(self.clone());
+        (before < self.settings.limits.concurrency).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.at_work.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl WasmOfCore {
+    async fn answer(self: Rc<Self>, request: Request) -> Answer {
+        let id = request.id.clone();
+        let Some(place) = self.component.place() else {
+            return self.failed(&Failure::Full, &id);
+        };
+        match self.try_answer(request, place).await {
+            Ok(answer) => answer,
+            Err(failure) => self.failed(&failure, &id),
+        }
+    }
+
+    async fn try_answer(self: &Rc<Self>, request: Request, place: Place) -> Result<Answer, Failure> {
+        let settings = &self.component.settings;
+        let is_head = request.received.method_text() == b"HEAD";
+        let (mut exchange, reply) = self.begin(request)?;
+        let reply = exchange.head(reply, settings.limits.answer).await?;
+        let (mut parts, mut body) = reply.map_err(Failure::Fault)?.into_parts();
+        let passes_body_on = parts.headers.remove(next::BODY_FIELD).is_some();
+        let (mut answer, length) = message::answer(&parts).map_err(Failure::Fault)?;
+        if message::has_no_body(answer.status) || is_head {
+            answer.declared_length = length.filter(|_| answer.status != 204);
+            drop(body);
+            self.keep_going(exchange, place);
+            return Ok(answer);
+        }
+        if passes_body_on && body.is_end_stream() {
+            let Some(untouched) = exchange.kept.take_untouched() else {
+                return Err(Failure::Fault("there is no untouched body that it could pass on".to_string()));
+            };
+            drop(body);
+            self.keep_going(exchange, place);
+            answer.body = untouched.parts;
+            answer.is_error_page = untouched.error_page_of == Some(answer.status);
+            answer.declared_length = untouched.declared_length;
+            return Ok(answer);
+        }
+        let gathered = exchange.gather(&mut body, WHOLE_BYTES).await?;
+        let bytes: u64 = gathered.pieces.iter().map(|piece| piece.len() as u64).sum();
+        let most_bytes = settings.limits.body_bytes;
+        if most_bytes > 0 && bytes > most_bytes {
+            return Err(Failure::Fault("its answer is longer than 'body_size' allows".to_string()));
+        }
+        if gathered.is_all && gathered.trailers.is_empty() {
+            drop(body);
+            if length.is_some_and(|length| length != bytes) {
+                return Err(Failure::Fault(
+                    "its answer is not as long as its Content-Length says".to_string(),
+                ));
+            }
+            self.keep_going(exchange, place);
+            return Ok(answer.part(Part::Bytes(joined(gathered.pieces))));
+        }
+        let left = if most_bytes == 0 { u64::MAX } else { most_bytes - bytes };
+        let (sender, receiver) = pipe::pipe(PIPE_BYTES);
+        self.clone().stream(exchange, place, gathered, body, sender, left);
+        Ok(answer.part(Part::Stream { body: receiver, length }))
+    }
+
+    /// Begins a request in an instance.
+    fn begin(&self, mut request: Request) -> Result<(Exchange, oneshot::Receiver<guest::Reply>), Failure> {
+        let component = &self.component;
+        let receiver = request.take_body();
+        let (feed, body): (_, WasiBody) = match request.body_length() {
+            Some(0) => (None, message::whole(Bytes::new())),
+            _ => {
+                let (feeder, body) = inflow();
+                (Some((feeder, receiver)), body.boxed_unsync())
+            }
+        };
+        let wasi_request = message::request(&request, body);
+        let mut wasi_request =
+            wasi_request.ok_or_else(|| Failure::Fault("the request has no form in wasi:http".to_string()))?;
+        let next = request.next.take();
+        if next.is_some() {
+            // The body goes past the component, or becomes another one.
+            wasi_request.headers_mut().remove(http::header::CONTENT_LENGTH);
+        }
+        let (hooks, orders) = self.hooks(next.is_some());
+        let meter = Meter::new(component.most_ticks);
+        let kept = self.kept.borrow_mut().pop();
+        let (instance, output) = match kept {
+            Some(mut live) => {
+                let output = state::renew(&mut live.store, hooks, meter.clone());
+                (Instance::Kept(live), output)
+            }
+            None => {
+                let store = state::store(
+                    &component.runtime.engine,
+                    &component.settings,
+                    &component.config,
+                    hooks,
+                    meter.clone(),
+                );
+                let store = store.map_err(|error| Failure::Fault(format!("{error:#}")))?;
+                let output = store.data().output.clone();
+                (Instance::New(component.ready.clone(), Box::new(store)), output)
+            }
+        };
+        let (reply, replied) = oneshot::channel();
+        let begin = Begin {
+            work: Box::pin(guest::serve(instance, wasi_request, reply)),
+            in_thread: ticker::now() < component.long_until.load(Ordering::Relaxed),
+            meter,
+            feed,
+            orders,
+            next,
+            asked: request,
+            output: Logged { output, name: self.name.clone(), server: self.server.clone() },
+            long_until: component.long_until.clone(),
+        };
+        Ok((Exchange::new(begin), replied))
+    }
+
+    fn hooks(&self, has_next: bool) -> (Hooks, Option<Orders>) {
+        let origins = self.component.origins.clone();
+        if origins.is_empty() && !has_next {
+            return (Hooks { has_next, origins, orders: None }, None);
+        }
+        let (orders, ordered) = mpsc::unbounded_channel();
+        (Hooks { has_next, origins, orders: Some(orders) }, Some((ordered, self.clients.clone())))
+    }
+
+    /// Passes a longer answer on.
+    fn stream(
+        self: Rc<Self>,
+        mut exchange: Exchange,
+        place: Place,
+        gathered: Gathered,
+        body: WasiBody,
+        mut sender: pipe::Sender,
+        left: u64,
+    ) {
+        let limit = self.component.settings.limits.answer;
+        let id = exchange.id();
+        for piece in gathered.pieces {
+            sender.push(piece);
+        }
+        if gathered.is_all {
+            sender.finish_with_trailers(gathered.trailers);
+            return self.keep_going(exchange, place);
+        }
+        tokio::task::spawn_local(async move {
+            match exchange.stream(body, sender, left, limit).await {
+                Ok(()) => self.keep_going(exchange, place),
+                Err(failure) => {
+                    let _ = self.failed(&failure, &id);
+                }
+            }
+        });
+    }
+
+    /// What follows the answer: the instance may go on for a while, and may be kept.
+    fn keep_going(self: &Rc<Self>, mut exchange: Exchange, place: Place) {
+        if exchange.has_ended() {
+            return self.keep(exchange);
+        }
+        let (this, id) = (self.clone(), exchange.id());
+        tokio::task::spawn_local(async move {
+            let _place = place;
+            match exchange.finish(this.component.settings.limits.answer).await {
+                Ok(()) => this.keep(exchange),
+                Err(failure) => {
+                    let _ = this.failed(&failure, &id);
+                }
+            }
+        });
+    }
+
+    /// Keeps the instance if it may have another request.
+    fn keep(&self, mut exchange: Exchange) {
+        let Some(live) = exchange.live.take() else { return };
+        let mut kept = self.kept.borrow_mut();
+        if live.uses < self.component.settings.reuse && kept.len() < MOST_KEPT {
+            kept.push(live);
+        }
+    }
+
+    fn failed(&self, failure: &Failure, id: &str) -> Answer {
+        component_counts::FAILURES.add();
+        let (status, reason) = match failure {
+            Failure::Fault(reason) => (500, reason.as_str()),
+            Failure::Time(reason) => (504, *reason),
+            Failure::Full => (503, "it has as many requests as 'concurrency' or the process allows"),
+        };
+        let request = if id.is_empty() { String::new() } else { format!(" (request {id})") };
+        let message = format!("{}: {reason}{request}", self.name);
+        self.server.log(Level::Warning, "wasm component failed", &message);
+        let answer = Answer::error(status);
+        if status == 503 { answer.field("Retry-After", "1") } else { answer }
+    }
+}
+
+fn joined(mut pieces: Vec<Bytes>) -> Bytes {
+    match pieces.len() {
+        0 => Bytes::new(),
+        1 => pieces.remove(0),
+        _ => pieces.concat().into(),
+    }
+}

@@ -1,0 +1,161 @@
+//! Requests and answers in the form of wasi:http, and back.
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
+use http::uri::{Authority, PathAndQuery, Scheme, Uri};
+use http::{Method, Request as WasiRequest};
+use touchstone_handler::answer::Answer;
+use touchstone_handler::request::Request;
+use wasmtime_wasi_http::WasiBody;
+
+/// Fields of an answer that belong to one connection, or that the server writes itself.
+const OWN_FIELDS: [&str; 12] = [
+    "connection",
+    "content-length",
+    "date",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-connection",
+    "server",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "http2-settings",
+];
+
+/// A request as an instance gets it; `None` if wasi:http has no form for it.
+pub fn request(request: &Request, body: WasiBody) -> Option<WasiRequest<WasiBody>> {
+    let mut wasi = WasiRequest::new(body);
+    *wasi.method_mut() = Method::from_bytes(request.received.method_text()).ok()?;
+    let mut uri = http::uri::Parts::default();
+    let is_https = request.is_https();
+    uri.scheme = Some(if is_https { Scheme::HTTPS } else { Scheme::HTTP });
+    uri.authority = Some(match &request.host {
+        Some(host) if !host.is_empty() => Authority::from_maybe_shared(host.clone()).ok()?,
+        _ => Authority::try_from(request.server.to_string()).ok()?,
+    });
+    let path = match request.query {
+        None => request.path_as_sent.clone(),
+        Some(_) => request.path_and_query().into(),
+    };
+    uri.path_and_query = Some(PathAndQuery::from_maybe_shared(path).ok()?);
+    *wasi.uri_mut() = Uri::from_parts(uri).ok()?;
+    let headers = wasi.headers_mut();
+    for (name, value) in request.received.fields() {
+        headers.append(HeaderName::from_bytes(name).ok()?, HeaderValue::from_bytes(value).ok()?);
+    }
+    headers.remove(HOST);
+    let mut add = |name: &'static str, value: &str| {
+        if let (false, Ok(value)) = (headers.contains_key(name), HeaderValue::from_str(value)) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    };
+    if let Some(client) = request.client {
+        add("x-forwarded-for", &client.ip().to_canonical().to_string());
+    }
+    add("x-forwarded-proto", if is_https { "https" } else { "http" });
+    if let Some(user) = &request.user {
+        add("x-remote-user", user);
+    }
+    Some(wasi)
+}
+
+/// The head of an answer, and the length of its body where it is said. The error says why a client cannot get
+/// it.
+pub fn answer(parts: &http::response::Parts) -> Result<(Answer, Option<u64>), String> {
+    let status = parts.status.as_u16();
+    if !(200..=599).contains(&status) {
+        return Err(format!("it answers with status {status}, which is not that of an answer"));
+    }
+    let mut answer = Answer::new(status);
+    append_lines(&parts.headers, &mut answer.fields);
+    let length = match parts.headers.get(CONTENT_LENGTH) {
+        None => None,
+        Some(value) => Some(length(value).ok_or_else(|| "its Content-Length is not a number".to_string())?),
+    };
+    Ok((answer, length))
+}
+
+fn length(value: &HeaderValue) -> Option<u64> {
+    let digits = value.to_str().ok()?;
+    if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None }
+}
+
+/// Whether an answer of this status has no body.
+pub fn has_no_body(status: u16) -> bool {
+    matches!(status, 204 | 304)
+}
+
+/// The field lines of a message or of its trailers. Names and values have been checked when they were set.
+pub fn append_lines(fields: &HeaderMap, lines: &mut Vec<u8>) {
+    for (name, value) in fields {
+        if OWN_FIELDS.contains(&name.as_str()) {
+            continue;
+        }
+        for piece in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            lines.extend_from_slice(piece);
+        }
+    }
+}
+
+/// The fields in field lines; `None` if there are none.
+pub fn header_map(lines: &[u8]) -> Option<HeaderMap> {
+    let mut fields = HeaderMap::new();
+    for line in lines.split(|&byte| byte == b'\n') {
+        let Some(colon) = line.iter().position(|&byte| byte == b':') else { continue };
+        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
+            fields.append(name, value);
+        }
+    }
+    (!fields.is_empty()).then_some(fields)
+}
+
+/// A body that is there.
+pub fn whole(bytes: Bytes) -> WasiBody {
+    use http_body_util::BodyExt as _;
+    http_body_util::Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_the_connection_are_left_out() {
+        let (parts, ()) = http::Response::builder()
+            .status(201)
+            .header("Content-Type", "text/plain")
+            .header("Content-Length", "12")
+            .header("Connection", "close")
+            .header("Set-Cookie", "a=b")
+            .header("Set-Cookie", "c=d")
+            .body(())
+            .unwrap()
+            .into_parts();
+        let (answer, length) = super::answer(&parts).unwrap();
+        assert_eq!((answer.status, length), (201, Some(12)));
+        let text = String::from_utf8(answer.fields).unwrap();
+        assert_eq!(text, "content-type: text/plain\r\nset-cookie: a=b\r\nset-cookie: c=d\r\n");
+    }
+
+    #[test]
+    fn what_is_no_answer_is_an_error() {
+        for (status, length) in [(100, "0"), (199, "0"), (600, "0"), (200, "1,1"), (200, "+1"), (200, "x")] {
+            let response = http::Response::builder().status(status).header("Content-Length", length);
+            let (parts, ()) = response.body(()).unwrap().into_parts();
+            assert!(super::answer(&parts).is_err(), "{status} {length}");
+        }
+    }
+
+    #[test]
+    fn trailers_are_read_from_their_lines() {
+        let fields = header_map(b"A: b\r\nC:  d \r\nno field\r\n").unwrap();
+        assert_eq!(
+            (fields.len(), &fields["a"], &fields["c"]),
+            (2, &"b".parse().unwrap(), &"d".parse().unwrap())
+        );
+        assert!(header_map(b"").is_none());
+    }
+}

@@ -1,0 +1,178 @@
+//! What a component stands before: how a request goes on, and how its answer comes back.
+//!
+//! A component passes a request on by sending it to the authority `next`. Bodies that it does not touch go
+//! past it: that of the request if it opens none, and that of the answer if it says so.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, HOST};
+use http_body::Body as _;
+use http_body_util::BodyExt as _;
+use touchstone_handler::answer::Part;
+use touchstone_handler::pipe::{self, Receiver};
+use touchstone_handler::request::{Next, ReceivedHead, Request, RequestDetails};
+use touchstone_http::request::{Limits, Parsed, RequestHead};
+use wasmtime_wasi_http::Error;
+
+use crate::answer_body::AnswerBody;
+use crate::hooks::{Order, Outcome};
+use crate::inflow::{Feeder, inflow};
+use crate::{message, outgoing};
+
+/// The most bytes of a request's body that wait for the next handler.
+const PIPE_BYTES: usize = 64 * 1024;
+
+/// The field of an answer that says that the body of the next handler's answer is its own.
+pub const BODY_FIELD: &str = "touchstone-body";
+
+/// Fields that frame a body.
+const FRAMING: [&[u8]; 2] = [b"content-length", b"transfer-encoding"];
+
+/// The answer of the next handler, while its body was not taken.
+#[derive(Default, Clone)]
+pub struct Kept {
+    answer: Rc<RefCell<Option<KeptAnswer>>>,
+}
+
+struct KeptAnswer {
+    feeder: Feeder,
+    body: AnswerBody,
+    status: u16,
+    declared_length: Option<u64>,
+    is_error_page: bool,
+}
+
+/// What goes past the component.
+pub struct Untouched {
+    /// The body.
+    pub parts: Vec<Part>,
+    /// Its length in an answer without it.
+    pub declared_length: Option<u64>,
+    /// The answer was the built-in page of this error.
+    pub error_page_of: Option<u16>,
+}
+
+impl Kept {
+    /// The body of the next handler's answer, if the component has not touched it.
+    pub fn take_untouched(&self) -> Option<Untouched> {
+        let kept = self.answer.borrow_mut().take_if(|kept| kept.feeder.is_untouched())?;
+        // What waits to feed the instance ends.
+        kept.feeder.wake();
+        Some(Untouched {
+            parts: kept.body.into_parts(),
+            declared_length: kept.declared_length,
+            error_page_of: kept.is_error_page.then_some(kept.status),
+        })
+    }
+}
+
+/// Passes a request on. `client_body` is the body of the client's request, if it is untouched.
+pub fn carry_out(
+    order: Order,
+    next: Rc<dyn Next>,
+    asked: &Request,
+    client_body: Option<Receiver>,
+    kept: &Kept,
+) {
+    let Order { request, mut reply, .. } = order;
+    let (parts, body) = request.into_parts();
+    let passed_on = head(&parts, asked, body.is_end_stream(), client_body.is_some());
+    let mut details = RequestDetails::clone(asked);
+    let kept = kept.clone();
+    tokio::task::spawn_local(async move {
+        let answer = async {
+            details.received = Rc::new(passed_on?);
+            let receiver = match (client_body, body.is_end_stream()) {
+                (_, false) => {
+                    let (sender, receiver) = pipe::pipe(PIPE_BYTES);
+                    tokio::task::spawn_local(outgoing::upload(body, sender));
+                    receiver
+                }
+                (Some(client_body), true) => client_body,
+                (None, true) => Receiver::of(Bytes::new()),
+            };
+            let answer = next.answer(Request::new(details, receiver)).await;
+            let head = outgoing::head_of(&answer)?;
+            let (feeder, body) = inflow();
+            *kept.answer.borrow_mut() = Some(KeptAnswer {
+                feeder,
+                status: answer.status,
+                declared_length: answer.declared_length,
+                is_error_page: answer.is_error_page,
+                body: AnswerBody::new(answer.body),
+            });
+            Outcome::Ok(head.map(|()| body.boxed_unsync()))
+        };
+        tokio::select! {
+            () = reply.closed() => return,
+            outcome = answer => {
+                let _ = reply.send(outcome);
+            }
+        }
+        poll_fn(|context| {
+            let mut kept = kept.answer.borrow_mut();
+            match &mut *kept {
+                Some(kept) => kept.feeder.poll(context, &mut kept.body),
+                None => Poll::Ready(()),
+            }
+        })
+        .await;
+    });
+}
+
+/// The head of the request as it goes on: the line of the client, and the fields of the component. A path,
+/// query or method that the rules have not judged is refused.
+fn head(
+    parts: &http::request::Parts,
+    asked: &Request,
+    is_unopened: bool,
+    has_client_body: bool,
+) -> Result<ReceivedHead, Error> {
+    if parts.method.as_str().as_bytes() != asked.received.method_text() {
+        return Err(Error::HttpRequestMethodInvalid);
+    }
+    let path = parts.uri.path_and_query().map_or("", |path| path.as_str());
+    if path.as_bytes() != asked.path_and_query() {
+        return Err(Error::HttpRequestUriInvalid);
+    }
+    let received = &asked.received;
+    let mut buffer = Vec::with_capacity(received.buffer.len() + 64);
+    buffer.extend_from_slice(received.head.request_line.of(&received.buffer));
+    buffer.extend_from_slice(b"\r\n");
+    let mut copy = |wanted: &dyn Fn(&[u8]) -> bool| {
+        for (name, value) in received.fields().filter(|(name, _)| wanted(name)) {
+            for piece in [name, b": ", value, b"\r\n"] {
+                buffer.extend_from_slice(piece);
+            }
+        }
+    };
+    copy(&|name| name.eq_ignore_ascii_case(b"host"));
+    if is_unopened && has_client_body {
+        copy(&|name| FRAMING.iter().any(|framing| name.eq_ignore_ascii_case(framing)));
+    }
+    let mut fields = parts.headers.clone();
+    fields.remove(HOST);
+    let length = fields.remove(CONTENT_LENGTH);
+    message::append_lines(&fields, &mut buffer);
+    match (is_unopened, length) {
+        (true, _) => {}
+        (false, Some(length)) => {
+            for piece in [b"Content-Length: ", length.as_bytes(), b"\r\n"] {
+                buffer.extend_from_slice(piece);
+            }
+        }
+        (false, None) => buffer.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+    }
+    buffer.extend_from_slice(b"\r\n");
+    let mut head = RequestHead::new();
+    let length = buffer.len();
+    let limits = Limits { request_line_bytes: length, header_bytes: length, header_fields: length };
+    match head.parse(&buffer, &limits) {
+        Ok(Parsed::Complete(whole)) if whole == length => Ok(ReceivedHead { head, buffer: buffer.into() }),
+        _ => Err(Error::HttpProtocolError),
+    }
+}

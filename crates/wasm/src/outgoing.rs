@@ -1,0 +1,170 @@
+//! Requests of instances, made by the server's own client.
+
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, HOST};
+use http::{HeaderMap, Request as WasiRequest, Response, StatusCode};
+use http_body::Body as _;
+use http_body_util::BodyExt as _;
+use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::handler::{Handled, Handler};
+use touchstone_handler::pipe::{self, Receiver, Sender};
+use touchstone_handler::request::{Protocol, ReceivedHead, Request, RequestDetails};
+use touchstone_http::request::{Limits, Parsed, RequestHead};
+use wasmtime_wasi_http::{Error, WasiBody};
+
+use crate::answer_body::AnswerBody;
+use crate::hooks::{Order, Outcome};
+use crate::inflow::inflow;
+use crate::message;
+
+/// The most bytes of a request's body that wait for the origin.
+const PIPE_BYTES: usize = 64 * 1024;
+
+/// How long to wait for an answer if the component does not say it.
+const LONGEST_WAIT: Duration = Duration::from_secs(600);
+
+/// Makes a request of an instance, on whose behalf the server answers `asked`. It ends when the instance does
+/// not wait for it any more.
+pub fn carry_out(order: Order, client: Rc<dyn Handler>, asked: &Request) {
+    let details = RequestDetails::clone(asked);
+    let Order { request, options, mut reply, .. } = order;
+    tokio::task::spawn_local(async move {
+        let wait = options.first_byte_timeout.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT);
+        let answered = tokio::time::timeout(wait, answer_of(client, request, details));
+        tokio::select! {
+            () = reply.closed() => {}
+            outcome = answered => {
+                let _ = reply.send(outcome.unwrap_or(Err(Error::ConnectionReadTimeout)));
+            }
+        }
+    });
+}
+
+async fn answer_of(
+    client: Rc<dyn Handler>,
+    request: WasiRequest<WasiBody>,
+    details: RequestDetails,
+) -> Outcome {
+    let (request, body) = request.into_parts();
+    let received = head(&request, body.is_end_stream()).ok_or(Error::HttpRequestUriInvalid)?;
+    let path = Bytes::copy_from_slice(request.uri.path().as_bytes());
+    let details = RequestDetails {
+        received: Rc::new(received),
+        protocol: Protocol::Http11,
+        path: path.clone(),
+        path_as_sent: path,
+        query: request.uri.query().map(|query| Bytes::copy_from_slice(query.as_bytes())),
+        host: request.uri.authority().map(|host| Bytes::copy_from_slice(host.as_str().as_bytes())),
+        client: None,
+        trusted_proxy: None,
+        tls: None,
+        user: None,
+        page_variables: None,
+        ..details
+    };
+    let receiver = match body.is_end_stream() {
+        true => Receiver::of(Bytes::new()),
+        false => {
+            let (sender, receiver) = pipe::pipe(PIPE_BYTES);
+            tokio::task::spawn_local(upload(body, sender));
+            receiver
+        }
+    };
+    match client.handle(Request::new(details, receiver)).await {
+        Handled::Answer(answer) => response(answer),
+        _ => Err(Error::DestinationUnavailable),
+    }
+}
+
+/// The head of a request in the form in which clients send it.
+fn head(request: &http::request::Parts, has_no_body: bool) -> Option<ReceivedHead> {
+    let path = request.uri.path_and_query().map_or("/", |path| path.as_str());
+    let path = if path.starts_with('/') { path.to_string() } else { format!("/{path}") };
+    let mut buffer = Vec::with_capacity(512);
+    let host = request.uri.authority()?.as_str();
+    for piece in [request.method.as_str(), " ", &path, " HTTP/1.1\r\nHost: ", host, "\r\n"] {
+        buffer.extend_from_slice(piece.as_bytes());
+    }
+    let mut fields: HeaderMap = request.headers.clone();
+    fields.remove(HOST);
+    let length = fields.remove(CONTENT_LENGTH);
+    message::append_lines(&fields, &mut buffer);
+    match (has_no_body, length) {
+        (true, _) => {}
+        (false, Some(length)) => {
+            for piece in [b"Content-Length: ", length.as_bytes(), b"\r\n"] {
+                buffer.extend_from_slice(piece);
+            }
+        }
+        (false, None) => buffer.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+    }
+    buffer.extend_from_slice(b"\r\n");
+    let mut head = RequestHead::new();
+    let length = buffer.len();
+    let limits = Limits { request_line_bytes: length, header_bytes: length, header_fields: length };
+    let is_whole = matches!(head.parse(&buffer, &limits), Ok(Parsed::Complete(whole)) if whole == length);
+    is_whole.then(|| ReceivedHead { head, buffer: buffer.into() })
+}
+
+/// Passes a request's body to the client or handler as fast as the origin takes it.
+pub async fn upload(mut body: WasiBody, mut sender: Sender) {
+    while let Some(frame) = body.frame().await {
+        match frame.map(http_body::Frame::into_data) {
+            Ok(Ok(bytes)) => {
+                if sender.send(bytes).await.is_err() {
+                    return;
+                }
+            }
+            Ok(Err(frame)) => {
+                let mut lines = Vec::new();
+                message::append_lines(&frame.into_trailers().unwrap_or_default(), &mut lines);
+                return sender.finish_with_trailers(lines);
+            }
+            Err(_) => return sender.fail(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+    sender.finish();
+}
+
+fn response(answer: Answer) -> Outcome {
+    if answer.is_error_page {
+        // The client's own page: no origin has answered.
+        return Err(match answer.status {
+            503 => Error::ConnectionLimitReached,
+            504 => Error::ConnectionTimeout,
+            508 => Error::LoopDetected,
+            _ => Error::DestinationUnavailable,
+        });
+    }
+    let head = head_of(&answer)?;
+    let mut parts = AnswerBody::new(answer.body);
+    let body = match parts.whole() {
+        Some(bytes) => message::whole(bytes),
+        None => {
+            let (mut feeder, body) = inflow();
+            tokio::task::spawn_local(
+                async move { poll_fn(|context| feeder.poll(context, &mut parts)).await },
+            );
+            body.boxed_unsync()
+        }
+    };
+    Ok(head.map(|()| body))
+}
+
+/// The head of an answer as an instance gets it.
+pub fn head_of(answer: &Answer) -> Result<Response<()>, Error> {
+    let mut response = Response::new(());
+    *response.status_mut() = StatusCode::from_u16(answer.status).map_err(|_| Error::HttpProtocolError)?;
+    *response.headers_mut() = message::header_map(&answer.fields).unwrap_or_default();
+    let length: Option<u64> = answer.body.iter().map(Part::length).sum();
+    let length = if answer.body.is_empty() { answer.declared_length } else { length };
+    if let Some(length) = length {
+        response.headers_mut().insert(CONTENT_LENGTH, length.into());
+    }
+    Ok(response)
+}

@@ -1,0 +1,85 @@
+//! The engine and its linker, one for the process.
+
+use std::sync::OnceLock;
+
+use wasmtime::component::Linker;
+use wasmtime::{Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
+use wasmtime_wasi_config::WasiConfig;
+
+use crate::state::State;
+use crate::ticker;
+
+/// The most instances of the process at a time.
+const MOST_INSTANCES: u32 = 2_000;
+
+/// The most bytes of one memory of a component.
+pub const MOST_MEMORY_BYTES: usize = 1 << 30;
+
+/// The most entries of one table of a component.
+const MOST_TABLE_ENTRIES: usize = 100_000;
+
+/// Bytes of an instance's memory that are cleared rather than given back when it ends.
+const KEPT_BYTES: usize = 128 << 10;
+
+/// The stack of an instance, and of the calls from it.
+const WASM_STACK_BYTES: usize = 1 << 20;
+const STACK_BYTES: usize = 2 << 20;
+
+/// The engine and its linker.
+pub struct Runtime {
+    /// Compiles and runs.
+    pub engine: Engine,
+    /// What components may import.
+    pub linker: Linker<State>,
+}
+
+/// The runtime of this process. The error says why there can be none.
+pub fn of_process() -> Result<&'static Runtime, String> {
+    static RUNTIME: OnceLock<Result<Runtime, String>> = OnceLock::new();
+    RUNTIME.get_or_init(|| open().map_err(|error| format!("{error:#}"))).as_ref().map_err(Clone::clone)
+}
+
+fn open() -> wasmtime::Result<Runtime> {
+    let mut config = config();
+    // Where address space is limited, instances are allocated one by one, more slowly.
+    let engine = Engine::new(&config)
+        .or_else(|_| Engine::new(config.allocation_strategy(InstanceAllocationStrategy::OnDemand)))?;
+    let mut linker = Linker::new(&engine);
+    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
+    wasmtime_wasi::p3::add_to_linker(&mut linker)?;
+    wasmtime_wasi_http::p3::add_to_linker(&mut linker)?;
+    wasmtime_wasi_config::add_to_linker(&mut linker, |state: &mut State| WasiConfig::from(state.config()))?;
+    ticker::start(&engine)?;
+    Ok(Runtime { engine, linker })
+}
+
+fn config() -> Config {
+    let mut pool = PoolingAllocationConfig::default();
+    pool.total_component_instances(MOST_INSTANCES)
+        .total_core_instances(MOST_INSTANCES * 10)
+        .total_memories(MOST_INSTANCES)
+        .total_tables(MOST_INSTANCES * 5)
+        .total_stacks(MOST_INSTANCES)
+        .max_memory_size(MOST_MEMORY_BYTES)
+        .table_elements(MOST_TABLE_ENTRIES)
+        .max_component_instance_size(8 << 20)
+        .max_core_instance_size(8 << 20)
+        .linear_memory_keep_resident(KEPT_BYTES)
+        .table_keep_resident(KEPT_BYTES);
+    let mut config = Config::new();
+    config
+        .wasm_component_model(true)
+        .wasm_component_model_async(true)
+        .epoch_interruption(true)
+        .max_wasm_stack(WASM_STACK_BYTES)
+        .async_stack_size(STACK_BYTES)
+        .memory_reservation(MOST_MEMORY_BYTES as u64)
+        .memory_guard_size(0)
+        .guard_before_linear_memory(false)
+        // Java and plug-ins of the same process have handlers of their own for SIGSEGV, which would take a
+        // trap for a crash. With bounds checks no signal is needed.
+        .signals_based_traps(false)
+        .allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
+    config
+}

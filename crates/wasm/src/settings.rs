@@ -1,0 +1,54 @@
+//! What a route says of its component.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use touchstone_handler::handler::Interface;
+
+/// A component and how it runs.
+#[derive(Clone)]
+pub struct Settings {
+    /// The component.
+    pub component: PathBuf,
+    /// The directory for compiled components; `None`: they are compiled at each start.
+    pub compiled: Option<PathBuf>,
+    /// Its environment.
+    pub environment: Vec<(String, String)>,
+    /// What `wasi:config` gives it.
+    pub config: Vec<(String, String)>,
+    /// Directories that it may read: its own name for each, and the directory.
+    pub directories: Vec<(String, PathBuf)>,
+    /// Where its requests may go.
+    pub outgoing: Vec<Origin>,
+    /// Requests that an instance answers, one after another.
+    pub reuse: u32,
+    /// What it may use.
+    pub limits: Limits,
+}
+
+/// What a component may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of memory of an instance.
+    pub memory_bytes: usize,
+    /// How long an instance may compute for a request.
+    pub computing: Duration,
+    /// The time to the head of the answer, and between two pieces of its body; zero: no limit.
+    pub answer: Duration,
+    /// Requests that are answered at a time.
+    pub concurrency: usize,
+    /// Bytes of the body of an answer; 0: no limit.
+    pub body_bytes: u64,
+    /// Bytes of standard output and error that are logged for a request.
+    pub output_bytes: usize,
+}
+
+/// An origin that a component may send requests to.
+#[derive(Clone)]
+pub struct Origin {
+    /// The scheme and authority, such as `https://api.example.com`, in lower case.
+    pub origin: String,
+    /// The client that makes the requests.
+    pub client: Arc<dyn Interface>,
+}

@@ -1,0 +1,237 @@
+//! What a store holds: the limits of an instance, its WASI, and its hooks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use wasmtime::component::ResourceTable;
+use wasmtime::{Engine, ResourceLimiter, Store, UpdateDeadline};
+use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi_config::WasiConfigVariables;
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
+
+use crate::hooks::Hooks;
+use crate::output::Output;
+use crate::settings::Settings;
+use crate::ticker;
+
+/// The most handles that an instance may have of the server's resources.
+const MOST_RESOURCES: usize = 16_384;
+
+/// The most bytes that one call of an instance may pass to the server.
+const MOST_CALL_BYTES: usize = 8 << 20;
+
+/// The most bytes of the fields of one message.
+const MOST_FIELD_BYTES: usize = 128 << 10;
+
+/// Entries of all tables of an instance.
+const MOST_TABLE_ENTRIES: usize = 200_000;
+
+/// Ticks after which compiled code looks at its time again.
+const TICKS_BETWEEN_LOOKS: u64 = 2;
+
+/// The data of a store.
+pub struct State {
+    table: ResourceTable,
+    wasi: WasiCtx,
+    http: WasiHttpCtx,
+    /// What the instance asks of its core.
+    pub hooks: Hooks,
+    config: Arc<WasiConfigVariables>,
+    limiter: Limiter,
+    /// Its standard output and error.
+    pub output: Output,
+    /// How long it has computed for its request.
+    pub meter: Arc<Meter>,
+}
+
+impl State {
+    /// The values for `wasi:config`.
+    pub fn config(&self) -> &WasiConfigVariables {
+        &self.config
+    }
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+impl WasiHttpView for State {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        WasiHttpCtxView { hooks: &mut self.hooks, table: &mut self.table, ctx: &mut self.http }
+    }
+}
+
+/// Counts how long an instance computes. Only computing counts, not waiting.
+pub struct Meter {
+    /// Ticks in earlier turns.
+    spent: AtomicU64,
+    /// When the present turn began.
+    since: AtomicU64,
+    most_ticks: u64,
+    is_over: AtomicBool,
+    /// It has computed for so long that it should not go on on a core.
+    is_long: AtomicBool,
+    memory_refused: AtomicBool,
+    /// The work has failed. Its body ends then, as one does that is whole.
+    has_failed: AtomicBool,
+}
+
+impl Meter {
+    /// A meter with this many ticks.
+    pub fn new(most_ticks: u64) -> Arc<Meter> {
+        Arc::new(Meter {
+            spent: AtomicU64::new(0),
+            since: AtomicU64::new(0),
+            most_ticks,
+            is_over: AtomicBool::new(false),
+            is_long: AtomicBool::new(false),
+            memory_refused: AtomicBool::new(false),
+            has_failed: AtomicBool::new(false),
+        })
+    }
+
+    /// Called before each turn.
+    pub fn begin_turn(&self) {
+        ticker::note_busy();
+        self.since.store(ticker::now(), Ordering::Relaxed);
+    }
+
+    /// Called after each turn.
+    pub fn end_turn(&self) {
+        let ticks = ticker::now() - self.since.load(Ordering::Relaxed);
+        if ticks > 0 {
+            self.spent.fetch_add(ticks, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the time limit was reached.
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Whether the last turn was long; then a thread should go on.
+    pub fn take_long(&self) -> bool {
+        self.is_long.load(Ordering::Relaxed) && self.is_long.swap(false, Ordering::Relaxed)
+    }
+
+    /// Called when the work has failed, before its body ends.
+    pub fn note_failure(&self) {
+        self.has_failed.store(true, Ordering::Release);
+    }
+
+    /// Whether the work has failed.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Acquire)
+    }
+
+    /// Whether the instance was refused memory.
+    pub fn memory_was_refused(&self) -> bool {
+        self.memory_refused.load(Ordering::Relaxed)
+    }
+
+    /// What compiled code does when it looks at its time.
+    fn look(&self) -> wasmtime::Result<UpdateDeadline> {
+        let turn = ticker::now() - self.since.load(Ordering::Relaxed);
+        ticker::note_busy();
+        if self.spent.load(Ordering::Relaxed) + turn >= self.most_ticks {
+            self.is_over.store(true, Ordering::Relaxed);
+            return Ok(UpdateDeadline::Interrupt);
+        }
+        if turn == 0 {
+            // It has waited meanwhile.
+            return Ok(UpdateDeadline::Continue(TICKS_BETWEEN_LOOKS));
+        }
+        self.is_long.store(true, Ordering::Relaxed);
+        Ok(UpdateDeadline::Yield(TICKS_BETWEEN_LOOKS))
+    }
+}
+
+struct Limiter {
+    memory_bytes: usize,
+    most_memory_bytes: usize,
+    table_entries: usize,
+    meter: Arc<Meter>,
+}
+
+impl ResourceLimiter for Limiter {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        let bytes = self.memory_bytes + desired.saturating_sub(current);
+        if bytes > self.most_memory_bytes {
+            self.meter.memory_refused.store(true, Ordering::Relaxed);
+            return Ok(false);
+        }
+        self.memory_bytes = bytes;
+        Ok(true)
+    }
+
+    fn table_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        let entries = self.table_entries + desired.saturating_sub(current);
+        if entries > MOST_TABLE_ENTRIES {
+            return Ok(false);
+        }
+        self.table_entries = entries;
+        Ok(true)
+    }
+}
+
+/// Makes a store for one instance.
+pub fn store(
+    engine: &Engine,
+    settings: &Settings,
+    config: &Arc<WasiConfigVariables>,
+    hooks: Hooks,
+    meter: Arc<Meter>,
+) -> wasmtime::Result<Store<State>> {
+    let output = Output::new(settings.limits.output_bytes);
+    let mut wasi = WasiCtx::builder();
+    wasi.envs(&settings.environment)
+        .stdout(output.clone())
+        .stderr(output.clone())
+        .allow_tcp(false)
+        .allow_udp(false)
+        .allow_ip_name_lookup(false);
+    for (name, directory) in &settings.directories {
+        wasi.preopened_dir(directory, name, FsPerms::ReadOnly)?;
+    }
+    let mut table = ResourceTable::new();
+    table.set_max_capacity(MOST_RESOURCES);
+    let mut http = WasiHttpCtx::new();
+    http.set_field_size_limit(MOST_FIELD_BYTES);
+    let limiter = Limiter {
+        memory_bytes: 0,
+        most_memory_bytes: settings.limits.memory_bytes,
+        table_entries: 0,
+        meter: meter.clone(),
+    };
+    let state =
+        State { table, wasi: wasi.build(), http, hooks, config: config.clone(), limiter, output, meter };
+    let mut store = Store::new(engine, state);
+    store.limiter(|state| &mut state.limiter);
+    store.set_hostcall_fuel(MOST_CALL_BYTES);
+    store.set_epoch_deadline(TICKS_BETWEEN_LOOKS);
+    store.epoch_deadline_callback(|context| context.data().meter.look());
+    Ok(store)
+}
+
+/// Makes the store of a kept instance ready for another request. Gives what it writes to its output.
+pub fn renew(store: &mut Store<State>, hooks: Hooks, meter: Arc<Meter>) -> Output {
+    let state = store.data_mut();
+    state.hooks = hooks;
+    state.limiter.meter = meter.clone();
+    state.meter = meter;
+    let output = state.output.clone();
+    store.set_epoch_deadline(TICKS_BETWEEN_LOOKS);
+    output
+}

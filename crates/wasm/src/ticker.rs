@@ -1,0 +1,85 @@
+//! The thread that counts time for all instances of the process.
+//!
+//! Each tick increments the engine's epoch. Compiled code compares the epoch with its deadline, so time
+//! limits cost neither a timer nor a thread for each request. While no instance runs, the thread is parked.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use wasmtime::Engine;
+
+/// The length of a tick.
+pub const TICK: Duration = Duration::from_millis(1);
+
+/// Ticks without an instance after which the thread is parked.
+const IDLE_TICKS: u32 = 100;
+
+static TICKS: AtomicU64 = AtomicU64::new(0);
+static IS_BUSY: AtomicBool = AtomicBool::new(false);
+static IS_PARKED: AtomicBool = AtomicBool::new(false);
+static THREAD: OnceLock<Thread> = OnceLock::new();
+
+/// Ticks so far. They stand still while the thread is parked.
+pub fn now() -> u64 {
+    TICKS.load(Ordering::Relaxed)
+}
+
+/// The ticks of a time, at least one.
+pub fn ticks_of(time: Duration) -> u64 {
+    let ticks = time.as_nanos() / TICK.as_nanos();
+    u64::try_from(ticks).unwrap_or(u64::MAX).max(1)
+}
+
+/// Says that an instance runs now.
+pub fn note_busy() {
+    if IS_BUSY.load(Ordering::Relaxed) {
+        return;
+    }
+    // In this order, and the thread in the other: one of both sees what the other has written.
+    IS_BUSY.store(true, Ordering::SeqCst);
+    if IS_PARKED.load(Ordering::SeqCst)
+        && let Some(thread) = THREAD.get()
+    {
+        thread.unpark();
+    }
+}
+
+/// Starts the thread.
+pub fn start(engine: &Engine) -> std::io::Result<()> {
+    let engine = engine.clone();
+    let thread = thread::Builder::new().name("wasm-ticker".to_string()).spawn(move || run(&engine))?;
+    let _ = THREAD.set(thread.thread().clone());
+    Ok(())
+}
+
+fn run(engine: &Engine) {
+    let mut idle = 0;
+    loop {
+        thread::sleep(TICK);
+        TICKS.fetch_add(1, Ordering::Relaxed);
+        engine.increment_epoch();
+        idle = if IS_BUSY.swap(false, Ordering::SeqCst) { 0 } else { idle + 1 };
+        if idle < IDLE_TICKS {
+            continue;
+        }
+        IS_PARKED.store(true, Ordering::SeqCst);
+        while !IS_BUSY.load(Ordering::SeqCst) {
+            thread::park();
+        }
+        IS_PARKED.store(false, Ordering::SeqCst);
+        idle = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_become_ticks() {
+        assert_eq!(ticks_of(Duration::from_secs(2)), 2_000);
+        assert_eq!(ticks_of(Duration::ZERO), 1);
+    }
+}
