@@ -78,6 +78,8 @@ targets! {
     pattern = "../../nsapi/fuzz/fuzz_targets/pattern.rs";
     "observe":
     log_line = "../../observe/fuzz/fuzz_targets/log_line.rs";
+    "python":
+    worker = "../../python/fuzz/fuzz_targets/worker.rs";
     "servlet":
     answers = "../../servlet/fuzz/fuzz_targets/answers.rs";
     "session-import":

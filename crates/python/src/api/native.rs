@@ -1,0 +1,187 @@
+//! Objects and functions of ours that Python code holds and calls.
+//!
+//! There is one type of object: it holds an `Arc` of a Rust value, and drops it when Python drops the object.
+//! A [`Function`] is bound to such an object, or to none; it is called with the value.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::Arc;
+
+use super::object::{Gil, Object, Raised};
+use super::table::{
+    Api, MethodDef, Raw, SLOT_DEALLOC, TAKES_NONE, TAKES_ONE, TAKES_SOME, TYPE_FLAGS_DEFAULT, TypeSlot,
+    TypeSpec,
+};
+
+/// The type of objects that hold a `T`. There is one in a process.
+pub struct NativeType<T> {
+    kind: Object,
+    offset: usize,
+    _holds: PhantomData<fn(T)>,
+}
+
+/// What a value that Python code holds can be asked for: it finds the functions of Python.
+pub trait Functions: Send + Sync + 'static {
+    /// The functions of Python.
+    fn api() -> &'static Api;
+    /// Where in an object the value is.
+    fn offset() -> usize;
+}
+
+/// The arguments of a call.
+pub struct Arguments<'a> {
+    raw: &'a [Raw],
+}
+
+impl Arguments<'_> {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.raw.len()
+    }
+
+    /// One of them.
+    pub fn get(&self, gil: Gil, index: usize) -> Option<Object> {
+        self.raw.get(index).and_then(|raw| gil.borrowed(*raw).ok())
+    }
+}
+
+impl<T: Functions> NativeType<T> {
+    /// Makes the type. It lives as long as Python.
+    pub fn new(gil: Gil, name: &'static CStr) -> Result<NativeType<T>, Raised> {
+        let offset = gil.base_size().ok_or(Raised)?;
+        let slots = Box::leak(Box::new([
+            TypeSlot { slot: SLOT_DEALLOC, function: deallocate::<T> as *const c_void },
+            TypeSlot { slot: 0, function: ptr::null() },
+        ]));
+        let spec = Box::leak(Box::new(TypeSpec {
+            name: name.as_ptr(),
+            basic_size: (offset + size_of::<Arc<T>>()) as c_int,
+            item_size: 0,
+            flags: TYPE_FLAGS_DEFAULT,
+            slots: slots.as_mut_ptr(),
+        }));
+        // SAFETY: the description is whole, and lives for ever.
+        let kind = gil.owned(unsafe { (gil.api().PyType_FromSpec)(spec) })?;
+        Ok(NativeType { kind, offset, _holds: PhantomData })
+    }
+
+    /// Where in an object the value is.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// An object that holds a value.
+    pub fn hold(&self, gil: Gil, value: Arc<T>) -> Result<Object, Raised> {
+        // SAFETY: the type has room for one pointer behind the head of an object.
+        unsafe {
+            let object = gil.owned((gil.api().PyType_GenericAlloc)(self.kind.raw(), 0))?;
+            object.raw().cast::<u8>().add(self.offset).cast::<Arc<T>>().write(value);
+            Ok(object)
+        }
+    }
+}
+
+/// Python drops an object.
+unsafe extern "C" fn deallocate<T: Functions>(object: Raw) {
+    let api = T::api();
+    // SAFETY: nothing else uses the object any more. The place holds what `hold` has written, or zero where
+    // Python code has made the object. An object of a type that was made at run time holds a reference to the
+    // type.
+    unsafe {
+        let value = object.cast::<u8>().add(T::offset()).cast::<Option<Arc<T>>>().read();
+        let kind = object.cast::<u8>().add(T::offset() - size_of::<Raw>()).cast::<Raw>().read();
+        (api.PyObject_Free)(object.cast());
+        (api.Py_DecRef)(kind);
+        drop(value);
+    }
+}
+
+/// A function that Python code may call.
+#[repr(transparent)]
+pub struct Function(MethodDef);
+
+// SAFETY: the description is never changed.
+unsafe impl Sync for Function {}
+
+type Without<T> = fn(Gil, &Arc<T>) -> Result<Object, Raised>;
+type WithOne<T> = fn(Gil, &Arc<T>, Object) -> Result<Object, Raised>;
+type WithSome<T> = fn(Gil, &Arc<T>, Arguments<'_>) -> Result<Object, Raised>;
+
+/// Names a Rust function as a type, so that the C function that calls it needs nothing but its type.
+pub trait Calls<T: Functions> {
+    /// How it is called.
+    const FORM: Form<T>;
+}
+
+/// How a function is called.
+pub enum Form<T> {
+    /// Without arguments.
+    None(Without<T>),
+    /// With one.
+    One(WithOne<T>),
+    /// With some.
+    Some(WithSome<T>),
+}
+
+impl Function {
+    /// A function with this name.
+    pub const fn of<T: Functions, C: Calls<T>>(name: &'static CStr) -> Function {
+        let (function, flags): (*const c_void, c_int) = match C::FORM {
+            Form::None(_) => (call_one::<T, C> as *const c_void, TAKES_NONE),
+            Form::One(_) => (call_one::<T, C> as *const c_void, TAKES_ONE),
+            Form::Some(_) => (call_some::<T, C> as *const c_void, TAKES_SOME),
+        };
+        let documentation: *const c_char = ptr::null();
+        Function(MethodDef { name: name.as_ptr(), function, flags, documentation })
+    }
+
+    /// The function, bound to an object that holds a value of its type.
+    pub fn bind(&'static self, gil: Gil, object: &Object) -> Result<Object, Raised> {
+        // SAFETY: the description lives for ever, and is not changed by Python.
+        gil.owned(unsafe {
+            let definition = ptr::from_ref(&self.0).cast_mut();
+            (gil.api().PyCFunction_NewEx)(definition, object.raw(), ptr::null_mut())
+        })
+    }
+}
+
+/// The value in an object that a function was bound to.
+///
+/// # Safety
+/// The object was made by [`NativeType::hold`], and lives.
+unsafe fn value_of<'a, T: Functions>(object: Raw) -> &'a Arc<T> {
+    // SAFETY: the place holds what `hold` has written.
+    unsafe { &*object.cast::<u8>().add(T::offset()).cast::<Arc<T>>() }
+}
+
+unsafe extern "C" fn call_one<T: Functions, C: Calls<T>>(object: Raw, argument: Raw) -> Raw {
+    // SAFETY: Python calls it in a thread that may call Python, with the object that it was bound to.
+    let (gil, value) = unsafe { (Gil::assume(T::api()), value_of::<T>(object)) };
+    let result = match C::FORM {
+        Form::None(function) => function(gil, value),
+        Form::One(function) => gil.borrowed(argument).and_then(|argument| function(gil, value, argument)),
+        Form::Some(_) => Err(Raised),
+    };
+    result.map_or(ptr::null_mut(), Object::into_raw)
+}
+
+unsafe extern "C" fn call_some<T: Functions, C: Calls<T>>(
+    object: Raw,
+    arguments: *const Raw,
+    count: isize,
+) -> Raw {
+    // SAFETY: as above; there are as many arguments, each an object.
+    let (gil, value, raw) = unsafe {
+        let raw: &[Raw] = match usize::try_from(count) {
+            Ok(count) if count > 0 => std::slice::from_raw_parts(arguments, count),
+            _ => &[],
+        };
+        (Gil::assume(T::api()), value_of::<T>(object), raw)
+    };
+    let result = match C::FORM {
+        Form::Some(function) => function(gil, value, Arguments { raw }),
+        _ => Err(Raised),
+    };
+    result.map_or(ptr::null_mut(), Object::into_raw)
+}

@@ -1,0 +1,460 @@
+//! The handler of a route on a core: chooses a worker, gives it the request, and makes the answer of what it
+//! says.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::handler::{AtOnce, Begun, Handled, Handler, Level, OnCore, Server};
+use touchstone_handler::interim::TakesInterim;
+use touchstone_handler::pipe::{self, Receiver};
+use touchstone_handler::request::{PlainGet, Protocol, Request};
+use touchstone_http::request::Expectation;
+
+use super::exchange::{Ended, Event, SentFile};
+use super::link::{Asked, Link};
+use super::pool::{Pool, Standing};
+use super::source;
+use super::turn::Turn;
+use crate::shared::frame::{BODY_WINDOW, BROKEN, Kind, PIECE_BYTES};
+use crate::shared::head::{self, Head};
+use crate::shared::segment::REQUEST_RING_BYTES;
+
+/// Bytes of an answer that wait for a client.
+const PIPE_BYTES: usize = 128 * 1024;
+
+/// The longest request without its body that a worker takes.
+const LONGEST_REQUEST: usize = REQUEST_RING_BYTES / 4;
+
+/// How often a request that changes nothing is asked again after its worker has ended.
+const MOST_REPEATS: u32 = 1;
+
+/// The core's own worker is preferred until it has so many more requests than another.
+const PREFERENCE: usize = 4;
+
+/// How long it may take to notice that a worker has ended.
+const NOTICE: Duration = Duration::from_millis(20);
+
+/// What is said to requests that no worker can take: come again in so many seconds.
+const RETRY_AFTER_S: &str = "2";
+
+/// The status of an interim response with hints (RFC 8297).
+const EARLY_HINTS: u16 = 103;
+
+/// The handler.
+pub struct OnThisCore {
+    pool: Arc<Pool>,
+    server: Rc<dyn Server>,
+    links: RefCell<Vec<Rc<Link>>>,
+    /// The changes of the pool that the links are of.
+    changes: Cell<u64>,
+    turn: Rc<Turn>,
+    /// Memory for requests: between two of them there is nothing in it.
+    written: RefCell<Vec<u8>>,
+}
+
+/// No worker takes the request.
+enum Refused {
+    /// All have as many as may wait.
+    Full,
+    /// There is none.
+    NoWorker,
+}
+
+/// There is no answer, and will be none.
+enum NoAnswer {
+    /// The worker has ended before the answer began.
+    Lost,
+    /// The application was not called.
+    Untouched,
+}
+
+impl OnThisCore {
+    /// A handler without links.
+    pub fn new(pool: Arc<Pool>, server: Rc<dyn Server>) -> Rc<OnThisCore> {
+        let turn = Rc::new(Turn::default());
+        tokio::task::spawn_local(turn.clone().run());
+        Rc::new(OnThisCore {
+            pool,
+            server,
+            links: RefCell::default(),
+            changes: Cell::new(u64::MAX),
+            turn,
+            written: RefCell::default(),
+        })
+    }
+
+    /// Links to the workers that there are now.
+    fn refresh(&self) {
+        let changes = self.pool.changes();
+        if self.changes.replace(changes) == changes {
+            return;
+        }
+        let mut links = self.links.borrow_mut();
+        let known = std::mem::take(&mut *links);
+        for worker in self.pool.workers() {
+            let same = |link: &&Rc<Link>| link.worker.number == worker.number && link.is_open();
+            match known.iter().find(same) {
+                Some(link) => links.push(link.clone()),
+                None => match Link::open(worker.clone(), self.turn.clone()) {
+                    Ok(link) => links.push(link),
+                    Err(error) => {
+                        let message = format!("no link to worker {}: {error}", worker.pid);
+                        self.server.log(Level::Warning, "no link to a Python worker", &message);
+                        // It is tried again with the next request.
+                        self.changes.set(u64::MAX);
+                    }
+                },
+            }
+        }
+    }
+
+    /// The worker for a request: the core's own, unless another has less to do.
+    fn choose(&self) -> Result<Rc<Link>, Refused> {
+        self.refresh();
+        let links = self.links.borrow();
+        let under_way = |link: &&Rc<Link>| link.worker.under_way.load(Ordering::Relaxed);
+        let open = || links.iter().filter(|link| link.is_open());
+        let count = open().count();
+        if count == 0 {
+            return Err(Refused::NoWorker);
+        }
+        let own = open().nth(self.server.core() % count).ok_or(Refused::NoWorker)?;
+        let mut chosen = own;
+        if count > 1 {
+            let least = open().min_by_key(under_way).unwrap_or(own);
+            if under_way(&own) > under_way(&least) + PREFERENCE {
+                chosen = least;
+            }
+        }
+        if under_way(&chosen) >= self.pool.settings().limits.queue {
+            return Err(Refused::Full);
+        }
+        Ok(chosen.clone())
+    }
+
+    /// Gives a worker the request that `write` writes.
+    fn ask(&self, wanted: usize, write: impl FnOnce(&mut Vec<u8>)) -> Result<Asked, Refused> {
+        let link = self.choose()?;
+        let mut written = self.written.borrow_mut();
+        write(&mut written);
+        link.ask(&written, wanted).ok_or(Refused::NoWorker)
+    }
+
+    /// Waits until there is a worker.
+    async fn wait_for_worker(&self) -> Option<()> {
+        let mut standing = self.pool.standing().subscribe();
+        let limit = self.pool.settings().limits.start;
+        let wait = standing.wait_for(|standing| *standing != Standing::Starting);
+        match tokio::time::timeout(limit, wait).await {
+            Ok(Ok(standing)) => (*standing == Standing::Ready).then_some(()),
+            _ => None,
+        }
+    }
+
+    async fn answer(self: Rc<Self>, mut request: Request, mut asked: Option<Asked>) -> Answer {
+        let has_body = request.body_length() != Some(0);
+        // In HTTP/2 that is an extended CONNECT (RFC 8441), which comes as what it stands for.
+        let may_switch = matches!(request.protocol, Protocol::Http11 | Protocol::Http2)
+            && request.received.values("upgrade").next().is_some();
+        let expects = request.received.head.expectation != Expectation::None;
+        let method = request.received.method_text();
+        let is_head = method == b"HEAD";
+        let is_safe = is_head || method == b"GET" || method == b"OPTIONS";
+        let wanted = if expects { 0 } else { BODY_WINDOW };
+        let mut written = Vec::with_capacity(1024);
+        source::write(&mut written, &request, has_body, may_switch);
+        if written.len() > LONGEST_REQUEST {
+            return Answer::error(431);
+        }
+        let mut body = (has_body || may_switch).then(|| request.take_body());
+        let interim = request.interim.clone();
+        let mut repeats = 0;
+        let mut waits = 0;
+        loop {
+            let asked_now = match asked.take() {
+                Some(asked) => Ok(asked),
+                None => self.ask(wanted, |out| out.clone_from(&written)),
+            };
+            let asked_now = match asked_now {
+                Ok(asked) => Rc::new(asked),
+                Err(Refused::Full) => {
+                    let message = format!("all workers of {} have as many requests as may wait", self.name());
+                    self.server.log(Level::Warning, "Python workers are full", &message);
+                    return unavailable();
+                }
+                Err(Refused::NoWorker) => {
+                    waits += 1;
+                    if waits > 10 || self.wait_for_worker().await.is_none() {
+                        return unavailable();
+                    }
+                    if waits > 1 {
+                        tokio::time::sleep(NOTICE).await;
+                    }
+                    continue;
+                }
+            };
+            let could_repeat = is_safe && body.is_none();
+            if let Some(body) = body.take() {
+                tokio::task::spawn_local(send_body(body, asked_now.clone()));
+            }
+            match self.clone().answer_of(asked_now, is_head, interim.as_deref()).await {
+                Ok(answer) => return answer,
+                // The application was not called, or may be called again.
+                Err(NoAnswer::Untouched | NoAnswer::Lost) if could_repeat && repeats < MOST_REPEATS => {
+                    repeats += 1;
+                    tokio::time::sleep(NOTICE).await;
+                }
+                Err(_) => return Answer::error(502),
+            }
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.pool.settings().name()
+    }
+
+    /// The answer that a worker makes.
+    async fn answer_of(
+        self: Rc<Self>,
+        asked: Rc<Asked>,
+        is_head: bool,
+        interim: Option<&dyn TakesInterim>,
+    ) -> Result<Answer, NoAnswer> {
+        let mut file = None;
+        let limit = self.pool.settings().limits.answer;
+        loop {
+            let event = match limit {
+                None => asked.event().await,
+                Some(limit) => match self.event_within(&asked, limit).await {
+                    Some(event) => event,
+                    None => return Ok(self.took_too_long(&asked)),
+                },
+            };
+            match event {
+                Event::Whole(bytes) => {
+                    return Ok(match head::read(&bytes) {
+                        Ok((head, end)) => whole(head, bytes.slice(end..), is_head),
+                        Err(fault) => self.refuse(&fault),
+                    });
+                }
+                Event::Head(bytes) => {
+                    return Ok(match head::read(&bytes) {
+                        Ok((head, _)) => self.stream(head, file, asked, is_head),
+                        Err(fault) => self.refuse(&fault),
+                    });
+                }
+                Event::File(sent) => file = Some(sent),
+                Event::Hints(lines) => {
+                    if let (Some(interim), true) = (interim, head::are_lines(&lines)) {
+                        interim.interim().push(EARLY_HINTS, lines);
+                    }
+                }
+                // There is no head before it.
+                Event::Piece(_) | Event::End(Ok(_) | Err(Ended::Broken)) => return Ok(Answer::error(502)),
+                Event::End(Err(Ended::Untouched)) => return Err(NoAnswer::Untouched),
+                Event::Lost => return Err(NoAnswer::Lost),
+            }
+        }
+    }
+
+    /// What the worker says next; `None` where it says nothing for so long, and the client has sent nothing.
+    async fn event_within(&self, asked: &Asked, limit: Duration) -> Option<Event> {
+        loop {
+            let until = asked.exchange.last_sent().unwrap_or_else(Instant::now) + limit;
+            match tokio::time::timeout_at(until, asked.event()).await {
+                Ok(event) => return Some(event),
+                Err(_) if asked.exchange.last_sent().is_some_and(|sent| sent + limit > Instant::now()) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    fn took_too_long(&self, asked: &Asked) -> Answer {
+        let pid = asked.link.worker.pid;
+        let message = format!("{}: a request in worker {pid} takes longer than 'limits.answer'", self.name());
+        self.server.log(Level::Warning, "a Python application takes too long", &message);
+        // A thread cannot be stopped. What waits in an event loop can.
+        if !asked.link.worker.is_asgi() {
+            self.pool.report_stuck(&asked.link.worker);
+        }
+        Answer::error(504)
+    }
+
+    fn refuse(&self, fault: &head::Fault) -> Answer {
+        let message = format!("an answer of {} is refused: {fault}", self.name());
+        self.server.log(Level::Warning, "an answer of a Python application is refused", &message);
+        Answer::error(502)
+    }
+
+    /// An answer whose body comes later.
+    fn stream(self: Rc<Self>, head: Head, file: Option<SentFile>, asked: Rc<Asked>, is_head: bool) -> Answer {
+        let Head { mut answer, content_length } = head;
+        if let Some(SentFile { file, offset, length }) = file {
+            if is_head {
+                answer.declared_length = Some(length);
+                return answer;
+            }
+            return answer.part(Part::File { file, offset, length });
+        }
+        let (sender, body) = pipe::pipe(PIPE_BYTES);
+        tokio::task::spawn_local(pass_on(self, asked, sender));
+        let length = if answer.switches_protocols() { None } else { content_length };
+        answer.part(Part::Stream { body, length })
+    }
+}
+
+impl Drop for OnThisCore {
+    fn drop(&mut self) {
+        self.links.borrow().iter().for_each(|link| link.close());
+        self.turn.close();
+    }
+}
+
+impl Handler for OnThisCore {
+    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
+        Box::pin(async move { Handled::Answer(self.answer(request, None).await) })
+    }
+
+    fn answer_at_once(self: Rc<Self>, get: &PlainGet<'_>, _body: &mut Vec<u8>) -> AtOnce {
+        // A client that would switch to another protocol may send more.
+        if get.head.fields.iter().any(|line| line.name.of(get.buffer).eq_ignore_ascii_case(b"upgrade")) {
+            return AtOnce::Handle;
+        }
+        let is_short = get.buffer.len() <= LONGEST_REQUEST / 2;
+        match self.ask(0, |out| source::write_get(out, get)) {
+            Ok(asked) if is_short => AtOnce::Begun(Box::new(BegunCall { handler: self, asked: Some(asked) })),
+            _ => AtOnce::Handle,
+        }
+    }
+}
+
+/// A GET that a worker has.
+struct BegunCall {
+    handler: Rc<OnThisCore>,
+    asked: Option<Asked>,
+}
+
+impl Begun for BegunCall {
+    fn limit(&self) -> Duration {
+        self.handler.pool.settings().limits.answer.unwrap_or(Duration::from_secs(24 * 3600))
+    }
+
+    fn poll_answer(&mut self, context: &mut Context<'_>, give: &mut dyn FnMut(Answer, &[u8])) -> Poll<()> {
+        let Some(asked) = &self.asked else { return Poll::Ready(()) };
+        if asked.exchange.poll_said(context).is_pending() {
+            return Poll::Pending;
+        }
+        // Anything but a whole answer goes on as with other requests.
+        let Some((frame, place)) = asked.exchange.take_whole() else { return Poll::Ready(()) };
+        let is_given = asked.link.with_payload(&frame, |bytes| match head::read(bytes) {
+            Ok((head, end)) if !is_bare_error(&head.answer, bytes.len() - end) => {
+                give(head.answer, &bytes[end..]);
+                true
+            }
+            _ => false,
+        });
+        if is_given {
+            asked.link.free(place);
+            self.asked = None;
+        } else {
+            asked.exchange.put_back(frame, place);
+        }
+        Poll::Ready(())
+    }
+
+    fn go_on(self: Box<Self>, request: Request) -> OnCore<Handled> {
+        let BegunCall { handler, asked } = *self;
+        Box::pin(async move { Handled::Answer(handler.answer(request, asked).await) })
+    }
+}
+
+/// An error for which the server has a page.
+fn is_bare_error(answer: &Answer, body: usize) -> bool {
+    answer.status >= 400 && answer.fields.is_empty() && body == 0
+}
+
+/// The answer where there is no worker.
+fn unavailable() -> Answer {
+    Answer::error(503).field("Retry-After", RETRY_AFTER_S)
+}
+
+/// An answer of which all is there.
+fn whole(head: Head, body: Bytes, is_head: bool) -> Answer {
+    let Head { mut answer, content_length } = head;
+    if is_bare_error(&answer, body.len()) && !is_head {
+        return Answer::error(answer.status);
+    }
+    if is_head || answer.status == 304 {
+        answer.declared_length = content_length;
+        if content_length.is_none() {
+            // Its length is not known.
+            return answer;
+        }
+    }
+    answer.part(Part::Bytes(body))
+}
+
+/// Passes on what comes of an answer after its head.
+async fn pass_on(handler: Rc<OnThisCore>, asked: Rc<Asked>, mut sender: pipe::Sender) {
+    loop {
+        // The application may go on only as fast as the client takes it.
+        if poll_fn(|context| sender.poll_ready(context)).await.is_err() {
+            break;
+        }
+        let event = tokio::select! {
+            event = asked.event() => event,
+            () = sender.gone() => break,
+        };
+        match event {
+            Event::Piece(piece) => {
+                let bytes = piece.len();
+                sender.push(piece);
+                asked.took(bytes);
+            }
+            Event::End(Ok(trailers)) if head::are_lines(&trailers) => {
+                sender.finish_with_trailers(trailers);
+                break;
+            }
+            Event::Hints(_) | Event::File(_) => {}
+            Event::End(_) | Event::Lost | Event::Whole(_) | Event::Head(_) => {
+                sender.fail(std::io::Error::other("the application has left its answer incomplete"));
+                break;
+            }
+        }
+    }
+    drop(asked);
+    drop(handler);
+}
+
+/// Brings a worker the request's body, as fast as the application reads it.
+async fn send_body(mut body: Receiver, asked: Rc<Asked>) {
+    let (link, number, exchange) = (asked.link.clone(), asked.number, asked.exchange.clone());
+    // The answer's own future ends the request.
+    drop(asked);
+    while poll_fn(|context| exchange.poll_wanted(context)).await.is_some() {
+        let piece = tokio::select! {
+            piece = body.next() => piece,
+            () = poll_fn(|context| exchange.poll_over(context)) => return,
+        };
+        match piece {
+            Some(Ok(piece)) => {
+                for part in piece.chunks(PIECE_BYTES) {
+                    link.push(Kind::Body, 0, number, part);
+                }
+                exchange.sent_body(piece.len());
+            }
+            end => {
+                let flags = if end.is_some() { BROKEN } else { 0 };
+                return link.push(Kind::BodyEnd, flags, number, &[]);
+            }
+        }
+    }
+}

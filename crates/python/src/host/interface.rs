@@ -1,0 +1,48 @@
+//! A route's interface, which all cores share.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use touchstone_handler::handler::{Handler, Interface, Server};
+
+use super::handler::OnThisCore;
+use super::pool::Pool;
+use super::registry;
+use crate::settings::RouteSettings;
+
+/// What a route with `python` is.
+pub struct Python {
+    pool: Arc<Pool>,
+}
+
+impl Python {
+    /// Starts the workers of an application, if they do not run. They start while this returns.
+    ///
+    /// # Errors
+    /// They cannot be watched.
+    pub fn open(settings: &RouteSettings) -> Result<Python, String> {
+        Ok(Python { pool: registry::open(settings)? })
+    }
+}
+
+impl Interface for Python {
+    fn name(&self) -> &'static str {
+        "python"
+    }
+
+    fn takes_escapes(&self) -> bool {
+        false
+    }
+
+    fn judges_parameters(&self) -> bool {
+        false
+    }
+
+    fn answers_at_once(&self) -> bool {
+        true
+    }
+
+    fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
+        OnThisCore::new(self.pool.clone(), server)
+    }
+}

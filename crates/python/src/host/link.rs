@@ -1,0 +1,391 @@
+//! A core's link to a worker: shared memory, an eventfd by which the worker wakes the core, and a socket over
+//! which descriptors of files come, and whose end tells that the worker has ended.
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use rustix::event::EventfdFlags;
+use rustix::net::{RecvFlags, SendFlags};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use touchstone_handler::handler::Level;
+
+use super::exchange::{Ended, Event, Exchange, SentFile};
+use super::message_log::log;
+use super::pool::Worker;
+use super::turn::{Tell, Turn};
+use crate::shared::control;
+use crate::shared::frame::{self, BROKEN, Kind, UNTOUCHED};
+use crate::shared::ring::{Corrupt, Frame, Reader, Writer};
+use crate::shared::segment::{Direction, Segment};
+
+/// The link.
+pub struct Link {
+    /// The worker.
+    pub worker: Arc<Worker>,
+    state: RefCell<State>,
+    wake: AsyncFd<OwnedFd>,
+    files: AsyncFd<OwnedFd>,
+    turn: Rc<Turn>,
+    is_closed: Cell<bool>,
+    closer: RefCell<Option<Waker>>,
+}
+
+struct State {
+    writer: Writer,
+    reader: Reader,
+    exchanges: Vec<Slot>,
+    free: Vec<usize>,
+    /// Frames that had no room yet.
+    backlog: VecDeque<(Kind, u8, u32, Vec<u8>)>,
+    /// The ends of frames that are not freed yet, and whether they may be.
+    held: VecDeque<(u64, bool)>,
+    /// The place of the first of `held`.
+    first_held: u64,
+}
+
+#[derive(Default)]
+struct Slot {
+    /// Tells requests apart that had the same place.
+    turn: u16,
+    exchange: Option<Rc<Exchange>>,
+}
+
+/// A request that a worker has. It is told when the core gives the request up.
+pub struct Asked {
+    /// The link.
+    pub link: Rc<Link>,
+    /// Its number there.
+    pub number: u32,
+    /// What the worker has said of it.
+    pub exchange: Rc<Exchange>,
+}
+
+impl Link {
+    /// Makes a link to a worker.
+    pub fn open(worker: Arc<Worker>, turn: Rc<Turn>) -> io::Result<Rc<Link>> {
+        let segment = Arc::new(Segment::new()?);
+        let wake = rustix::event::eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        let (files, theirs) = control::pair()?;
+        rustix::io::ioctl_fionbio(&files, true)?;
+        let descriptors = [segment.file(), wake.as_fd(), theirs.as_fd()];
+        control::send(&worker.control, control::LINK, &[], &descriptors, SendFlags::DONTWAIT)?;
+        let state = State {
+            writer: Writer::new(segment.clone(), Direction::Requests),
+            reader: Reader::new(segment, Direction::Answers),
+            exchanges: Vec::new(),
+            free: Vec::new(),
+            backlog: VecDeque::new(),
+            held: VecDeque::new(),
+            first_held: 0,
+        };
+        // SAFETY: both are owned descriptors, which stay the same for as long as they are registered.
+        let (wake, files) = unsafe {
+            (
+                AsyncFd::register_with_interest(wake, Interest::READABLE)?,
+                AsyncFd::register_with_interest(files, Interest::READABLE)?,
+            )
+        };
+        let link = Rc::new(Link {
+            worker,
+            state: RefCell::new(state),
+            wake,
+            files,
+            turn,
+            is_closed: Cell::new(false),
+            closer: RefCell::default(),
+        });
+        tokio::task::spawn_local(link.clone().run());
+        Ok(link)
+    }
+
+    /// Whether the worker lives.
+    pub fn is_open(&self) -> bool {
+        !self.is_closed.get()
+    }
+
+    /// Gives the worker a request; `None`: it takes none.
+    pub fn ask(self: &Rc<Self>, request: &[u8], wanted: usize) -> Option<Asked> {
+        if self.is_closed.get() || !self.worker.begin() {
+            return None;
+        }
+        let exchange = Rc::new(Exchange::new(wanted));
+        let mut state = self.state.borrow_mut();
+        let index = state.free.pop().unwrap_or_else(|| {
+            state.exchanges.push(Slot::default());
+            state.exchanges.len() - 1
+        });
+        let slot = &mut state.exchanges[index];
+        slot.exchange = Some(exchange.clone());
+        let number = (u32::from(slot.turn) << 16) | (index as u32 & 0xffff);
+        drop(state);
+        self.push(Kind::Request, 0, number, request);
+        Some(Asked { link: self.clone(), number, exchange })
+    }
+
+    /// Writes to the worker. It is woken at the end of the turn.
+    pub fn push(self: &Rc<Self>, kind: Kind, flags: u8, number: u32, payload: &[u8]) {
+        let mut state = self.state.borrow_mut();
+        if !state.backlog.is_empty() || !state.writer.push(kind, flags, number, &[payload]) {
+            state.backlog.push_back((kind, flags, number, payload.to_vec()));
+        }
+        drop(state);
+        self.turn.has_written(self.clone());
+    }
+
+    fn wake_worker(&self) {
+        // The counter is full only if it was woken often enough.
+        let _ = rustix::io::write(&self.worker.wake, &1u64.to_ne_bytes());
+    }
+
+    /// Looks at the payload of a whole answer that was not freed.
+    pub fn with_payload<T>(&self, frame: &Frame, look: impl FnOnce(&[u8]) -> T) -> T {
+        look(self.state.borrow().reader.payload(frame))
+    }
+
+    /// A whole answer is not needed any more.
+    pub fn free(&self, place: u64) {
+        let mut state = self.state.borrow_mut();
+        let index = place.wrapping_sub(state.first_held) as usize;
+        if let Some(held) = state.held.get_mut(index) {
+            held.1 = true;
+        }
+        if state.free_what_can_be() {
+            self.wake_worker();
+        }
+    }
+
+    /// No more is to be done.
+    pub fn close(&self) {
+        self.is_closed.set(true);
+        if let Some(waker) = self.closer.take() {
+            waker.wake();
+        }
+    }
+
+    /// Hears what the worker says, until it ends or the link is closed. It runs as a task of the core.
+    async fn run(self: Rc<Self>) {
+        poll_fn(|context| self.poll_run(context)).await;
+        // Answers that were written before the end count.
+        let _ = self.read_all();
+        self.is_closed.set(true);
+        let exchanges: Vec<Rc<Exchange>> =
+            self.state.borrow().exchanges.iter().filter_map(|slot| slot.exchange.clone()).collect();
+        exchanges.iter().for_each(|exchange| exchange.lose());
+    }
+
+    fn poll_run(&self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if self.is_closed.get() {
+                return Poll::Ready(());
+            }
+            // Events are told once each time that the counter grows, so it need not be read.
+            let woken = match self.wake.poll_read_ready(context) {
+                Poll::Ready(Ok(mut guard)) => {
+                    guard.clear_ready();
+                    true
+                }
+                Poll::Ready(Err(_)) => return Poll::Ready(()),
+                Poll::Pending => false,
+            };
+            if self.read_all().is_err() {
+                let text = "what a worker has written cannot be read: it is given up";
+                log(Level::Error, text);
+                return Poll::Ready(());
+            }
+            if woken {
+                continue;
+            }
+            if self.has_ended(context) {
+                return Poll::Ready(());
+            }
+            if self.state.borrow().reader.fall_asleep() {
+                *self.closer.borrow_mut() = Some(context.waker().clone());
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Whether the worker has ended: then its end of the socket is closed.
+    fn has_ended(&self, context: &mut Context<'_>) -> bool {
+        match self.files.poll_read_ready(context) {
+            Poll::Ready(Ok(mut guard)) => {
+                if guard.ready().is_read_closed() {
+                    return true;
+                }
+                // A file has come, which is taken when its frame is.
+                guard.clear_ready();
+                false
+            }
+            Poll::Ready(Err(_)) => true,
+            Poll::Pending => false,
+        }
+    }
+
+    /// Reads all frames.
+    fn read_all(&self) -> Result<(), Corrupt> {
+        loop {
+            let mut state = self.state.borrow_mut();
+            state.send_backlog();
+            let Some(frame) = state.reader.next_frame()? else {
+                if state.free_what_can_be() {
+                    self.wake_worker();
+                }
+                return Ok(());
+            };
+            let exchange = state.exchange(frame.number);
+            if let (Kind::Whole, Some(exchange)) = (frame.kind, &exchange) {
+                let place = state.first_held + state.held.len() as u64;
+                state.held.push_back((frame.end(), false));
+                drop(state);
+                exchange.push_whole(frame, place);
+                continue;
+            }
+            let payload = Bytes::copy_from_slice(state.reader.payload(&frame));
+            state.held.push_back((frame.end(), true));
+            drop(state);
+            // A file that no request needs is taken all the same: it is not the next one's.
+            let file = if frame.kind == Kind::File { Some(self.take_file(&payload)) } else { None };
+            if let Some(exchange) = exchange {
+                say(&exchange, &frame, payload, file);
+            }
+        }
+    }
+
+    /// Takes the next file from the socket.
+    fn take_file(&self, payload: &[u8]) -> Option<SentFile> {
+        let message = control::receive(self.files.get_ref(), RecvFlags::DONTWAIT).ok().flatten()?;
+        let file = message.descriptors.into_iter().next()?;
+        let (offset, length) = payload.split_at_checked(8)?;
+        let offset = u64::from_le_bytes(offset.try_into().ok()?);
+        let length = u64::from_le_bytes(length.try_into().ok()?);
+        let facts = rustix::fs::fstat(&file).ok()?;
+        // Reading from anything else could wait.
+        let is_file = rustix::fs::FileType::from_raw_mode(facts.st_mode) == rustix::fs::FileType::RegularFile;
+        let size = u64::try_from(facts.st_size).ok()?;
+        let is_inside = offset.checked_add(length).is_some_and(|end| end <= size);
+        (is_file && is_inside).then(|| SentFile { file: Arc::new(file), offset, length })
+    }
+
+    fn state(&self) -> RefMut<'_, State> {
+        self.state.borrow_mut()
+    }
+}
+
+impl Tell for Link {
+    fn tell(&self) {
+        if self.state.borrow().writer.must_wake() {
+            self.wake_worker();
+        }
+    }
+}
+
+/// Tells a request what the worker has said of it.
+fn say(exchange: &Exchange, frame: &Frame, payload: Bytes, file: Option<Option<SentFile>>) {
+    let event = match frame.kind {
+        Kind::Whole => Event::Whole(payload),
+        Kind::Head => Event::Head(payload),
+        Kind::Piece => Event::Piece(payload),
+        Kind::Hints => Event::Hints(payload.to_vec()),
+        Kind::Want => return exchange.want(frame::number(&payload)),
+        Kind::File => match file.flatten() {
+            Some(file) => Event::File(file),
+            None => Event::End(Err(Ended::Broken)),
+        },
+        Kind::End if frame.flags & UNTOUCHED != 0 => Event::End(Err(Ended::Untouched)),
+        Kind::End if frame.flags & BROKEN != 0 => Event::End(Err(Ended::Broken)),
+        Kind::End => Event::End(Ok(payload.to_vec())),
+        // These go the other way.
+        Kind::Request | Kind::Body | Kind::BodyEnd | Kind::Credit | Kind::Gone => return,
+    };
+    exchange.push(event);
+}
+
+impl State {
+    fn exchange(&self, number: u32) -> Option<Rc<Exchange>> {
+        let slot = self.exchanges.get((number & 0xffff) as usize)?;
+        slot.exchange.clone().filter(|_| u32::from(slot.turn) == number >> 16)
+    }
+
+    fn send_backlog(&mut self) {
+        while let Some((kind, flags, number, payload)) = self.backlog.front() {
+            if !self.writer.push(*kind, *flags, *number, &[payload]) {
+                return;
+            }
+            self.backlog.pop_front();
+        }
+    }
+
+    /// Frees what was read, up to the first frame that is still needed. Returns whether the worker waits for
+    /// room.
+    fn free_what_can_be(&mut self) -> bool {
+        let mut end = None;
+        while let Some((position, true)) = self.held.front() {
+            end = Some(*position);
+            self.held.pop_front();
+            self.first_held += 1;
+        }
+        end.is_some_and(|end| self.reader.free_to(end))
+    }
+}
+
+impl Asked {
+    /// Tells the worker that the client has taken so many bytes.
+    pub fn took(&self, bytes: usize) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.link.push(Kind::Credit, 0, self.number, &bytes.to_le_bytes());
+    }
+
+    /// What the worker says next.
+    pub async fn event(&self) -> Event {
+        poll_fn(|context| self.poll_event(context)).await
+    }
+
+    /// A whole answer is copied out of the ring.
+    fn poll_event(&self, context: &mut Context<'_>) -> Poll<Event> {
+        if self.exchange.poll_said(context).is_pending() {
+            return Poll::Pending;
+        }
+        if let Some((frame, place)) = self.exchange.take_whole() {
+            let copied = self.link.with_payload(&frame, Bytes::copy_from_slice);
+            self.link.free(place);
+            return Poll::Ready(Event::Whole(copied));
+        }
+        Poll::Ready(self.exchange.take_event().unwrap_or(Event::Lost))
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        let is_under_way = poll_now(&self.exchange);
+        if let Some((_, place)) = self.exchange.take_whole() {
+            self.link.free(place);
+        }
+        self.exchange.give_up();
+        {
+            let mut state = self.link.state();
+            let index = (self.number & 0xffff) as usize;
+            if let Some(slot) = state.exchanges.get_mut(index) {
+                slot.exchange = None;
+                slot.turn = slot.turn.wrapping_add(1);
+                state.free.push(index);
+            }
+        }
+        self.link.worker.end();
+        if is_under_way && self.link.is_open() {
+            self.link.push(Kind::Gone, 0, self.number, &[]);
+        }
+    }
+}
+
+/// Whether the worker has not ended its answer.
+fn poll_now(exchange: &Exchange) -> bool {
+    exchange.poll_over(&mut Context::from_waker(Waker::noop())).is_pending()
+}

@@ -1,0 +1,411 @@
+//! The thread of a pool: starts workers, reads what they print, starts those again that have ended, and
+//! replaces them without losing a request: a new one takes over when it is ready, and the old one ends when
+//! its requests have ended.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::RecvFlags;
+use touchstone_handler::handler::Level;
+
+use super::child::{self, WorkerProcess};
+use super::message_log::log;
+use super::pool::{Pool, Standing};
+use crate::interpreter::Interpreter;
+use crate::settings::RouteSettings;
+use crate::shared::control;
+
+/// The first and the longest pause before a worker is started again.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// A worker that has run for so long counts as working: it is started again at once.
+const WELL_AFTER: Duration = Duration::from_secs(5);
+
+/// Requests are refused at once after so many starts in a row that have failed.
+const FAILURES_TO_REFUSE: u32 = 3;
+
+/// How often the thread looks at what nothing tells it: requests that end, memory.
+const LOOK: Duration = Duration::from_millis(500);
+const LOOK_WHILE_ENDING: Duration = Duration::from_millis(20);
+
+/// How long a worker may take to end after its last request.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// A worker with so much of its memory in use, in hundredths, is replaced before it runs out.
+const MEMORY_PERCENT: u64 = 90;
+
+/// Starts the thread. It ends when the pool is dropped, or is to stop.
+pub fn start(settings: RouteSettings) -> std::io::Result<(Arc<Pool>, JoinHandle<()>)> {
+    let pool = Arc::new(Pool::new(settings)?);
+    let places = (0..pool.settings().worker_count()).map(|_| Place::default()).collect();
+    let supervisor = Supervisor {
+        settings: pool.settings().clone(),
+        wake: pool.orders().descriptor().try_clone()?,
+        pool: Arc::downgrade(&pool),
+        interpreter: None,
+        places,
+        ending: Vec::new(),
+        last_number: 0,
+        is_stopping: false,
+    };
+    let thread = std::thread::Builder::new().name("python-watch".to_string());
+    let thread = thread.spawn(move || supervisor.run())?;
+    Ok((pool, thread))
+}
+
+struct Supervisor {
+    settings: RouteSettings,
+    wake: std::os::fd::OwnedFd,
+    /// Requests hold the pool; this thread does not.
+    pool: Weak<Pool>,
+    interpreter: Option<Interpreter>,
+    places: Vec<Place>,
+    /// Workers that take no more requests.
+    ending: Vec<WorkerProcess>,
+    last_number: u64,
+    is_stopping: bool,
+}
+
+/// A place for a worker.
+#[derive(Default)]
+struct Place {
+    /// The one that takes requests, or is being started for the first time.
+    worker: Option<WorkerProcess>,
+    /// The one that is to replace it.
+    next: Option<WorkerProcess>,
+    /// When one may be started.
+    not_before: Option<Instant>,
+    /// Starts in a row that have failed.
+    failures: u32,
+    /// The worker is to be replaced.
+    wants_next: bool,
+}
+
+impl Supervisor {
+    fn run(mut self) {
+        loop {
+            let pool = self.pool.upgrade();
+            let must_stop = pool.as_ref().is_none_or(|pool| pool.orders().must_stop());
+            if must_stop && !self.is_stopping {
+                self.is_stopping = true;
+                self.end_all(pool.as_deref());
+            }
+            if self.is_stopping && self.ending.is_empty() {
+                return;
+            }
+            if let Some(pool) = &pool
+                && pool.orders().take_replace()
+            {
+                self.places.iter_mut().for_each(|place| place.wants_next = true);
+                // It may be another one by now.
+                self.interpreter = None;
+            }
+            if let Some(pool) = pool.filter(|_| !self.is_stopping) {
+                self.start_due(&pool);
+                self.check_limits(&pool);
+            }
+            self.wait();
+            self.look();
+        }
+    }
+
+    /// Starts what is missing or to be replaced.
+    fn start_due(&mut self, pool: &Pool) {
+        for index in 0..self.places.len() {
+            let place = &self.places[index];
+            let is_missing = place.worker.is_none() || place.wants_next;
+            let may_start = place.not_before.is_none_or(|at| at <= Instant::now());
+            if !is_missing || !may_start || place.next.is_some() {
+                continue;
+            }
+            let is_first = place.worker.is_none();
+            match self.start_one() {
+                Ok(process) => {
+                    pool.counts().started.fetch_add(1, Ordering::Relaxed);
+                    let place = &mut self.places[index];
+                    place.wants_next = false;
+                    if is_first {
+                        place.worker = Some(process);
+                    } else {
+                        place.next = Some(process);
+                    }
+                }
+                Err(error) => {
+                    log(
+                        Level::Error,
+                        &format!("{}: no worker can be started: {error}", self.settings.name()),
+                    );
+                    self.places[index].wants_next = false;
+                    self.failed(pool, index);
+                }
+            }
+        }
+    }
+
+    fn start_one(&mut self) -> Result<WorkerProcess, String> {
+        let interpreter = match &self.interpreter {
+            Some(interpreter) => interpreter.clone(),
+            None => {
+                let found = Interpreter::find(self.settings.virtual_environment.as_deref())?;
+                log(
+                    Level::Information,
+                    &format!(
+                        "{}: Python {} of {}, from {}",
+                        self.settings.name(),
+                        found.version,
+                        found.program.display(),
+                        found.library.display()
+                    ),
+                );
+                self.interpreter.insert(found).clone()
+            }
+        };
+        self.last_number += 1;
+        WorkerProcess::start(&self.settings, &interpreter, self.last_number)
+            .map_err(|error| error.to_string())
+    }
+
+    /// A start has failed.
+    fn failed(&mut self, pool: &Pool, index: usize) {
+        let place = &mut self.places[index];
+        place.failures += 1;
+        let pause = FIRST_PAUSE * 2u32.saturating_pow(place.failures.min(10));
+        place.not_before = Some(Instant::now() + pause.min(LONGEST_PAUSE));
+        let has_none = self.places.iter().all(|place| place.failures >= FAILURES_TO_REFUSE);
+        if has_none && pool.workers().is_empty() {
+            pool.standing().send_replace(Standing::Failed);
+        }
+    }
+
+    /// Workers that have had their requests, or run out of memory, are replaced.
+    fn check_limits(&mut self, pool: &Pool) {
+        let limits = &self.settings.limits;
+        for place in &mut self.places {
+            let Some(process) = place.worker.as_ref().filter(|process| process.is_ready) else { continue };
+            if place.next.is_some()
+                || place.wants_next
+                || place.not_before.is_some_and(|at| at > Instant::now())
+            {
+                continue;
+            }
+            let requests = process.worker.requests.load(Ordering::Relaxed);
+            let memory = if limits.memory > 0 { process.resident_bytes() } else { 0 };
+            let reason = if process.worker.is_stuck() {
+                Some("has a request that takes longer than it may".to_string())
+            } else if limits.requests > 0 && requests >= jittered(limits.requests, process.worker.number) {
+                None
+            } else if limits.memory > 0 && memory > limits.memory / 100 * MEMORY_PERCENT {
+                Some(format!("uses {memory} bytes of memory"))
+            } else {
+                continue;
+            };
+            let (level, reason) = match reason {
+                Some(reason) => (Level::Warning, reason),
+                None => (Level::Information, format!("has had {requests} requests")),
+            };
+            let pid = process.worker.pid;
+            log(level, &format!("{}: worker {pid} {reason}: it is replaced", self.settings.name()));
+            if process.worker.is_stuck() {
+                // Requests that were given to it would wait for nothing.
+                pool.remove(&process.worker);
+            }
+            place.wants_next = true;
+        }
+    }
+
+    fn end_all(&mut self, pool: Option<&Pool>) {
+        for place in &mut self.places {
+            for process in [place.worker.take(), place.next.take()].into_iter().flatten() {
+                if let Some(pool) = pool {
+                    pool.remove(&process.worker);
+                }
+                self.ending.push(process);
+            }
+        }
+        for process in &mut self.ending {
+            process.retired.get_or_insert_with(Instant::now);
+            process.tell_to_end();
+        }
+    }
+
+    /// Waits until something happens.
+    fn wait(&self) {
+        let all = self.all();
+        let mut fds = vec![PollFd::new(&self.wake, PollFlags::IN)];
+        fds.extend(
+            all.flat_map(WorkerProcess::descriptors).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)),
+        );
+        let look = if self.ending.is_empty() { LOOK } else { LOOK_WHILE_ENDING };
+        let due = self.places.iter().filter_map(|place| place.not_before);
+        let due = due.map(|at| at.saturating_duration_since(Instant::now())).filter(|wait| !wait.is_zero());
+        let wait = due.fold(look, Duration::min).max(Duration::from_millis(1));
+        let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
+        // A signal ends the wait early, which does no harm.
+        let _ = poll(&mut fds, Some(&wait));
+    }
+
+    fn all(&self) -> impl Iterator<Item = &WorkerProcess> {
+        let of_places = self.places.iter().flat_map(|place| place.worker.iter().chain(&place.next));
+        of_places.chain(&self.ending)
+    }
+
+    /// Looks at what has happened.
+    fn look(&mut self) {
+        let pool = self.pool.upgrade();
+        for index in 0..self.places.len() {
+            self.look_at_next(index, pool.as_deref());
+            self.look_at_worker(index, pool.as_deref());
+        }
+        let (name, drain) = (self.settings.name().to_string(), self.settings.limits.drain);
+        let is_stopping = self.is_stopping;
+        self.ending.retain_mut(|process| {
+            hear(process, &name, &mut false);
+            if process.ended().is_some() {
+                hear(process, &name, &mut false);
+                return false;
+            }
+            let retired = process.retired.get_or_insert_with(Instant::now).elapsed();
+            if process.worker.under_way.load(Ordering::SeqCst) == 0 || is_stopping {
+                process.tell_to_end();
+            }
+            let is_late = process.was_told.is_some_and(|told| told.elapsed() > LAST_WORDS);
+            if retired > drain || is_late {
+                if retired > drain {
+                    let text = "is killed with the requests that have not ended in 'limits.drain'";
+                    log(Level::Warning, &format!("{name}: worker {} {text}", process.worker.pid));
+                }
+                process.kill();
+            }
+            true
+        });
+    }
+
+    /// Looks at the worker that is to replace another.
+    fn look_at_next(&mut self, index: usize, pool: Option<&Pool>) {
+        let name = self.settings.name().to_string();
+        let mut wants = false;
+        let Some(mut next) = self.places[index].next.take() else { return };
+        hear(&mut next, &name, &mut wants);
+        if wants {
+            self.places.iter_mut().for_each(|place| place.wants_next = true);
+        }
+        if let Some(status) = next.ended() {
+            hear(&mut next, &name, &mut false);
+            let how = child::how(status);
+            let text = "the workers that there are go on";
+            log(Level::Error, &format!("{name}: a new worker has ended {how} before it was ready: {text}"));
+            if let Some(pool) = pool {
+                self.failed(pool, index);
+            }
+            return;
+        }
+        if next.is_ready {
+            self.places[index].failures = 0;
+            if let Some(pool) = pool {
+                pool.add(next.worker.clone());
+            }
+            if let Some(mut old) = self.places[index].worker.replace(next) {
+                if let Some(pool) = pool {
+                    pool.remove(&old.worker);
+                }
+                old.retired = Some(Instant::now());
+                self.ending.push(old);
+            }
+            return;
+        }
+        if next.started.elapsed() > self.settings.limits.start {
+            log(
+                Level::Error,
+                &format!("{name}: a new worker is not ready after 'limits.start': it is killed"),
+            );
+            next.kill();
+        }
+        self.places[index].next = Some(next);
+    }
+
+    fn look_at_worker(&mut self, index: usize, pool: Option<&Pool>) {
+        let name = self.settings.name().to_string();
+        let Some(mut process) = self.places[index].worker.take() else { return };
+        let was_ready = process.is_ready;
+        let mut wants = false;
+        hear(&mut process, &name, &mut wants);
+        if wants {
+            self.places.iter_mut().for_each(|place| place.wants_next = true);
+        }
+        if process.is_ready && !was_ready && !self.is_stopping {
+            self.places[index].failures = 0;
+            if let Some(pool) = pool {
+                pool.add(process.worker.clone());
+            }
+        }
+        if let Some(status) = process.ended() {
+            hear(&mut process, &name, &mut false);
+            let Some(pool) = pool else { return };
+            pool.remove(&process.worker);
+            pool.counts().lost.fetch_add(1, Ordering::Relaxed);
+            let (pid, how) = (process.worker.pid, child::how(status));
+            let had = process.worker.under_way.load(Ordering::SeqCst);
+            if !process.has_failed {
+                let text =
+                    format!("{name}: worker {pid} has ended {how}, with {had} requests: it is started again");
+                log(Level::Error, &text);
+            }
+            if process.is_ready && process.started.elapsed() >= WELL_AFTER {
+                self.places[index].failures = 0;
+                self.places[index].not_before = None;
+            } else {
+                self.failed(pool, index);
+            }
+            return;
+        }
+        if !process.is_ready && process.started.elapsed() > self.settings.limits.start {
+            log(Level::Error, &format!("{name}: a worker is not ready after 'limits.start': it is killed"));
+            process.kill();
+        }
+        self.places[index].worker = Some(process);
+    }
+}
+
+/// Reads what a worker has printed and said. `wants`: it wants to be replaced.
+fn hear(process: &mut WorkerProcess, name: &str, wants: &mut bool) {
+    let pid = process.worker.pid;
+    process.read_outputs(|line| log(Level::Warning, &format!("{name} [{pid}]: {line}")));
+    while let Ok(Some(message)) = control::receive(process.worker.control.as_fd(), RecvFlags::DONTWAIT) {
+        let text = String::from_utf8_lossy(&message.text);
+        match message.kind {
+            control::READY => {
+                process.is_ready = true;
+                process.worker.set_asgi(text.ends_with("asgi"));
+                log(Level::Information, &format!("{name}: worker {pid} is ready ({text})"));
+            }
+            control::FAILED => {
+                process.has_failed = true;
+                log(Level::Error, &format!("{name}: {text}"));
+            }
+            control::CHANGED => {
+                *wants = true;
+                log(Level::Information, &format!("{name}: {text} has changed: workers are replaced"));
+            }
+            control::LOG => {
+                let (level, text) = match text.split_at_checked(1) {
+                    Some(("e", text)) => (Level::Error, text),
+                    Some(("w", text)) => (Level::Warning, text),
+                    Some((_, text)) => (Level::Information, text),
+                    None => continue,
+                };
+                log(level, text);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Workers of the same age are not all replaced at once: up to a tenth fewer requests.
+fn jittered(requests: u64, number: u64) -> u64 {
+    requests - (requests / 10).saturating_mul(number % 8) / 8
+}

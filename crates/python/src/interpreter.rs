@@ -1,0 +1,166 @@
+//! Finds the Python of the machine, or of a virtual environment: the program is asked where its library is.
+//!
+//! A `python3` may have its whole library inside itself: Debian's has, and those that pyenv builds without
+//! `--enable-shared`. Then the library of the same version that the system has is opened instead; Debian's
+//! package of it is named in the error where there is none. The modules of a virtual environment fit either.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::{Deserialize, Serialize};
+use touchstone_processes::pool::find_program;
+
+/// What the program is asked. It prints one line a value.
+const QUESTION: &str = "\
+import os, sys, sysconfig
+get = sysconfig.get_config_var
+print('%d.%d' % sys.version_info[:2])
+print(sys.executable)
+print(sys.base_prefix)
+print(get('LIBDIR') or '')
+print(get('INSTSONAME') or '')
+print(get('LDVERSION') or '')
+print(1 if get('Py_GIL_DISABLED') else 0)
+print(get('MULTIARCH') or '')
+";
+
+/// A Python that was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interpreter {
+    /// Such as `3.11`.
+    pub version: String,
+    /// The library that is opened.
+    pub library: PathBuf,
+    /// The program, which decides where modules are found.
+    pub program: PathBuf,
+    /// Threads need not wait for each other.
+    pub is_free_threaded: bool,
+}
+
+/// Python 3.9, the oldest version, and the first that is too new to be known.
+const VERSIONS: std::ops::Range<u32> = 9..15;
+
+impl Interpreter {
+    /// The Python of a virtual environment or of a program; without one, that of the PATH.
+    ///
+    /// # Errors
+    /// There is none that can be opened; the text says what to do.
+    pub fn find(virtual_environment: Option<&Path>) -> Result<Interpreter, String> {
+        let program = program(virtual_environment)?;
+        let answer = ask(&program)?;
+        let lines: Vec<&str> = answer.lines().collect();
+        let [version, executable, base, libdir, soname, ld_version, free, multiarch] = lines[..] else {
+            return Err(format!("{} does not say what it is: {answer:?}", program.display()));
+        };
+        let minor = version.strip_prefix("3.").and_then(|minor| minor.parse::<u32>().ok());
+        if !minor.is_some_and(|minor| VERSIONS.contains(&minor)) {
+            return Err(format!(
+                "{} is Python {version}; the versions from 3.9 to 3.14 can be used",
+                program.display()
+            ));
+        }
+        let library = library(&Library { base, libdir, soname, ld_version, multiarch }).ok_or_else(|| {
+            format!(
+                "there is no library of Python {version} for {}: install it (on Debian and Ubuntu the \
+                 package libpython{ld_version}), or use a Python that was built with --enable-shared",
+                program.display()
+            )
+        })?;
+        // Symbolic links of a virtual environment stay: its `pyvenv.cfg` lies beside them.
+        let program = if executable.is_empty() { program } else { PathBuf::from(executable) };
+        Ok(Interpreter { version: version.to_string(), library, program, is_free_threaded: free == "1" })
+    }
+}
+
+fn program(virtual_environment: Option<&Path>) -> Result<PathBuf, String> {
+    if let Some(place) = virtual_environment {
+        if place.is_file() {
+            return Ok(place.to_path_buf());
+        }
+        let names = ["bin/python3", "bin/python"];
+        return names
+            .iter()
+            .map(|name| place.join(name))
+            .find(|program| program.is_file())
+            .ok_or_else(|| format!("{} is no virtual environment: it has no bin/python3", place.display()));
+    }
+    if let Some(active) = std::env::var_os("VIRTUAL_ENV").map(PathBuf::from)
+        && active.join("bin/python3").is_file()
+    {
+        return Ok(active.join("bin/python3"));
+    }
+    find_program("python3", Path::new("")).ok_or_else(|| {
+        "there is no python3 on the PATH: install Python, or name a virtual environment".to_string()
+    })
+}
+
+fn ask(program: &Path) -> Result<String, String> {
+    let output = Command::new(program)
+        .args(["-I", "-c", QUESTION])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("{} cannot be started: {error}", program.display()))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let last = said.trim().lines().last().unwrap_or_default().to_string();
+        return Err(format!("{} does not work ({}): {last}", program.display(), output.status));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// What is known of where a library may be.
+struct Library<'a> {
+    base: &'a str,
+    libdir: &'a str,
+    soname: &'a str,
+    ld_version: &'a str,
+    multiarch: &'a str,
+}
+
+/// The library, if there is one: first where the program says, then that of the same version elsewhere.
+fn library(known: &Library<'_>) -> Option<PathBuf> {
+    let base_lib = Path::new(known.base).join("lib");
+    let multiarch = Path::new("/usr/lib").join(known.multiarch);
+    let own = [Path::new(known.libdir), base_lib.as_path()];
+    let system =
+        [multiarch.as_path(), Path::new("/usr/lib64"), Path::new("/usr/lib"), Path::new("/usr/local/lib")];
+    let shared = format!("libpython{}.so.1.0", known.ld_version);
+    let names = [known.soname, shared.as_str()];
+    own.iter()
+        .chain(&system)
+        .flat_map(|directory| names.iter().map(move |name| (directory, name)))
+        // A library inside the program is an archive (`.a`) by its name.
+        .filter(|(directory, name)| name.contains(".so") && directory.is_absolute())
+        .map(|(directory, name)| directory.join(name))
+        .find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_is_looked_for_where_the_program_says_and_then_in_the_system() {
+        let directory = tempfile::tempdir().unwrap();
+        let base = directory.path().to_str().unwrap();
+        std::fs::create_dir(directory.path().join("lib")).unwrap();
+        let known = |soname| Library { base, libdir: "", soname, ld_version: "3.99", multiarch: "none" };
+        assert_eq!(library(&known("libpython3.99.so.1.0")), None);
+        let path = directory.path().join("lib/libpython3.99.so.1.0");
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(library(&known("libpython3.99.so.1.0")), Some(path.clone()));
+        // The program has an archive; the library is there all the same.
+        assert_eq!(library(&known("libpython3.99.a")), Some(path));
+    }
+
+    #[test]
+    fn what_is_no_python_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let error = Interpreter::find(Some(directory.path())).unwrap_err();
+        assert!(error.contains("is no virtual environment"), "{error}");
+        let error = Interpreter::find(Some(Path::new("/bin/true"))).unwrap_err();
+        assert!(error.contains("does not say what it is"), "{error}");
+        let error = Interpreter::find(Some(Path::new("/bin/false"))).unwrap_err();
+        assert!(error.contains("does not work"), "{error}");
+    }
+}

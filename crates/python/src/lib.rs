@@ -1,0 +1,39 @@
+//! Python applications: WSGI (PEP 3333) and ASGI 3, in worker processes that share memory with the server.
+//!
+//! ```text
+//! core ── host::link ══ shared memory: requests, answers ══ worker ── the application
+//! ```
+//!
+//! | module | |
+//! |---|---|
+//! | `settings` | what a route asks for |
+//! | `interpreter` | finds the Python of the machine or of a virtual environment |
+//! | `shared` | what the server and a worker write to each other |
+//! | `host` | the server's side: worker processes, and the handler of a route |
+//! | `worker` | the worker's side: the process with the application |
+//! | `api` | the C interface of Python, opened at run time |
+//!
+//! Why workers and not threads, and why shared memory, is in decision 0041.
+
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod api;
+mod host;
+mod interpreter;
+pub mod settings;
+mod shared;
+mod worker;
+
+pub use host::{
+    Counts, Python, WorkerFacts, begin_configuration, log_to, stop, taken_up, workers_of_process,
+};
+
+pub use interpreter::Interpreter;
+pub use worker::run as run_worker;
+
+/// Reads bytes as a request, as the head of an answer, as a ring that another process has written, and as
+/// what a client of a WebSocket sends. The fuzz target calls this, and nothing else does.
+pub fn read_anything(bytes: &[u8]) {
+    shared::read_anything(bytes);
+    worker::read_anything(bytes);
+}

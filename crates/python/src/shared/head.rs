@@ -1,0 +1,174 @@
+//! The head of an answer as bytes, and what the server accepts as one.
+//!
+//! ```text
+//! 0 status (2)  2 length of the reason (2)  4 length of the field lines (4)
+//! 8 length of the body, -1: unknown (8)
+//! 16 reason, field lines with their CRLF; behind them, in a whole answer, the body
+//! ```
+
+use std::fmt;
+
+use touchstone_handler::answer::Answer;
+use touchstone_handler::reason_phrase::ReasonPhrase;
+use touchstone_http::grammar::{field_value_length, is_token};
+
+/// Bytes before the reason.
+pub const PREFIX_BYTES: usize = 16;
+
+/// Bytes of a wrong field's name that are named.
+const NAMED_BYTES: usize = 80;
+
+/// Writes what stands before reason and field lines.
+pub fn prefix(status: u16, reason: usize, lines: usize, body_length: Option<u64>) -> [u8; PREFIX_BYTES] {
+    let mut prefix = [0; PREFIX_BYTES];
+    prefix[..2].copy_from_slice(&status.to_le_bytes());
+    prefix[2..4].copy_from_slice(&u16::try_from(reason).unwrap_or(u16::MAX).to_le_bytes());
+    prefix[4..8].copy_from_slice(&u32::try_from(lines).unwrap_or(u32::MAX).to_le_bytes());
+    let length = body_length.and_then(|length| i64::try_from(length).ok()).unwrap_or(-1);
+    prefix[8..].copy_from_slice(&length.to_le_bytes());
+    prefix
+}
+
+/// The head of an answer.
+pub struct Head {
+    /// The answer, without a body.
+    pub answer: Answer,
+    /// The length of the body, where the application has declared it.
+    pub content_length: Option<u64>,
+}
+
+/// Why what a worker has written is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// It has not the form of one.
+    Form,
+    /// The status is none of an answer's.
+    Status(u16),
+    /// A field line is wrong: its name, or what stands in place of one. Its value may be a secret.
+    Field(Vec<u8>),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Form => to.write_str("it is not written as a worker of this version writes it"),
+            Fault::Status(status) => write!(to, "{status} is no status: an answer has one from 200 to 999"),
+            Fault::Field(name) => write!(
+                to,
+                "the header field \"{}\" is refused: a name is made of letters, digits and hyphens, and a \
+                 value has no control characters",
+                name.escape_ascii()
+            ),
+        }
+    }
+}
+
+/// Reads a head; also where it ends.
+///
+/// # Errors
+/// It is none.
+pub fn read(bytes: &[u8]) -> Result<(Head, usize), Fault> {
+    let prefix: [u8; PREFIX_BYTES] =
+        bytes.get(..PREFIX_BYTES).and_then(|prefix| prefix.try_into().ok()).ok_or(Fault::Form)?;
+    let status = u16::from_le_bytes([prefix[0], prefix[1]]);
+    let reason = u16::from_le_bytes([prefix[2], prefix[3]]);
+    let lines = u32::from_le_bytes([prefix[4], prefix[5], prefix[6], prefix[7]]);
+    let mut length = [0; 8];
+    length.copy_from_slice(&prefix[8..]);
+    if !(200..=999).contains(&status) && status != 101 {
+        return Err(Fault::Status(status));
+    }
+    let rest = &bytes[PREFIX_BYTES..];
+    let (reason, rest) = rest.split_at_checked(reason.into()).ok_or(Fault::Form)?;
+    let lines = rest.get(..lines as usize).ok_or(Fault::Form)?;
+    let mut answer = Answer::new(status);
+    answer.reason = ReasonPhrase::new(status, reason);
+    // A copy is checked, not what a worker could still change.
+    answer.fields = lines.to_vec();
+    if let Some(wrong) = wrong_line(&answer.fields) {
+        let name = wrong.split(|byte| *byte == b':').next().unwrap_or_default();
+        return Err(Fault::Field(name[..name.len().min(NAMED_BYTES)].to_vec()));
+    }
+    if status == 101 {
+        answer.fields.extend_from_slice(b"Connection: upgrade\r\n");
+    }
+    let content_length = u64::try_from(i64::from_le_bytes(length)).ok();
+    Ok((Head { answer, content_length }, PREFIX_BYTES + reason.len() + lines.len()))
+}
+
+/// Whether these are field lines, each with a name, and without control characters.
+pub fn are_lines(lines: &[u8]) -> bool {
+    wrong_line(lines).is_none()
+}
+
+/// The first line that is none, without its end.
+fn wrong_line(mut rest: &[u8]) -> Option<&[u8]> {
+    while !rest.is_empty() {
+        let next = rest.iter().position(|byte| *byte == b':').and_then(|colon| {
+            let value = &rest[colon + 1..];
+            let end = &value[field_value_length(value)..];
+            end.strip_prefix(b"\r\n").filter(|_| is_token(&rest[..colon]))
+        });
+        let Some(next) = next else { return rest.split(|byte| *byte == b'\r').next() };
+        rest = next;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn written(status: u16, reason: &[u8], lines: &[u8], length: Option<u64>) -> Vec<u8> {
+        let mut bytes = prefix(status, reason.len(), lines.len(), length).to_vec();
+        bytes.extend_from_slice(reason);
+        bytes.extend_from_slice(lines);
+        bytes
+    }
+
+    #[test]
+    fn heads_are_read_and_wrong_ones_are_not() {
+        let mut bytes = written(404, b"Gone fishing", b"A: b\r\n", Some(3));
+        bytes.extend_from_slice(b"abc");
+        let (head, end) = read(&bytes).ok().unwrap();
+        assert_eq!((head.answer.status, head.content_length), (404, Some(3)));
+        assert_eq!(head.answer.reason.unwrap().as_bytes(), b"Gone fishing");
+        assert_eq!((&head.answer.fields[..], &bytes[end..]), (&b"A: b\r\n"[..], &b"abc"[..]));
+        for (status, lines, fault) in [
+            (99, &b""[..], Fault::Status(99)),
+            (100, b"", Fault::Status(100)),
+            (200, b"A; b\r\n", Fault::Field(b"A; b".to_vec())),
+            (200, b": b\r\n", Fault::Field(Vec::new())),
+            (200, b"A: \0\r\n", Fault::Field(b"A".to_vec())),
+            (200, b"A: b\r\nB: c\nD: e\r\n", Fault::Field(b"B".to_vec())),
+            (200, b"A: b", Fault::Field(b"A".to_vec())),
+        ] {
+            assert_eq!(read(&written(status, b"", lines, None)).err(), Some(fault), "{status}");
+        }
+        assert_eq!(read(&bytes[..20]).err(), Some(Fault::Form));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_a_worker_writes_panics(bytes: Vec<u8>, numbers: (u8, u8, u8)) {
+            let _ = read(&bytes);
+            let mut head = prefix(200, numbers.0.into(), numbers.1.into(), None).to_vec();
+            head.extend_from_slice(&bytes);
+            if let Ok((head, end)) = read(&head) {
+                prop_assert!(are_lines(&head.answer.fields));
+                prop_assert!(end <= bytes.len() + PREFIX_BYTES);
+            }
+        }
+
+        #[test]
+        fn reason_and_fields_come_out_as_they_went_in(
+            reason in "[ -~]{0,30}",
+            fields in proptest::collection::vec(("[A-Za-z-]{1,9}", "[!-~]{1,20}"), 0..9)
+        ) {
+            let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+            let (head, _) = read(&written(299, reason.as_bytes(), lines.as_bytes(), None)).ok().unwrap();
+            prop_assert_eq!(&head.answer.fields[..], lines.as_bytes());
+        }
+    }
+}

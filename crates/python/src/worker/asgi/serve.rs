@@ -1,0 +1,222 @@
+//! Reads the rings in the event loop, and calls the application for each request.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::call::{self, Call, END, RECEIVE, SEND, Shared, Socket, State};
+use super::names::Names;
+use super::scope::Scopes;
+use super::websocket;
+use crate::api::{Api, Calls, Form, Function, Functions, Gil, NativeType, Object, Raised};
+use crate::shared::frame::Kind;
+use crate::shared::request::{self, EXPECTS_CONTINUE, Facts, Fields, HAS_BODY, MAY_SWITCH};
+use crate::worker::application::Application;
+use crate::worker::links::Key;
+use crate::worker::monitor::Monitor;
+use crate::worker::parts::Worker;
+use crate::worker::server;
+
+/// Most frames that are read before the event loop has a turn.
+const MOST_FRAMES: usize = 256;
+
+/// What the event loop needs beside what requests use.
+struct Serve {
+    shared: &'static Shared,
+    wake_kind: NativeType<Wake>,
+    start: Object,
+    scopes: Mutex<Scopes>,
+    monitor: OnceLock<Arc<Monitor>>,
+}
+
+static SERVE: OnceLock<Serve> = OnceLock::new();
+
+fn serve() -> &'static Serve {
+    SERVE.get().expect("objects are made after the start")
+}
+
+/// What the event loop calls.
+struct Wake;
+struct Hear;
+struct Tell;
+
+impl Functions for Wake {
+    fn api() -> &'static Api {
+        serve().shared.api
+    }
+
+    fn offset() -> usize {
+        serve().wake_kind.offset()
+    }
+}
+
+impl Calls<Wake> for Hear {
+    const FORM: Form<Wake> = Form::None(|gil, _| gil.truth(serve().hear(gil)));
+}
+
+impl Calls<Wake> for Tell {
+    const FORM: Form<Wake> = Form::None(|gil, _| {
+        serve().shared.will_tell.store(false, Ordering::Relaxed);
+        serve().shared.worker.hub.tell(true);
+        Ok(gil.none())
+    });
+}
+
+static HEAR: Function = Function::of::<Wake, Hear>(c"hear");
+static TELL: Function = Function::of::<Wake, Tell>(c"tell");
+
+/// Runs the application's lifespan and the event loop, until the worker is to end.
+pub fn run(
+    gil: Gil,
+    worker: &'static Worker,
+    application: &Application,
+    ready: impl FnOnce(),
+) -> Result<(), String> {
+    let failed = |what: &str| {
+        let error = gil.take_error().map(|error| application.describe(gil, &error)).unwrap_or_default();
+        format!("{}: {what}\n{error}", worker.settings.app)
+    };
+    let set_up = |Raised| failed("the worker cannot be set up");
+    let find = |name| application.find(gil, name);
+    let class = find(c"TouchstoneAsgi")?;
+    let server = gil.call1(&class, &application.app).map_err(set_up)?;
+    let begin = gil.attribute(&server, c"begin").map_err(set_up)?;
+    let state = gil.call0(&begin).map_err(|Raised| failed("its startup has failed"))?;
+    let attribute = |name| gil.attribute(&server, name).map_err(set_up);
+    let names = Names::new(gil).map_err(set_up)?;
+    let dicts = [attribute(c"versions")?, attribute(c"extensions")?, attribute(c"socket_extensions")?];
+    let state = (!gil.is_none(&state)).then_some(state);
+    let scopes = Scopes::new(gil, &names, dicts.each_ref(), state, &worker.settings.script_name);
+    let shared = Shared {
+        api: gil.api(),
+        worker,
+        names,
+        kind: NativeType::new(gil, c"touchstone.Request").map_err(set_up)?,
+        application: application.clone(),
+        create_future: attribute(c"create_future")?,
+        done: attribute(c"done")?,
+        call_soon: attribute(c"call_soon")?,
+        tell: OnceLock::new(),
+        calls: Mutex::default(),
+        is_reading: AtomicBool::new(false),
+        will_tell: AtomicBool::new(false),
+    };
+    let serve = Serve {
+        shared: call::set_shared(shared),
+        wake_kind: NativeType::new(gil, c"touchstone.Wake").map_err(set_up)?,
+        start: attribute(c"start")?,
+        scopes: Mutex::new(scopes.map_err(set_up)?),
+        monitor: OnceLock::new(),
+    };
+    let serve = SERVE.get_or_init(|| serve);
+    let wake = serve.wake_kind.hold(gil, Arc::new(Wake)).map_err(set_up)?;
+    let hear = HEAR.bind(gil, &wake).map_err(set_up)?;
+    let _ = serve.shared.tell.set(TELL.bind(gil, &wake).map_err(set_up)?);
+    let _ = serve.monitor.set(Monitor::start(&worker.hub, || {}));
+    ready();
+    // What came before it is looked at now.
+    worker.hub.wake();
+    let run = attribute(c"run")?;
+    let descriptor = gil.number(worker.hub.descriptor().into()).map_err(set_up)?;
+    gil.call2(&run, &descriptor, &hear).map_err(|Raised| failed("the event loop has ended"))?;
+    worker.hub.tell(true);
+    Ok(())
+}
+
+impl Serve {
+    /// Reads the rings. Returns whether the event loop is to end.
+    fn hear(&'static self, gil: Gil) -> bool {
+        self.shared.is_reading.store(true, Ordering::Relaxed);
+        let hub = &self.shared.worker.hub;
+        hub.take_wake();
+        hub.with_links(|links| links.wake_up());
+        let mut payload = Vec::new();
+        for count in 0.. {
+            let Some(taken) = hub.with_links(|links| links.take(&mut payload)) else {
+                hub.tell(true);
+                if hub.with_links(|links| links.fall_asleep()) {
+                    break;
+                }
+                continue;
+            };
+            if taken.kind == Kind::Request {
+                self.begin(gil, taken.key, &payload);
+            } else {
+                let call = self.shared.calls().get(&taken.key).cloned();
+                if let Some(call) = call {
+                    call.hear(gil, taken.kind, taken.flags, &payload);
+                }
+            }
+            if count >= MOST_FRAMES {
+                hub.tell(true);
+                hub.wake();
+                break;
+            }
+            hub.tell(false);
+        }
+        self.shared.is_reading.store(false, Ordering::Relaxed);
+        hub.is_quitting() && self.shared.calls().is_empty()
+    }
+
+    /// A request has come.
+    fn begin(&'static self, gil: Gil, key: Key, payload: &[u8]) {
+        let hub = &self.shared.worker.hub;
+        hub.begun.fetch_add(1, Ordering::Relaxed);
+        if let Some(monitor) = self.monitor.get() {
+            monitor.kick();
+        }
+        let (Some((facts, fields)), Some(out)) =
+            (request::read(payload), hub.with_links(|links| links.out(key.link)))
+        else {
+            std::process::exit(server::EXIT_BAD_RING);
+        };
+        let mut state = State::new();
+        state.is_head = facts.method == b"HEAD";
+        state.must_ask = facts.flags & EXPECTS_CONTINUE != 0;
+        if facts.flags & HAS_BODY == 0 {
+            state.body_end = Some(false);
+        }
+        state.socket = socket(&facts, fields.clone()).map(Box::new);
+        let is_websocket = state.socket.is_some();
+        let name = format!("{} {}", facts.method.escape_ascii(), facts.raw_path.escape_ascii());
+        let id = String::from_utf8_lossy(facts.id).into_owned();
+        let call = Arc::new(Call { shared: self.shared, key, out, name, id, state: Mutex::new(state) });
+        self.shared.calls().insert(key, call.clone());
+        let started = self.shared.kind.hold(gil, call.clone()).and_then(|object| {
+            let scope = {
+                let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
+                scopes.of(gil, &self.shared.names, &facts, fields, is_websocket)?
+            };
+            let (receive, send) = (RECEIVE.bind(gil, &object)?, SEND.bind(gil, &object)?);
+            let end = END.bind(gil, &object)?;
+            gil.call4(&self.start, [&scope, &receive, &send, &end])
+        });
+        if started.is_err() {
+            let error = gil.take_error();
+            if let Some(error) = error {
+                let text = self.shared.application.describe(gil, &error);
+                server::log(
+                    'e',
+                    &format!("{}: {} cannot be called\n{text}", self.shared.worker.settings.app, call.name),
+                );
+            }
+            self.shared.forget(key);
+        }
+    }
+}
+
+/// The WebSocket that a request would open (RFC 6455 section 4.2.1).
+fn socket(facts: &Facts<'_>, fields: Fields<'_>) -> Option<Socket> {
+    if facts.flags & MAY_SWITCH == 0 || facts.method != b"GET" {
+        return None;
+    }
+    let value = |wanted: &[u8]| {
+        fields.clone().find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value)
+    };
+    let is_socket = value(b"upgrade").is_some_and(|value| value.eq_ignore_ascii_case(b"websocket"));
+    if !is_socket || value(b"sec-websocket-version") != Some(b"13") {
+        return None;
+    }
+    // In HTTP/2 there is no key (RFC 8441 section 5), and nothing to accept.
+    let accept = websocket::accept(value(b"sec-websocket-key").unwrap_or_default());
+    Some(Socket::new(accept))
+}

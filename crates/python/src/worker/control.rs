@@ -1,0 +1,74 @@
+//! The thread that hears what the server says: links to more cores, and that the worker is to end. Another
+//! one looks at source files, where that is asked for.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use rustix::net::RecvFlags;
+
+use super::parts::Worker;
+use super::server;
+use crate::shared::control::{self, Message};
+use crate::shared::segment::Segment;
+
+/// How often source files are looked at.
+const LOOK_AT_FILES: Duration = Duration::from_millis(500);
+
+/// Starts the thread.
+pub fn start(socket: BorrowedFd<'static>, worker: &'static Worker) -> io::Result<()> {
+    let run = move || {
+        loop {
+            match control::receive(socket, RecvFlags::empty()) {
+                Ok(Some(message)) => obey(message, worker),
+                // The server has ended.
+                Ok(None) | Err(_) => std::process::exit(0),
+            }
+        }
+    };
+    std::thread::Builder::new().name("control".to_string()).spawn(run).map(drop)
+}
+
+fn obey(message: Message, worker: &Worker) {
+    match message.kind {
+        control::LINK => {
+            let mut descriptors = message.descriptors.into_iter();
+            let (Some(memory), Some(wake), Some(files)) =
+                (descriptors.next(), descriptors.next(), descriptors.next())
+            else {
+                return;
+            };
+            match Segment::of(memory) {
+                Ok(segment) => {
+                    worker.hub.with_links(|links| links.add(segment, wake, files, worker.start));
+                    worker.hub.wake();
+                }
+                Err(error) => server::log('e', &format!("a core cannot be linked: {error}")),
+            }
+        }
+        control::QUIT => worker.hub.quit(),
+        _ => {}
+    }
+}
+
+/// Starts a thread that tells the server when one of these files changes.
+pub fn watch_files(files: Vec<PathBuf>) {
+    let changed = |file: &PathBuf| std::fs::metadata(file).and_then(|facts| facts.modified()).ok();
+    let run = move || {
+        let mut known: Vec<Option<SystemTime>> = files.iter().map(changed).collect();
+        loop {
+            std::thread::sleep(LOOK_AT_FILES);
+            let now: Vec<Option<SystemTime>> = files.iter().map(changed).collect();
+            let mut pairs = files.iter().zip(now.iter().zip(&known));
+            if let Some((file, _)) = pairs.find(|(_, (now, before))| now != before) {
+                // The worker goes on where what would replace it does not start.
+                server::tell(control::CHANGED, file.to_string_lossy().as_bytes());
+            }
+            known = now;
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("files".to_string()).spawn(run) {
+        server::log('w', &format!("source files are not watched: {error}"));
+    }
+}

@@ -1,0 +1,340 @@
+//! What the threads of a WSGI application share: the rings, the requests that wait, and how those stand that
+//! are under way.
+//!
+//! A thread that needs something (a request, more of a body, leave to send more) looks into the rings
+//! itself. Where there is nothing, one of them sleeps for all, and the others wait for it. So an application
+//! that answers quickly is called by one thread, without any other being woken. The [monitor](super::monitor)
+//! wakes others, and starts them, when requests wait because the threads at work are themselves waiting.
+//!
+//! The lock is never held while Python is called: Python may then run anything, in any thread.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use rustc_hash::FxHashMap;
+
+use super::links::{Key, Links, Out, Taken};
+use crate::shared::frame::{self, ANSWER_WINDOW, BROKEN, Kind};
+
+/// The shared state.
+pub struct Hub {
+    state: Mutex<State>,
+    /// Threads that wait for a request.
+    idle: Condvar,
+    /// Threads that wait for something of the request that they have.
+    waiting: Condvar,
+    /// Wakes the thread that sleeps for all.
+    wake: OwnedFd,
+    /// Requests that were taken up.
+    pub begun: AtomicU64,
+    /// The worker is to end when nothing is under way.
+    is_quitting: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    links: Links,
+    /// Requests that were found by threads which looked for something else.
+    requests: VecDeque<(Key, Vec<u8>)>,
+    under_way: FxHashMap<Key, UnderWay>,
+    /// A thread sleeps for all.
+    has_sleeper: bool,
+    idle: usize,
+    waiting: usize,
+}
+
+/// How a request stands.
+#[derive(Default)]
+struct UnderWay {
+    /// Pieces of its body that were not read.
+    body: VecDeque<Vec<u8>>,
+    /// Its body has ended; `true`: too early.
+    body_end: Option<bool>,
+    /// The client has left.
+    is_gone: bool,
+    /// Bytes of the answer that may be sent.
+    credit: usize,
+}
+
+/// A request for a thread.
+pub struct Request {
+    /// What it is named by.
+    pub key: Key,
+    /// The way back to its core.
+    pub out: Arc<Out>,
+    /// It was not the last that was there.
+    pub more: bool,
+}
+
+/// What a read of a body gives.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Read {
+    /// Some of it.
+    Piece(Vec<u8>),
+    /// Its end.
+    End,
+    /// It has broken off.
+    Broken,
+}
+
+impl Hub {
+    /// A hub whose threads are woken by this.
+    pub fn new(wake: OwnedFd) -> Hub {
+        Hub {
+            state: Mutex::default(),
+            idle: Condvar::new(),
+            waiting: Condvar::new(),
+            wake,
+            begun: AtomicU64::new(0),
+            is_quitting: AtomicBool::new(false),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the links.
+    pub fn with_links<T>(&self, change: impl FnOnce(&mut Links) -> T) -> T {
+        change(&mut self.lock().links)
+    }
+
+    /// Wakes the thread that sleeps.
+    pub fn wake(&self) {
+        // The counter is full only if it was woken often enough.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
+    /// The worker is to end.
+    pub fn quit(&self) {
+        self.is_quitting.store(true, Ordering::SeqCst);
+        self.idle.notify_all();
+        self.wake();
+    }
+
+    /// Whether the worker is to end.
+    pub fn is_quitting(&self) -> bool {
+        self.is_quitting.load(Ordering::SeqCst)
+    }
+
+    /// What becomes readable when a core has written something.
+    pub fn descriptor(&self) -> i32 {
+        self.wake.as_raw_fd()
+    }
+
+    /// Takes what has made it readable.
+    pub fn take_wake(&self) {
+        let mut counter = [0u8; 8];
+        // A signal ends the read early, which does no harm: it is readable still.
+        let _ = rustix::io::read(&self.wake, &mut counter);
+    }
+
+    /// The next request, if there is one now. `buffer` gets it.
+    pub fn take_request(&self, buffer: &mut Vec<u8>) -> Option<Request> {
+        self.lock().take_request(buffer).map(|request| self.begin(request))
+    }
+
+    /// The next request. It is called without leave to call Python. `None`: the worker is to end.
+    pub fn wait_for_request(&self, buffer: &mut Vec<u8>) -> Option<Request> {
+        let mut state = self.lock();
+        loop {
+            if let Some(request) = state.take_request(buffer) {
+                drop(state);
+                return Some(self.begin(request));
+            }
+            if self.is_quitting.load(Ordering::SeqCst) {
+                self.idle.notify_all();
+                return None;
+            }
+            state = if state.has_sleeper {
+                state.idle += 1;
+                let mut state = self.idle.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.idle -= 1;
+                state
+            } else {
+                self.sleep_for_all(state)
+            };
+        }
+    }
+
+    fn begin(&self, request: Request) -> Request {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        request
+    }
+
+    /// Sleeps until a core has written something.
+    fn sleep_for_all<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.links.tell(true);
+        if !state.links.fall_asleep() {
+            return state;
+        }
+        state.has_sleeper = true;
+        drop(state);
+        let mut counter = [0u8; 8];
+        // A signal ends the wait early, which does no harm.
+        let _ = rustix::io::read(&self.wake, &mut counter);
+        let mut state = self.lock();
+        state.has_sleeper = false;
+        state.links.wake_up();
+        // Another one must sleep for those that wait for something of their own request.
+        if state.waiting > 0 {
+            self.waiting.notify_one();
+        }
+        state
+    }
+
+    /// Waits until something is so for a request. It is called without leave to call Python.
+    fn wait_until<T>(&self, key: Key, mut look: impl FnMut(&mut UnderWay) -> Option<T>) -> Option<T> {
+        let mut state = self.lock();
+        loop {
+            let found = match state.under_way.get_mut(&key) {
+                Some(under_way) => look(under_way),
+                None => return None,
+            };
+            if found.is_some() {
+                return found;
+            }
+            let mut buffer = Vec::new();
+            if let Some(taken) = state.links.take(&mut buffer) {
+                let is_of_other = taken.key != key;
+                state.sort_in(taken, buffer);
+                if is_of_other && state.waiting > 0 {
+                    self.waiting.notify_all();
+                }
+                continue;
+            }
+            state = if state.has_sleeper {
+                state.waiting += 1;
+                let mut state = self.waiting.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.waiting -= 1;
+                state
+            } else {
+                self.sleep_for_all(state)
+            };
+        }
+    }
+
+    /// The next piece of a request's body; it is called without leave to call Python. `want` asks the core
+    /// for more when there is nothing.
+    pub fn read_body(&self, key: Key) -> Read {
+        let read = self.wait_until(key, |under_way| match (under_way.body.pop_front(), under_way.body_end) {
+            (Some(piece), _) => Some(Read::Piece(piece)),
+            (None, Some(true)) => Some(Read::Broken),
+            (None, Some(false)) => Some(Read::End),
+            (None, None) => under_way.is_gone.then_some(Read::Broken),
+        });
+        read.unwrap_or(Read::Broken)
+    }
+
+    /// Waits until some of an answer may be sent: how much, of `wanted` bytes. `None`: the client has left.
+    /// It is called without leave to call Python.
+    pub fn wait_for_credit(&self, key: Key, wanted: usize) -> Option<usize> {
+        let credit = self.wait_until(key, |under_way| {
+            if under_way.is_gone {
+                return Some(0);
+            }
+            let granted = under_way.credit.min(wanted);
+            under_way.credit -= granted;
+            (granted > 0).then_some(granted)
+        });
+        credit.filter(|granted| *granted > 0)
+    }
+
+    /// Takes what credit there is now, up to `wanted` bytes; `None`: the client has left.
+    pub fn take_credit(&self, key: Key, wanted: usize) -> Option<usize> {
+        let mut state = self.lock();
+        let under_way = state.under_way.get_mut(&key)?;
+        if under_way.is_gone {
+            return None;
+        }
+        let granted = under_way.credit.min(wanted);
+        under_way.credit -= granted;
+        Some(granted)
+    }
+
+    /// The request has ended.
+    pub fn finish(&self, key: Key) {
+        self.lock().under_way.remove(&key);
+    }
+
+    /// Requests under way.
+    pub fn under_way(&self) -> usize {
+        let state = self.lock();
+        state.under_way.len() + state.requests.len()
+    }
+
+    /// Looks after requests that wait while all threads are at work; returns whether one more thread is
+    /// needed.
+    pub fn look_after(&self) -> bool {
+        let state = self.lock();
+        let waits = !state.requests.is_empty() || state.links.has_frame();
+        state.links.tell(false);
+        if !waits || state.has_sleeper {
+            return false;
+        }
+        if state.waiting > 0 {
+            self.waiting.notify_one();
+        }
+        if state.idle > 0 {
+            self.idle.notify_one();
+            return false;
+        }
+        true
+    }
+
+    /// Tells the cores of answers, where they were not told for a while or nothing else is to do.
+    pub fn tell(&self, all: bool) {
+        self.lock().links.tell(all);
+    }
+}
+
+impl State {
+    fn take_request(&mut self, buffer: &mut Vec<u8>) -> Option<Request> {
+        let key = loop {
+            if let Some((key, payload)) = self.requests.pop_front() {
+                // A client that has left meanwhile needs no answer.
+                if self.under_way.get(&key).is_some_and(|under_way| !under_way.is_gone) {
+                    *buffer = payload;
+                    break key;
+                }
+                self.under_way.remove(&key);
+                continue;
+            }
+            let taken = self.links.take(buffer)?;
+            if taken.kind == Kind::Request {
+                self.under_way.insert(taken.key, UnderWay::new());
+                break taken.key;
+            }
+            let payload = std::mem::take(buffer);
+            self.sort_in(taken, payload);
+        };
+        let out = self.links.out(key.link)?;
+        Some(Request { key, out, more: !self.requests.is_empty() || self.links.has_frame() })
+    }
+
+    /// Puts a frame where it belongs.
+    fn sort_in(&mut self, taken: Taken, payload: Vec<u8>) {
+        if taken.kind == Kind::Request {
+            self.under_way.insert(taken.key, UnderWay::new());
+            self.requests.push_back((taken.key, payload));
+            return;
+        }
+        // Frames for a request that has ended are late.
+        let Some(under_way) = self.under_way.get_mut(&taken.key) else { return };
+        match taken.kind {
+            Kind::Body => under_way.body.push_back(payload),
+            Kind::BodyEnd => under_way.body_end = Some(taken.flags & BROKEN != 0),
+            Kind::Credit => under_way.credit += frame::number(&payload),
+            Kind::Gone => under_way.is_gone = true,
+            _ => {}
+        }
+    }
+}
+
+impl UnderWay {
+    fn new() -> UnderWay {
+        UnderWay { credit: ANSWER_WINDOW, ..UnderWay::default() }
+    }
+}

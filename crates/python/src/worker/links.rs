@@ -1,0 +1,192 @@
+//! The rings to and from all cores of the server.
+//!
+//! Answers are written without waking the core: it is woken once for all that were written together, when
+//! the worker has nothing more to do, or after a while. To wake it costs a system call, and tens of
+//! microseconds where it sleeps.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::net::SendFlags;
+
+use crate::shared::control;
+use crate::shared::frame::Kind;
+use crate::shared::ring::{Frame, Reader, Writer};
+use crate::shared::segment::{Direction, Segment};
+
+/// A core that has not been told of an answer for so long is woken before the next request.
+const TOLD_AFTER: Duration = Duration::from_micros(100);
+
+/// How long the worker waits before it looks again whether a full ring has room.
+const ROOM_PAUSE: Duration = Duration::from_micros(100);
+
+/// A request's link and its number there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// The index of the link.
+    pub link: usize,
+    /// The number that the core has given it.
+    pub number: u32,
+}
+
+/// The way to one core.
+pub struct Out {
+    writer: Mutex<Writer>,
+    wake: OwnedFd,
+    files: OwnedFd,
+    /// Since when the core has not been told of something, in nanoseconds since the start; 0: it has.
+    untold_since: AtomicU64,
+    start: Instant,
+}
+
+/// The way from one core.
+struct In {
+    reader: Reader,
+    out: Arc<Out>,
+}
+
+/// The ways to and from all cores.
+#[derive(Default)]
+pub struct Links {
+    all: Vec<In>,
+    /// The one that is looked at first next time, so that no core waits for another.
+    next: usize,
+}
+
+/// A frame that was taken from a ring; its payload is in the buffer that was passed.
+#[derive(Debug, Clone, Copy)]
+pub struct Taken {
+    /// What it is.
+    pub kind: Kind,
+    /// Its flags.
+    pub flags: u8,
+    /// What it belongs to.
+    pub key: Key,
+}
+
+impl Out {
+    fn lock(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes a frame. Where the ring is full, `wait` is called until there is room; the core always makes
+    /// some.
+    pub fn push(&self, kind: Kind, flags: u8, number: u32, parts: &[&[u8]], wait: &mut dyn FnMut(Duration)) {
+        while !self.lock().push(kind, flags, number, parts) {
+            self.tell();
+            wait(ROOM_PAUSE);
+        }
+        if self.untold_since.load(Ordering::Relaxed) == 0 {
+            self.untold_since.store(self.now().max(1), Ordering::Relaxed);
+        }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Tells the core of all that was written.
+    pub fn tell(&self) {
+        self.untold_since.store(0, Ordering::Relaxed);
+        if self.lock().must_wake() {
+            self.wake();
+        }
+    }
+
+    /// Wakes the core.
+    fn wake(&self) {
+        // The counter is full only if the core was woken often enough.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
+    /// Whether the core has not been told of something for this long.
+    fn is_untold_for(&self, time: Duration) -> bool {
+        let since = self.untold_since.load(Ordering::Relaxed);
+        since != 0 && u128::from(self.now().saturating_sub(since)) >= time.as_nanos()
+    }
+
+    /// Sends the descriptor of a file, which the next [`Kind::File`] is about.
+    pub fn send_file(&self, file: impl AsFd) -> io::Result<()> {
+        control::send(&self.files, b'F', &[], &[file.as_fd()], SendFlags::empty())
+    }
+}
+
+impl Links {
+    /// A link to one more core.
+    pub fn add(&mut self, segment: Segment, wake: OwnedFd, files: OwnedFd, start: Instant) {
+        let segment = Arc::new(segment);
+        let writer = Mutex::new(Writer::new(segment.clone(), Direction::Answers));
+        let out = Arc::new(Out { writer, wake, files, untold_since: AtomicU64::new(0), start });
+        self.all.push(In { reader: Reader::new(segment, Direction::Requests), out });
+    }
+
+    /// The next frame of any core. `buffer` gets its payload. A ring that cannot be read ends the worker.
+    pub fn take(&mut self, buffer: &mut Vec<u8>) -> Option<Taken> {
+        for _ in 0..self.all.len() {
+            let index = self.next;
+            let Some(link) = self.all.get_mut(index) else {
+                self.next = 0;
+                continue;
+            };
+            match link.reader.next_frame() {
+                Ok(Some(frame)) => return Some(link.copy(index, frame, buffer)),
+                Ok(None) => self.next = (index + 1) % self.all.len(),
+                Err(_) => std::process::exit(super::server::EXIT_BAD_RING),
+            }
+        }
+        None
+    }
+
+    /// Whether there is a frame.
+    pub fn has_frame(&self) -> bool {
+        self.all.iter().any(|link| link.reader.has_frame())
+    }
+
+    /// The way back to a core.
+    pub fn out(&self, link: usize) -> Option<Arc<Out>> {
+        self.all.get(link).map(|link| link.out.clone())
+    }
+
+    /// Says that the worker sleeps. Returns false where there is a frame: then it does not.
+    pub fn fall_asleep(&self) -> bool {
+        let may_sleep = self.all.iter().all(|link| link.reader.fall_asleep());
+        if !may_sleep {
+            self.wake_up();
+        }
+        may_sleep
+    }
+
+    /// Says that the worker is awake.
+    pub fn wake_up(&self) {
+        self.all.iter().for_each(|link| link.reader.wake_up());
+    }
+
+    /// Tells all cores of what was written for them; those that were not told for a while, where others may
+    /// wait.
+    pub fn tell(&self, all: bool) {
+        for link in &self.all {
+            if link.out.is_untold_for(if all { Duration::ZERO } else { TOLD_AFTER }) {
+                link.out.tell();
+            }
+        }
+    }
+}
+
+impl In {
+    fn copy(&mut self, index: usize, frame: Frame, buffer: &mut Vec<u8>) -> Taken {
+        buffer.clear();
+        buffer.extend_from_slice(self.reader.payload(&frame));
+        if self.reader.free_to(frame.end()) {
+            self.out.wake();
+        }
+        Taken { kind: frame.kind, flags: frame.flags, key: Key { link: index, number: frame.number } }
+    }
+}
+
+/// Waits without anything to do in between.
+pub fn sleep(time: Duration) {
+    std::thread::sleep(time);
+}

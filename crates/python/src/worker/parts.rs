@@ -1,0 +1,17 @@
+//! What all threads of a worker use.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::hub::Hub;
+use crate::settings::RouteSettings;
+
+/// The parts of a worker that its threads use.
+pub struct Worker {
+    /// The start of time for the rings.
+    pub start: Instant,
+    /// The shared state.
+    pub hub: Arc<Hub>,
+    /// The settings.
+    pub settings: RouteSettings,
+}

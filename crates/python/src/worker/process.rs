@@ -1,0 +1,81 @@
+//! The process: hears its settings, starts Python, imports the application, and calls it.
+
+use std::io;
+use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::sync::Arc;
+use std::time::Instant;
+
+use rustix::net::RecvFlags;
+use serde::{Deserialize, Serialize};
+
+use super::hub::Hub;
+use super::parts::Worker;
+use super::{application, asgi, control as orders, server, wsgi};
+use crate::api::{self, Gil};
+use crate::interpreter::Interpreter;
+use crate::settings::RouteSettings;
+use crate::shared::control;
+
+/// What a worker is told first.
+#[derive(Serialize, Deserialize)]
+pub struct WorkerSettings {
+    /// Its application.
+    pub route: RouteSettings,
+    /// The Python that runs it.
+    pub interpreter: Interpreter,
+}
+
+/// Runs a worker. Returns its exit code.
+pub fn run() -> i32 {
+    match serve() {
+        Ok(()) => 0,
+        Err(problem) => {
+            server::tell(control::FAILED, problem.as_bytes());
+            server::EXIT_NO_APPLICATION
+        }
+    }
+}
+
+fn serve() -> Result<(), String> {
+    let socket = take_socket().map_err(|error| format!("a worker has no socket: {error}"))?;
+    let socket = server::set(socket);
+    let failed = |error: io::Error| format!("the server cannot be heard: {error}");
+    let message = control::receive(socket, RecvFlags::empty()).map_err(failed)?;
+    let mut message = message.filter(|message| message.kind == control::SETTINGS).ok_or("no settings")?;
+    let settings: WorkerSettings =
+        serde_json::from_slice(&message.text).map_err(|error| format!("wrong settings: {error}"))?;
+    let wake = message.descriptors.pop().ok_or("no descriptor to be woken by")?;
+    let WorkerSettings { route, interpreter } = settings;
+    std::env::set_current_dir(&route.directory)
+        .map_err(|error| format!("{}: {error}", route.directory.display()))?;
+    let api = api::load(&interpreter.library)?;
+    let mut gil = Gil::start(api, &interpreter.program.to_string_lossy());
+    let hub = Arc::new(Hub::new(wake));
+    let worker: &'static Worker =
+        Box::leak(Box::new(Worker { start: Instant::now(), hub: hub.clone(), settings: route }));
+    orders::start(socket, worker).map_err(failed)?;
+    let application = application::load(gil, &worker.settings)?;
+    let ready = format!("{} {}", interpreter.version, application.protocol);
+    if worker.settings.reload {
+        orders::watch_files(application.source_files(gil));
+    }
+    let is_ready = || server::tell(control::READY, ready.as_bytes());
+    if application.protocol == "asgi" {
+        asgi::run(gil, worker, &application, is_ready)?;
+    } else {
+        wsgi::run(&mut gil, worker, &application, is_ready)?;
+    }
+    gil.finalize();
+    Ok(())
+}
+
+/// Takes the socket that is standard input, and leaves nothing there.
+fn take_socket() -> io::Result<OwnedFd> {
+    // SAFETY: the server passes the socket as standard input, and nothing has used it yet.
+    let socket = unsafe { OwnedFd::from_raw_fd(libc::STDIN_FILENO) };
+    let moved = rustix::io::fcntl_dupfd_cloexec(&socket, 3)?;
+    std::mem::forget(socket);
+    let nothing = std::fs::File::open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&nothing)?;
+    Ok(moved)
+}
