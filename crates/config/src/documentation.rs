@@ -237,6 +237,7 @@ fn before_in_example(section: &str) -> &'static str {
         "site.route.nsapi" => "[[site.route]]\npath = \"/plug-in/\"\n\n",
         "site.route.servlet" => "[[site.route]]\npath = \"/shop/\"\n\n",
         "site.route.wasm" => "[[site.route]]\npath = \"/component/\"\n\n",
+        "site.route.python" => "[[site.route]]\npath = \"/python/\"\n\n",
         "site.route.respond" => "[[site.route]]\npath = \"/answered/\"\n\n",
         _ => "",
     }
@@ -260,6 +261,9 @@ fn stands_with_others(section: &str, key: &str) -> bool {
     ];
     if section == "site.route.servlet" {
         return !["directory", "users"].contains(&key);
+    }
+    if section == "site.route.python" {
+        return key != "user";
     }
     if section == "site.route" {
         return !["alias", "try_files"].contains(&key);

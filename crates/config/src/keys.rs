@@ -900,6 +900,14 @@ macro_rules! for_each_section {
             let $section = &$crate::wasm::MIDDLEWARE;
             $code
         }
+        {
+            let $section = &$crate::python::PYTHON;
+            $code
+        }
+        {
+            let $section = &$crate::python::LIMITS;
+            $code
+        }
     }};
 }
 pub(super) use for_each_section;

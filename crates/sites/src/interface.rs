@@ -6,7 +6,7 @@ use touchstone_accelerator::layer::{Accelerator, CachedRoute};
 use touchstone_config::{RouteConfig, SiteConfig};
 use touchstone_handler::handler::Interface;
 
-use crate::{accelerator, cgi, compression, nsapi, programs, proxy, servlet, wasm};
+use crate::{accelerator, cgi, compression, nsapi, programs, proxy, python, servlet, wasm};
 
 /// What answers the requests of a route.
 #[derive(Default)]
@@ -46,6 +46,7 @@ fn open_program(route: &RouteConfig, site: &SiteConfig) -> Result<Option<Arc<dyn
             servlet::open(servlet, route, site).map(Some)
         }
         RouteConfig { wasm: Some(wasm), .. } => wasm::open(wasm, "wasm", route, site).map(Some),
+        RouteConfig { python: Some(python), .. } => python::open(python).map(Some),
         RouteConfig { cgi: Some(cgi), .. } => cgi::open(cgi, route, site).map(Some),
         _ => programs::open(route, site),
     }

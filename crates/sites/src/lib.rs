@@ -20,6 +20,7 @@ mod nsapi;
 mod places;
 pub mod programs;
 mod proxy;
+pub mod python;
 pub mod route;
 pub mod servlet;
 pub mod site;

@@ -231,6 +231,14 @@ fn check_access_and_routes(
         }
     }
     for (index, route) in site.routes.iter().enumerate() {
+        let Some(python) = &route.python else { continue };
+        let within = site_places.and_then(|places| places.table("route", index));
+        for (key, message) in crate::python::problems(python) {
+            let place = within.map(|within| within.key_below(&format!("python.{key}")));
+            problems.push(places.problem(place, format!("'python.{key}': {message}")));
+        }
+    }
+    for (index, route) in site.routes.iter().enumerate() {
         for (key, directory) in [("root", &route.root), ("alias", &route.alias)] {
             let Some(directory) = directory else { continue };
             if let Err(reason) = check_root(directory) {

@@ -15,6 +15,7 @@ use crate::programs::ProgramsConfig;
 use crate::programs::ajp::AJP;
 use crate::programs::fastcgi::{FASTCGI, SCGI, read_php};
 use crate::proxy::{PROXY, ProxyConfig};
+use crate::python::{PYTHON, PythonConfig};
 use crate::section::reader::{Reader, Value};
 use crate::section::{ABSENT, Choice, Key, Kind, Section};
 use crate::servlet::{SERVLET, ServletConfig};
@@ -62,6 +63,8 @@ pub struct RouteConfig {
     pub wasm: Option<WasmConfig>,
     /// Components that stand before what the route does, the first one first.
     pub middleware: Vec<WasmConfig>,
+    /// Answered by a Python application.
+    pub python: Option<PythonConfig>,
     /// Files below another directory.
     pub root: Option<PathBuf>,
     /// The directory that replaces the beginning of the path.
@@ -182,6 +185,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
         servlet: None,
         wasm: None,
         middleware: Vec::new(),
+        python: None,
         root: None,
         alias: None,
         try_files: Vec::new(),
@@ -398,6 +402,14 @@ pub static ROUTE: Section<RouteConfig> = Section {
                 first, see `[[site.route.middleware]]`. Not together with `redirect`, `rewrite` or \
                 `respond`.",
             kind: Kind::Tables { read: read_middleware },
+        },
+        Key {
+            name: "python",
+            default: Some(ABSENT),
+            example: "{ app = \"shop.wsgi:application\" }",
+            documentation: "A Python application answers, see `[site.route.python]`. \
+                Not together with `redirect`, `rewrite`, `respond` or `root`.",
+            kind: Kind::Table { read: |reader, value, route| reader.table_into(&PYTHON, value, &mut route.python) },
         },
         Key {
             name: "root",

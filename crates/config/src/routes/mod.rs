@@ -378,7 +378,8 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
         || config.ajp.is_some()
         || config.nsapi.is_some()
         || config.servlet.is_some()
-        || config.wasm.is_some();
+        || config.wasm.is_some()
+        || config.python.is_some();
     if config.cache.is_some() && !has_program {
         let message = "'cache' needs a program or another server beside it, such as 'proxy' or 'cgi': files \
                        have a cache already";
@@ -467,6 +468,7 @@ fn contradictions(config: &RouteConfig) -> Vec<(&'static str, String)> {
         ("nsapi", config.nsapi.is_some()),
         ("servlet", config.servlet.is_some()),
         ("wasm", config.wasm.is_some()),
+        ("python", config.python.is_some()),
         ("root", config.root.is_some()),
         ("alias", config.alias.is_some()),
     ];

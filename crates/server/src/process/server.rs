@@ -32,7 +32,7 @@ use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::Metrics;
 use touchstone_sites::accelerator;
 use touchstone_sites::site::Snapshot;
-use touchstone_sites::{programs, servlet};
+use touchstone_sites::{programs, python, servlet};
 use touchstone_tls::TlsShared;
 
 use crate::core::connection_count::ConnectionCount;
@@ -88,6 +88,7 @@ impl Server {
             // does.
             programs::stop_pools();
             servlet::stop();
+            python::stop();
             inheritance.refuse(std::slice::from_ref(&error.0));
         }
         bound
@@ -131,6 +132,7 @@ impl Server {
         }
         programs::log_pools_to(&error_log);
         servlet::log_to(&error_log);
+        python::log_to(&error_log);
         warn_of_unused(&in_vain, &error_log);
         if let Some(problem) = control_problem {
             error_log.warning(format_args!("`touchstone reload` and the like will not work: {problem}"));

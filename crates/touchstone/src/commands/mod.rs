@@ -20,6 +20,7 @@ mod plan;
 mod print;
 mod probe;
 mod purge;
+mod python_worker;
 mod reload;
 mod report;
 mod running_server;
@@ -104,6 +105,9 @@ pub enum Command {
     /// Run Java applications for a server, which starts this itself
     #[command(hide = true)]
     ServletHost(servlet_host::Arguments),
+    /// Run a Python application for a server, which starts this itself
+    #[command(hide = true)]
+    PythonWorker,
 }
 
 impl Command {
@@ -140,6 +144,7 @@ impl Command {
             Command::Spawner(arguments) => spawner::run(arguments),
             Command::NsapiHost(arguments) => nsapi_host::run(arguments),
             Command::ServletHost(arguments) => servlet_host::run(arguments),
+            Command::PythonWorker => python_worker::run(),
         }
     }
 }

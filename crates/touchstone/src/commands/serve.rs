@@ -57,6 +57,11 @@ pub struct Arguments {
     #[arg(long)]
     http3: bool,
 
+    /// Quick form: serve a Python application, WSGI or ASGI, of this directory: a module, a colon, and the
+    /// name in it (docs/python.md)
+    #[arg(long, value_name = "MODULE:NAME", conflicts_with_all = ["target", "config", "root"])]
+    python: Option<String>,
+
     /// Event loops, one a core [default: server.cores, or every processor that the process may run on]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     cores: Option<u16>,
@@ -76,7 +81,7 @@ pub struct Arguments {
 }
 
 /// The options that a configuration file states itself.
-const QUICK: [&str; 6] = ["root", "listen", "cert", "key", "development_certificate", "http3"];
+const QUICK: [&str; 7] = ["root", "python", "listen", "cert", "key", "development_certificate", "http3"];
 
 /// Serves until a signal ends it.
 pub fn run(mut arguments: Arguments) -> Exit {
@@ -177,6 +182,11 @@ fn quick_configuration(arguments: &Arguments, target: Option<Target>) -> Result<
         std::path::absolute(path).map_err(|error| vec![problem(format!("{}: {error}", path.display()))])
     };
     let mut config = match (&arguments.root, target) {
+        _ if arguments.python.is_some() => {
+            let app = arguments.python.as_deref().unwrap_or_default();
+            eprintln!("touchstone serve: the Python application {app}");
+            parse(&python_application(app, &absolute(Path::new("."))?, listen), Path::new(""))?
+        }
         (Some(root), _) => quick(root.clone(), listen),
         (None, Some(Target::Origin(url))) => {
             eprintln!(
@@ -216,6 +226,15 @@ fn application(path: &Path, listen: SocketAddr) -> String {
     format!(
         "[[site]]\nlisten = [\"{listen}\"]\nroot = \"/\"\n\n[[site.route]]\npath = \"/\"\n\
          servlet = {{ app = {app} }}\n"
+    )
+}
+
+/// The configuration of one Python application. Nothing is served from the root: the route takes every path.
+fn python_application(app: &str, directory: &Path, listen: SocketAddr) -> String {
+    let (app, directory) = (toml_string(app), toml_string(&directory.to_string_lossy()));
+    format!(
+        "[[site]]\nlisten = [\"{listen}\"]\nroot = \"/\"\n\n[[site.route]]\npath = \"/\"\n\
+         python = {{ app = {app}, directory = {directory} }}\n"
     )
 }
 

@@ -33,7 +33,7 @@ use touchstone_observe::log::access::AccessLog;
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::metrics::Metrics;
 use touchstone_sites::site::{Snapshot, scheme};
-use touchstone_sites::{programs, servlet};
+use touchstone_sites::{programs, python, servlet};
 use touchstone_tls::TlsShared;
 use upgrade::Upgrade;
 
@@ -254,6 +254,7 @@ impl Running {
         // Their requests are done; no process of a program may remain.
         programs::stop_pools();
         servlet::stop();
+        python::stop();
         self.parts.access_log.finish();
         self.parts.error_log.info("stopped");
         result

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use touchstone_config::{self as config, Config};
 use touchstone_lifecycle::control::Answer;
 use touchstone_lifecycle::systemd::Notice;
-use touchstone_sites::servlet;
 use touchstone_sites::site::{Snapshot, scheme};
+use touchstone_sites::{python, servlet};
 
 use super::Running;
 use crate::http3;
@@ -77,6 +77,7 @@ impl Running {
     fn make_ready(&mut self, config: Config) -> Result<ReadyToTakeUp, String> {
         let parts = &mut self.parts;
         servlet::begin_configuration();
+        python::begin_configuration();
         let snapshot = Snapshot::open(
             config,
             &parts.tls,
@@ -129,6 +130,7 @@ impl Running {
         let mut old = vec![std::mem::replace(&mut parts.snapshot, snapshot)];
         old.extend(wait_for_all(&all_done, parts.cores.len()));
         servlet::taken_up();
+        python::taken_up();
         // The drop of the last handle waits for the watcher of files; this thread must not wait for that.
         let _ = std::thread::Builder::new().name("old snapshot".to_string()).spawn(move || drop(old));
     }

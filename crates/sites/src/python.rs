@@ -1,0 +1,72 @@
+//! Opens the applications of `[site.route.python]`.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use touchstone_config::{LogLevel, PythonConfig};
+use touchstone_handler::handler::{Interface, Level};
+use touchstone_observe::log::error::ErrorLog;
+use touchstone_observe::log::message_lines;
+use touchstone_processes::user::User;
+use touchstone_python::Python;
+
+/// Starts the workers of a route, beside the server. The error says what is wrong, with the name of the key.
+pub fn open(python: &PythonConfig) -> Result<Arc<dyn Interface>, String> {
+    if let Some((key, message)) = problems(python).into_iter().next() {
+        return Err(format!("'python.{key}': {message}"));
+    }
+    let opened = Python::open(&python.settings).map_err(|message| format!("'python': {message}"))?;
+    Ok(Arc::new(opened))
+}
+
+/// What is wrong with the settings of a route, with the keys.
+pub fn problems(python: &PythonConfig) -> Vec<(&'static str, String)> {
+    let settings = &python.settings;
+    let mut problems = Vec::new();
+    if !settings.directory.is_dir() {
+        problems.push(("directory", format!("{} is not a directory", settings.directory.display())));
+    }
+    if let Some(place) = &settings.virtual_environment
+        && !place.exists()
+    {
+        problems.push(("virtualenv", format!("there is no {}", place.display())));
+    }
+    if !settings.user.is_empty()
+        && let Err(message) = User::find(&settings.user)
+    {
+        problems.push(("user", message));
+    }
+    problems
+}
+
+/// Lets workers and applications write to the error log.
+pub fn log_to(error_log: &ErrorLog) {
+    let (error_log, turn) = (error_log.clone(), Mutex::new(()));
+    touchstone_python::log_to(Arc::new(move |level, message| {
+        let level = match level {
+            Level::Error => LogLevel::Error,
+            Level::Warning => LogLevel::Warning,
+            Level::Information => LogLevel::Info,
+            Level::Debug => LogLevel::Debug,
+        };
+        // This keeps the lines of a message together.
+        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        for line in message_lines("python", message) {
+            error_log.write(level, line);
+        }
+    }));
+}
+
+/// Begins to open a configuration.
+pub fn begin_configuration() {
+    touchstone_python::begin_configuration();
+}
+
+/// Applies the configuration that was opened last: workers that it has taken over are replaced.
+pub fn taken_up() {
+    touchstone_python::taken_up();
+}
+
+/// Ends the workers, and waits until they have ended.
+pub fn stop() {
+    touchstone_python::stop();
+}
