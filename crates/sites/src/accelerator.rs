@@ -64,7 +64,8 @@ fn space(site: &SiteConfig, route: &RouteConfig) -> u64 {
     // What they are asked for does say which answers these are.
     route.proxy.as_ref().map(|proxy| (base_paths(proxy), &proxy.strip_prefix)).hash(&mut hasher);
     let RouteConfig { cgi, fastcgi, scgi, php, ajp, nsapi, servlet, wasm, python, .. } = route;
-    format!("{cgi:?}{fastcgi:?}{scgi:?}{php:?}{ajp:?}{nsapi:?}{servlet:?}{wasm:?}{python:?}").hash(&mut hasher);
+    format!("{cgi:?}{fastcgi:?}{scgi:?}{php:?}{ajp:?}{nsapi:?}{servlet:?}{wasm:?}{python:?}")
+        .hash(&mut hasher);
     hasher.finish()
 }
 

@@ -409,7 +409,9 @@ pub static ROUTE: Section<RouteConfig> = Section {
             example: "{ app = \"shop.wsgi:application\" }",
             documentation: "A Python application answers, see `[site.route.python]`. \
                 Not together with `redirect`, `rewrite`, `respond` or `root`.",
-            kind: Kind::Table { read: |reader, value, route| reader.table_into(&PYTHON, value, &mut route.python) },
+            kind: Kind::Table {
+                read: |reader, value, route| reader.table_into(&PYTHON, value, &mut route.python),
+            },
         },
         Key {
             name: "root",

@@ -12,5 +12,6 @@ mod fastcgi;
 mod includes;
 mod nsapi;
 mod php;
+mod python;
 mod python_applications;
 mod servlet;
