@@ -1,7 +1,7 @@
 //! ASGI 3.
 
 use super::*;
-use websocket::WebSocket;
+use crate::servlet::websocket::WebSocket;
 
 #[test]
 fn answers_of_every_form_are_whole() {

@@ -21,7 +21,7 @@ fn what_fails_is_told_to_the_log_alone() {
     for target in ["/fails-late", "/short"] {
         let mut client = running.server.connect();
         client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
-        assert!(client.try_answer(support::AnswerTo::Other).is_err(), "{target}");
+        assert!(client.try_answer(crate::support::AnswerTo::Other).is_err(), "{target}");
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn has_python() -> bool {
 }
 
 pub(crate) fn apps() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/apps")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/python/apps")
 }
 
 /// A server with this application on `/`; `keys` are further keys of the route's table, each with a comma

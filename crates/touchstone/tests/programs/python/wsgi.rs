@@ -136,7 +136,7 @@ fn a_factory_makes_the_application_and_head_has_no_body() {
     assert_eq!(running.text("/hello"), "hello");
     let mut client = running.server.connect();
     client.send("HEAD /large?70000 HTTP/1.1\r\nHost: a\r\n\r\n");
-    let response = client.try_answer(support::AnswerTo::Head).expect("a head");
+    let response = client.try_answer(crate::support::AnswerTo::Head).expect("a head");
     assert_eq!((response.status, response.field("Content-Length")), (200, Some("70000")));
     assert_eq!(client.ask("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n").body, b"hello");
 }
