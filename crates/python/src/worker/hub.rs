@@ -266,12 +266,12 @@ impl Hub {
     }
 
     /// Looks after requests that wait while all threads are at work; returns whether one more thread is
-    /// needed.
-    pub fn look_after(&self) -> bool {
+    /// needed. `is_moving`: a request was taken since the last look, so those that wait have their turn soon.
+    pub fn look_after(&self, is_moving: bool) -> bool {
         let state = self.lock();
         let waits = !state.requests.is_empty() || state.links.has_frame();
         state.links.tell(false);
-        if !waits || state.has_sleeper {
+        if !waits || is_moving || state.has_sleeper {
             return false;
         }
         if state.waiting > 0 {

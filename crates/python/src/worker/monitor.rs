@@ -52,10 +52,10 @@ impl Monitor {
         let mut begun = 0;
         loop {
             std::thread::sleep(TICK);
-            if hub.look_after() {
+            let now = hub.begun.load(Ordering::Relaxed);
+            if hub.look_after(now != begun) {
                 one_more();
             }
-            let now = hub.begun.load(Ordering::Relaxed);
             quiet = if now != begun || hub.under_way() > 0 { 0 } else { quiet + 1 };
             begun = now;
             if quiet >= QUIET_TICKS {

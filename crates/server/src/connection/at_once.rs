@@ -274,9 +274,12 @@ fn progress_of(
     progress
 }
 
-/// Whether a field of a request goes to programs as it came.
+/// Whether a field of a request goes to programs as it came. A request to switch protocols has a body behind
+/// its answer, which only the exchange brings.
 fn is_handed_on(name: &[u8], is_from_trusted_proxy: bool) -> bool {
-    trace_context::is_handed_on(name, None) && !forged_fields::ends_here(name, is_from_trusted_proxy)
+    trace_context::is_handed_on(name, None)
+        && !forged_fields::ends_here(name, is_from_trusted_proxy)
+        && !name.eq_ignore_ascii_case(b"upgrade")
 }
 
 fn name_of_user(admitted: &Admitted) -> Option<Box<str>> {
