@@ -242,12 +242,19 @@ impl Exchange {
 
     /// The head of the answer. The time limit applies only if it is not there at once.
     pub async fn head(&mut self, reply: oneshot::Receiver<Reply>, limit: Duration) -> Result<Reply, Failure> {
-        let mut reply = reply;
+        let mut reply = Some(reply);
         let mut poll = |context: &mut Context<'_>| {
             let ended = self.poll(context);
-            match Pin::new(&mut reply).poll(context) {
-                Poll::Ready(Ok(reply)) => return Poll::Ready(Ok(reply)),
-                Poll::Ready(Err(_)) | Poll::Pending => {}
+            let replied = match &mut reply {
+                Some(waiting) => Pin::new(waiting).poll(context),
+                None => Poll::Pending,
+            };
+            if let Poll::Ready(replied) = replied {
+                // It must not be polled again; without an answer, the end of the work says why.
+                reply = None;
+                if let Ok(answer) = replied {
+                    return Poll::Ready(Ok(answer));
+                }
             }
             match ready!(ended) {
                 Ok(()) => Poll::Ready(Err(Failure::Fault("it has ended without an answer".to_string()))),
