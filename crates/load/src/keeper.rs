@@ -102,7 +102,7 @@ impl FieldSource for Keeper {
             return self.kept.fields.each(name, take);
         }
         let fields = self.head.fields().filter(|(field, _)| field.eq_ignore_ascii_case(name));
-        let _ = fields.map(|(_, value)| value).any(|value| take(value));
+        let _ = fields.map(|(_, value)| value).any(take);
     }
 }
 

@@ -283,14 +283,17 @@ fn head(version: HttpVersion, fields: &[Field], script: &Script) -> Result<Templ
     Ok(head)
 }
 
+/// The name of a field, and its value as a template.
+type VaryingField = (Box<[u8]>, Template);
+
 /// HTTP/2 and 3: names and values, the pseudo-header fields but the path first.
 fn multiplexed(
     request: &PlannedRequest,
     target: &Target,
     fields: &[Field],
     script: &Script,
-) -> Result<Vec<(Box<[u8]>, Template)>, PlanError> {
-    let mut all: Vec<(Box<[u8]>, Template)> = pseudo_method_and_scheme(request, target)
+) -> Result<Vec<VaryingField>, PlanError> {
+    let mut all: Vec<VaryingField> = pseudo_method_and_scheme(request, target)
         .iter()
         .map(|(name, value)| (name.as_bytes().into(), Template::text(value.as_bytes())))
         .collect();

@@ -35,7 +35,7 @@ impl Assertion {
         };
         let check = match rest.strip_prefix("contains") {
             Some("") => return Err(bad("what the body contains stands after it".to_string())),
-            Some(wanted) if wanted.starts_with(' ') => Check::Contains(wanted[1..].as_bytes().to_vec()),
+            Some(wanted) if wanted.starts_with(' ') => Check::Contains(wanted.as_bytes()[1..].to_vec()),
             _ => compare(rest).map_err(bad)?,
         };
         Ok(Assertion { is_negated, check })

@@ -114,6 +114,7 @@ struct WasmOfCore {
     /// For outgoing requests.
     clients: Rc<[Rc<dyn Handler>]>,
     /// Instances for later requests.
+    #[allow(clippy::vec_box, reason = "an instance moves between here and a request often, and is large")]
     kept: RefCell<Vec<Box<Live>>>,
     server: Rc<dyn Server>,
     /// The component's, in the log.

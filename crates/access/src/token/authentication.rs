@@ -134,10 +134,7 @@ impl PendingToken {
     pub async fn run(self) -> Result<Arc<Identity>, Refusal> {
         let PendingToken { authentication, token } = self;
         let keys = authentication.source.keys();
-        let first = match &keys.set {
-            None => None,
-            Some(set) => Some(authentication.rules.verify(&token, set)),
-        };
+        let first = keys.set.as_ref().map(|set| authentication.rules.verify(&token, set));
         match first {
             Some(Ok(accepted)) => return Ok(authentication.remember(&token, &keys, accepted)),
             Some(Err(rejection)) if rejection != Rejection::UnknownKey => {

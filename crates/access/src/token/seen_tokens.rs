@@ -16,8 +16,11 @@ const SETS: usize = 1024;
 /// The tokens of one rule. It takes its memory when the first is remembered.
 #[derive(Default)]
 pub struct SeenTokens {
-    sets: OnceLock<Box<[Mutex<[Option<Entry>; WAYS]>]>>,
+    sets: OnceLock<Box<[Mutex<Set>]>>,
 }
+
+/// The entries whose fingerprints begin alike.
+type Set = [Option<Entry>; WAYS];
 
 #[derive(Clone)]
 struct Entry {

@@ -61,7 +61,7 @@ struct Issuer {
 impl Issuer {
     fn new(key: EncodingKey, algorithm: Algorithm) -> Issuer {
         let jwk = serde_json::to_value(Jwk::from_encoding_key(&key, algorithm).unwrap()).unwrap();
-        Issuer { key, algorithm, set: set_of(&[jwk.clone()]).unwrap(), jwk }
+        Issuer { key, algorithm, set: set_of(std::slice::from_ref(&jwk)).unwrap(), jwk }
     }
 
     fn rsa(size: KeySize, algorithm: Algorithm) -> Issuer {

@@ -22,7 +22,7 @@ pub(super) fn observe(transcript: &Transcript) -> Observed {
     let mut rest = &part.bytes.0[..];
     while let Some((header, after)) = rest.split_first_chunk::<HEADER_BYTES>() {
         let header = FrameHeader::parse(header);
-        let length = header.length as usize;
+        let length = header.length;
         let Some((payload, after)) = after.split_at_checked(length) else { break };
         rest = after;
         reader.observed.frames.push(header.frame_type.0);

@@ -198,7 +198,9 @@ mod tests {
     fn what_is_no_head_is_refused_as_where_it_is_parsed() {
         let long = "x".repeat(60);
         let host = ("host", "a");
-        let table: [(&str, &str, &[(&str, &str)], u16); 12] = [
+        /// Method, target, fields, and the status of the refusal.
+        type Row<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], u16);
+        let table: [Row<'_>; 12] = [
             ("GET", "/", &[], 400),
             ("GET", "/", &[host, host], 400),
             ("GET", "/", &[("host", "a b")], 400),

@@ -48,14 +48,14 @@ fn best(values: &[f64]) -> Option<(usize, f64)> {
     let total: f64 = values.iter().sum();
     let mut before: f64 = values[..FEWEST].iter().sum();
     let mut best = (FEWEST, f64::MIN);
-    for at in FEWEST..=count - FEWEST {
+    for (at, value) in values.iter().enumerate().take(count - FEWEST + 1).skip(FEWEST) {
         let (left, right) = (at as f64, (count - at) as f64);
         let difference = before / left - (total - before) / right;
         let gain = difference * difference * left * right / count as f64;
         if gain > best.1 {
             best = (at, gain);
         }
-        before += values[at];
+        before += value;
     }
     // Rounding is no change.
     let scale = values.iter().fold(0.0f64, |most, value| most.max(value.abs()));

@@ -353,10 +353,8 @@ impl Stream {
                 Step::Payload { bytes, is_last } => match self.kind {
                     Some(FrameType::HEADERS) => {
                         self.section.extend_from_slice(bytes);
-                        if is_last {
-                            if self.take_section(fields)? {
-                                slots.section(slot, fields);
-                            }
+                        if is_last && self.take_section(fields)? {
+                            slots.section(slot, fields);
                         }
                     }
                     Some(FrameType::DATA) if self.status == 0 || self.is_head && !bytes.is_empty() => {

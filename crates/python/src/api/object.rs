@@ -524,10 +524,9 @@ impl Gil {
 
     /// Sets an exception.
     pub fn raise_exception(self, error: Object) -> Raised {
-        match self.attribute(&error, c"__class__") {
+        if let Ok(class) = self.attribute(&error, c"__class__") {
             // SAFETY: both objects live.
-            Ok(class) => unsafe { (self.api.PyErr_SetObject)(class.raw(), error.raw()) },
-            Err(Raised) => {}
+            unsafe { (self.api.PyErr_SetObject)(class.raw(), error.raw()) };
         }
         Raised
     }

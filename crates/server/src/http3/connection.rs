@@ -79,6 +79,7 @@ impl Connection {
             facts,
             session,
             tls_facts: OnceCell::new(),
+            number: Cell::default(),
             open: Cell::new(0),
             requests: Cell::new(0),
             changed: Notify::new(),
@@ -86,6 +87,14 @@ impl Connection {
             critical: RefCell::default(),
             priorities: RefCell::default(),
         }
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u64 {
+        let mut number = self.number.get();
+        let value = number.get();
+        self.number.set(number);
+        value
     }
 
     /// How many streams are being answered.

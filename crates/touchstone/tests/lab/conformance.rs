@@ -92,7 +92,8 @@ fn the_server_keeps_what_the_documents_demand_and_no_verdict_is_changed_unseen()
     fs::write(&path, text).unwrap();
     let lines = directory.join("conformance.jsonl");
     let whole = fs::read_to_string(&lines).unwrap();
-    let without_last: String = whole.lines().rev().skip(1).map(|line| format!("{line}\n")).rev().collect();
+    let last = whole.trim_end().rfind('\n').map_or(0, |end| end + 1);
+    let without_last = &whole[..last];
     fs::write(&lines, without_last).unwrap();
     assert_eq!(verify(&directory).0, Some(1));
     fs::remove_file(&lines).unwrap();
