@@ -64,7 +64,8 @@ world guest {
   import wasi:cli/environment@0.2.12;
 }
 WORLD
-    sed -i "s/@0\.2\.12/@$1/g" "$2"/*.wit "$2"/deps/*.wit
+    # A gate must not name a version after that of its package.
+    sed -i -e "s/@0\.2\.12/@$1/g" -e "s/(version = 0\.2\.1[12])/(version = $1)/" "$2"/*.wit "$2"/deps/*.wit
 }
 
 build_python() {

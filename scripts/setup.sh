@@ -43,7 +43,7 @@ testing|strace|strace|counting system calls
 testing|prometheus|prometheus|figures of a load while it runs
 testing|systemd-socket-activate|systemd|tests of socket activation and of the units
 testing|python3|python3 python3-venv|the HTTP/3 client of the tests, gRPC
-testing|/usr/lib/x86_64-linux-gnu/libpython3.11.so.1.0 /usr/lib/aarch64-linux-gnu/libpython3.11.so.1.0|libpython3.11|Python applications
+testing|/usr/share/doc/libpython3.11|libpython3.11|Python applications
 testing|node|nodejs|the public tests for HTTP caches
 testing|npm|npm|the public tests for HTTP caches, and the report's accessibility
 testing|java|default-jre-headless|servlet containers

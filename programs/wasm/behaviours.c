@@ -87,6 +87,9 @@ static void compute(uint32_t rounds) {
         sink = sink * 1664525 + 1013904223;
 }
 
+/* Volatile, so that the compiler leaves the allocations in. */
+static uint8_t *volatile newest;
+
 static void memory(T(own_response_outparam_t) out) {
     size_t bytes = 0;
     for (;;) {
@@ -94,6 +97,7 @@ static void memory(T(own_response_outparam_t) out) {
         if (piece == NULL)
             __builtin_trap();
         memset(piece, 1, 1 << 20);
+        newest = piece;
         bytes += 1 << 20;
         if (bytes > (size_t)3 << 30)
             return reply_text(out, 200, "no limit\n");

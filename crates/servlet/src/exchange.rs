@@ -138,8 +138,8 @@ impl State {
 }
 
 impl Exchange {
-    /// A request for the threads of a route. If the client waits until it is asked for its body, the body is not read before
-    /// Java wants it.
+    /// A request for the threads of a route. If the client waits until it is asked for its body, the body is
+    /// not read before Java wants it.
     pub fn new(
         core: Arc<CoreQueue>,
         threads: Option<Arc<dyn Threads>>,

@@ -435,6 +435,9 @@ fn check_configuration(text: &str) -> Result<(), String> {
     for (name, content) in [
         // An application without a file in it: only the end of an archive.
         ("shop.war", "PK\u{5}\u{6}\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
+        ("hello.wasm", ""),
+        ("auth.wasm", ""),
+        ("log.wasm", ""),
         ("config/obj.conf", &obj_conf[..]),
         ("config/magnus.conf", "ServerName www.example.org\n"),
         ("usr/local/lib/nsapi/hello.c", "int hello(void *a, void *b, void *c) { return -2; }\n"),
@@ -510,13 +513,20 @@ fn in_directory(line: &str, directory: &Path) -> Result<String, String> {
     if let Some(program) = line.strip_prefix("command = [\"/") {
         return with_program(program, directory);
     }
+    if let Some(shared) = line.strip_prefix("directories = [\"/data=/") {
+        let path = directory.join(shared.split('"').next().unwrap_or(shared));
+        std::fs::create_dir_all(&path).map_err(|error| error.to_string())?;
+        return Ok(format!("directories = [\"/data={}\"]", path.display()));
+    }
     let Some((key, value)) = line.split_once(" = \"") else { return Ok(line.to_string()) };
     let value = value.split('"').next().unwrap_or(value);
     let place = directory.join(value.trim_start_matches('/'));
     let made = match key {
         // The URL of a certificate authority is called a directory too, but is no path.
         "directory" if !value.starts_with('/') => return Ok(line.to_string()),
-        "root" | "directory" | "spool_directory" => std::fs::create_dir_all(&place),
+        "root" | "directory" | "spool_directory" | "virtualenv" | "library" => {
+            std::fs::create_dir_all(&place)
+        }
         "program" | "interpreter" => std::fs::create_dir_all(place.parent().unwrap_or(directory))
             .and_then(|()| std::fs::write(&place, "#!/bin/sh\n")),
         "pid_file" | "control_socket" if value.contains('/') => {

@@ -27,6 +27,9 @@ use crate::shared::frame::{BODY_WINDOW, BROKEN, Kind, PIECE_BYTES};
 use crate::shared::head::{self, Head};
 use crate::shared::segment::REQUEST_RING_BYTES;
 
+/// How long a request may be answered in passing.
+const IN_PASSING: Duration = Duration::from_millis(100);
+
 /// Bytes of an answer that wait for a client.
 const PIPE_BYTES: usize = 128 * 1024;
 
@@ -343,8 +346,9 @@ struct BegunCall {
 }
 
 impl Begun for BegunCall {
+    /// After it the request goes on in the exchange, which notices that the client leaves.
     fn limit(&self) -> Duration {
-        self.handler.pool.settings().limits.answer.unwrap_or(Duration::from_secs(24 * 3600))
+        self.handler.pool.settings().limits.answer.map_or(IN_PASSING, |limit| limit.min(IN_PASSING))
     }
 
     fn poll_answer(&mut self, context: &mut Context<'_>, give: &mut dyn FnMut(Answer, &[u8])) -> Poll<()> {

@@ -19,6 +19,7 @@ use touchstone_handler::request::PlainGet;
 use touchstone_http::forged_fields;
 use touchstone_http::request_view::{HeadFields, RequestView};
 use touchstone_http::trace_context;
+use touchstone_observe::request_id::RequestIds;
 use touchstone_sites::route::{ProgramAtOnce, SiteRules};
 use touchstone_sites::site::Snapshot;
 
@@ -117,9 +118,7 @@ impl Connection {
         let under_way = self.begin_request(&snapshot, b"GET", target);
         let progress = progress_of(&snapshot, self.peer, under_way, site, &program);
         if state.log.wants_request_id() {
-            let config = &snapshot.config.request_id;
-            let id = state.request_ids.of(config, progress.is_from_proxy, &fields);
-            *progress.id.borrow_mut() = Some(id);
+            note_id(&mut state.request_ids, &snapshot, &fields, &progress);
         }
         let id = progress.id.borrow();
         let get = PlainGet { user: user.as_deref(), id: id.as_ref().map_or("", |id| id.as_str()), ..get };
@@ -272,6 +271,12 @@ fn progress_of(
     let progress = Progress::of_program(snapshot, peer, under_way, site, program.route);
     progress.with(program.interface.name());
     progress
+}
+
+/// Gives the request its id, for the logs.
+fn note_id(ids: &mut RequestIds, snapshot: &Snapshot, fields: &HeadFields<'_>, progress: &Progress) {
+    let id = ids.of(&snapshot.config.request_id, progress.is_from_proxy, fields);
+    *progress.id.borrow_mut() = Some(id);
 }
 
 /// Whether a field of a request goes to programs as it came. A request to switch protocols has a body behind

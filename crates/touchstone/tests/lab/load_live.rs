@@ -75,7 +75,7 @@ impl Prometheus {
 fn a_real_prometheus_gets_the_figures() {
     let has_prometheus = Command::new("prometheus").arg("--version").output().is_ok();
     if !has_prometheus {
-        println!("SKIPPED: a real Prometheus (install prometheus)");
+        crate::support::skipped("a real Prometheus (install prometheus)");
         return;
     }
     let (tree, origin) = (Tree::standard(), origin());

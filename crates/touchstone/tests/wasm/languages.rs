@@ -35,11 +35,13 @@ fn answers(name: &str, greeting: &str) {
 }
 
 #[test]
+#[ignore = "its component takes a compiler without optimisation minutes"]
 fn python_by_componentize_py() {
     answers("python.wasm", "hello from Python\n");
 }
 
 #[test]
+#[ignore = "its component takes a compiler without optimisation minutes"]
 fn javascript_by_componentize_js() {
     answers("javascript.wasm", "hello from JavaScript\n");
 }

@@ -52,7 +52,8 @@ pub(crate) fn configuration(tree: &Tree, directory: &Path, app: &str, keys: &str
     let root = tree.around().display();
     format!(
         "{sections}\n[server]\ncores = 1\n\n[error_log]\nlevel = \"info\"\n\n\
-         [[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = \"{root}\"\n\n[[site.route]]\npath = \"/\"\n\n[site.route.python]\napp = \"{app}\"\n\
+         [[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = \"{root}\"\n\n\
+         [[site.route]]\npath = \"/\"\n\n[site.route.python]\napp = \"{app}\"\n\
          directory = \"{}\"\n{keys}\n\
          environment = {{ TEST_FILE = \"{root}/file.txt\", TEST_VARIABLE = \"set\" }}\n",
         directory.display()

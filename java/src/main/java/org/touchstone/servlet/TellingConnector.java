@@ -32,7 +32,8 @@ final class TellingConnector extends Connector {
             Exception refusal = partsParseException != null ? partsParseException : parametersParseException;
             if (refusal != null) {
                 LOG.warn("the form or upload of " + getMethod() + " " + getRequestURI() + " ("
-                        + getContentLengthLong() + " bytes) to " + applications.name() + " was refused: " + refusal.getMessage()
+                        + getContentLengthLong() + " bytes) to " + applications.name() + " was refused: "
+                        + refusal.getMessage()
                         + " (limits: form_size of the route, and multipart-config of the application)");
             }
             super.recycle();
