@@ -342,7 +342,7 @@ fn the_examples_of_the_pages_parse() {
             }
         }
     }
-    assert_eq!(whole, 2);
+    assert_eq!(whole, 3);
 }
 
 fn problems_of(lines: &str) -> Vec<String> {

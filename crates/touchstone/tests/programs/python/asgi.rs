@@ -90,6 +90,8 @@ fn a_client_that_leaves_is_told_to_the_application() {
         return;
     }
     let running = start("asgi_app:application", "workers = 1");
+    // The worker is ready then, and takes the next request at once.
+    running.get("/hello");
     let mut client = running.server.connect();
     client.send("GET /disconnect HTTP/1.1\r\nHost: a\r\n\r\n");
     std::thread::sleep(Duration::from_millis(200));
