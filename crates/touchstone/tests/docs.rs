@@ -435,6 +435,7 @@ fn check_configuration(text: &str) -> Result<(), String> {
     for (name, content) in [
         // An application without a file in it: only the end of an archive.
         ("shop.war", "PK\u{5}\u{6}\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
+        ("usr/share/touchstone/java/touchstone-servlet.jar", ""),
         ("hello.wasm", ""),
         ("auth.wasm", ""),
         ("log.wasm", ""),

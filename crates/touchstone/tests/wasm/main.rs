@@ -121,8 +121,14 @@ fn each_request_has_a_fresh_instance_unless_they_are_reused() {
     assert_eq!(uses(&fresh), ["001\n"; 5]);
     let reused = server(&tree, "reuse = 3");
     let mut client = reused.connect();
-    let mut ask = || text(&client.ask("GET /count HTTP/1.1\r\nHost: a\r\n\r\n"));
-    assert_eq!([ask(), ask(), ask(), ask()], ["001\n", "002\n", "003\n", "001\n"]);
+    // An instance is kept when it has ended, which may be after the next request has come.
+    let answers: Vec<String> =
+        (0..100).map(|_| text(&client.ask("GET /count HTTP/1.1\r\nHost: a\r\n\r\n"))).collect();
+    assert!(
+        answers.iter().all(|answer| ["001\n", "002\n", "003\n"].contains(&answer.as_str())),
+        "{answers:?}"
+    );
+    assert!(answers.iter().any(|answer| answer == "002\n"), "{answers:?}");
 }
 
 #[test]
