@@ -22,11 +22,12 @@ pub(super) fn section(view: &View) -> Markup {
         section aria-labelledby="conformance" {
             h2 id="conformance" { "Conformance beside speed" }
             p class="lead" {
-                (number::count(cases)) " rules of RFC 9110, 9111, 9112, 9113 and 9114, tried byte by byte and frame by frame. A \
-                 figure is how many of the rules that could be tried a system keeps. MUST counts what the \
-                 documents demand, SHOULD what they advise; what a server can do and need not (MAY) is \
-                 listed below and counts nowhere. A case is for servers of files, for caches or for all; \
-                 a system is tried with those for its kind and for the versions of HTTP that it speaks."
+                (number::count(cases)) " rules of RFC 9110, 9111, 9112, 9113 and 9114, tried byte by byte \
+                 and frame by frame. A figure is how many of the rules that could be tried a system keeps. \
+                 MUST counts what the documents demand, SHOULD what they advise; what a server can do and \
+                 need not (MAY) is listed below and counts nowhere. A case is for servers of files, for \
+                 caches or for all; a system is tried with those for its kind and for the versions of \
+                 HTTP that it speaks."
             }
             (overview(view, conformance).write())
             details {

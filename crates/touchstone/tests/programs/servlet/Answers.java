@@ -248,7 +248,7 @@ public final class Answers {
                 print(out, "GlobalRequestProcessor", "requestCount", "errorCount", "processingTime",
                         "bytesSent");
                 int servlets =
-                        beans.queryNames(new ObjectName("Catalina:j2eeType=Servlet,name=*,*"), null).size();
+                        beans.queryNames(new ObjectName("*:j2eeType=Servlet,name=*,*"), null).size();
                 out.println("servlets=" + (servlets > 0));
             } catch (JMException exception) {
                 throw new ServletException(exception);
