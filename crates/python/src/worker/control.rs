@@ -52,17 +52,28 @@ fn obey(message: Message, worker: &Worker) {
     }
 }
 
-/// Starts a thread that tells the server when one of these files changes.
-pub fn watch_files(files: Vec<PathBuf>) {
+/// Starts a thread that tells the server when one of these files changes, also if it has changed since
+/// `loaded_at`, when the worker began to load the application.
+///
+/// The times of the files are read here and not in the thread: a change after the worker has said that it is
+/// ready is never taken for the first state.
+pub fn watch_files(files: Vec<PathBuf>, loaded_at: SystemTime) {
     let changed = |file: &PathBuf| std::fs::metadata(file).and_then(|facts| facts.modified()).ok();
+    let mut known: Vec<Option<SystemTime>> = files.iter().map(changed).collect();
+    let now = SystemTime::now();
+    for time in &mut known {
+        // A time in the future says nothing of this worker.
+        if time.is_some_and(|time| time > loaded_at && time <= now) {
+            *time = None;
+        }
+    }
     let run = move || {
-        let mut known: Vec<Option<SystemTime>> = files.iter().map(changed).collect();
         loop {
             std::thread::sleep(LOOK_AT_FILES);
             let now: Vec<Option<SystemTime>> = files.iter().map(changed).collect();
             let mut pairs = files.iter().zip(now.iter().zip(&known));
             if let Some((file, _)) = pairs.find(|(_, (now, before))| now != before) {
-                // The worker goes on where what would replace it does not start.
+                // The worker continues if its replacement does not start.
                 server::tell(control::CHANGED, file.to_string_lossy().as_bytes());
             }
             known = now;

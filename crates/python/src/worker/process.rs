@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use rustix::net::RecvFlags;
 use serde::{Deserialize, Serialize};
@@ -54,10 +54,11 @@ fn serve() -> Result<(), String> {
     let worker: &'static Worker =
         Box::leak(Box::new(Worker { start: Instant::now(), hub: hub.clone(), settings: route }));
     orders::start(socket, worker).map_err(failed)?;
+    let loaded_at = SystemTime::now();
     let application = application::load(gil, &worker.settings)?;
     let ready = format!("{} {}", interpreter.version, application.protocol);
     if worker.settings.reload {
-        orders::watch_files(application.source_files(gil));
+        orders::watch_files(application.source_files(gil), loaded_at);
     }
     let is_ready = || server::tell(control::READY, ready.as_bytes());
     if application.protocol == "asgi" {

@@ -50,7 +50,9 @@ fn a_body_that_is_shorter_than_declared_breaks_off() {
     let mut client = server.connect();
     client.send("GET /short HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     let (bytes, _) = client.read_to_end();
-    assert!(bytes.ends_with(b"\r\n\r\nshort\n"), "{}", bytes.escape_ascii());
+    // The server answers 500 if it learns of the fault before the head is sent.
+    let is_error = bytes.starts_with(b"HTTP/1.1 500 ");
+    assert!(is_error || bytes.ends_with(b"\r\n\r\nshort\n"), "{}", bytes.escape_ascii());
     server.wait_for_error_line("the reason", |line| line.contains("behaviours.wasm: "));
     assert_eq!(server.get("/page").status, 200);
 }
