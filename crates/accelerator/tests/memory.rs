@@ -13,7 +13,7 @@ use touchstone_accelerator::rules::policy::Policy;
 use touchstone_accelerator::rules::storing::Terms;
 use touchstone_accelerator::rules::vary;
 use touchstone_accelerator::store::{Front, NewObject, Object, PlainRequest, Store, hash_of};
-use touchstone_files::cache::{DateSecond, Variant};
+use touchstone_files::cache::{ConnectionForm, DateSecond};
 use touchstone_http::date::format_imf_fixdate;
 
 struct Counting;
@@ -94,7 +94,7 @@ fn a_hit_allocates_nothing() {
             policy: &policy,
             site_fields: b"",
         };
-        let prepared = front.hit(request, Variant::Persistent, &date);
+        let prepared = front.hit(request, ConnectionForm::Persistent, &date);
         assert_eq!(prepared.map(|prepared| prepared.body_length()), Some(6250));
     };
     // The first makes the response of the second.

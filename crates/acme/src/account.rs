@@ -38,7 +38,7 @@ pub async fn open(
     let external_account = settings.external_account.as_ref().map(|account| account.key_id.clone());
     match kept {
         Some(kept) if kept.external_account == external_account => {
-            take_up(kept, settings, storage, client).await
+            restore(kept, settings, storage, client).await
         }
         _ => register(settings, storage, client, error_log).await,
     }
@@ -95,7 +95,7 @@ fn write(storage: &Storage, kept: &KeptAccount) -> Result<(), Failure> {
     storage.write(&file, &text).map_err(|error| about(error.to_string()))
 }
 
-async fn take_up(
+async fn restore(
     kept: KeptAccount,
     settings: &AcmeConfig,
     storage: &Storage,

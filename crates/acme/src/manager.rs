@@ -38,7 +38,7 @@ impl AcmeManager {
 
     /// Takes care of what this configuration asks for from now on. Certificates that it wants as before are
     /// not disturbed.
-    pub fn take_up(&mut self, config: &Config) {
+    pub fn apply_config(&mut self, config: &Config) {
         let plan = Plan::of(config);
         if plan.is_some() && !self.is_started {
             match self.start() {

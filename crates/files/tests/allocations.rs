@@ -5,7 +5,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use touchstone_files::cache::{
-    Begun, CacheLimits, CoreCache, DateSecond, FileCache, Lasts, NewEntry, Representation, Variant,
+    CacheLimits, ConnectionForm, CoreCache, DateSecond, EncodingStart, FileCache, Lasts, NewEntry,
+    Representation,
 };
 use touchstone_files::coding::CodingSettings;
 use touchstone_files::root::{ReadWhole, Root, SymlinkPolicy, read_whole};
@@ -89,11 +90,13 @@ fn parsing_and_hitting_allocate_nothing() {
             body,
         },
         ticket,
-        Variant::Persistent,
+        ConnectionForm::Persistent,
         &date,
     );
-    let (entry, _) = core.entry(path, Variant::Persistent, &date).unwrap();
-    let Begun::Job(job) = entry.begin(ContentCoding::Brotli, Variant::Persistent, &date, &cache) else {
+    let (entry, _) = core.entry(path, ConnectionForm::Persistent, &date).unwrap();
+    let EncodingStart::Job(job) =
+        entry.begin(ContentCoding::Brotli, ConnectionForm::Persistent, &date, &cache)
+    else {
         panic!("nobody else makes it")
     };
     job.compress().unwrap();
@@ -111,7 +114,8 @@ fn parsing_and_hitting_allocate_nothing() {
         let mut hit = || {
             assert_eq!(head.parse(request, &limits), Ok(Parsed::Complete(request.len())));
             let accept_encoding = head.accept_encoding;
-            let prepared = core.hit(head.target.of(request), accept_encoding, Variant::Persistent, &date);
+            let prepared =
+                core.hit(head.target.of(request), accept_encoding, ConnectionForm::Persistent, &date);
             assert_eq!(prepared.map(|prepared| prepared.body_length() < 6250), Some(is_coded));
         };
         // The first request makes room in the head's list of fields, and chooses; the next ones find both.

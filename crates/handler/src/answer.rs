@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use touchstone_files::cache::{DateSecond, Prepared, Variant};
+use touchstone_files::cache::{ConnectionForm, DateSecond, Prepared};
 use touchstone_http::decimal;
 use touchstone_http::status::reason;
 
@@ -222,15 +222,15 @@ impl Answer {
         self.declared_length.or(of_body)
     }
 
-    /// The head's bytes. `variant` says whether the connection stays open.
-    pub fn head(&self, date: &DateSecond, variant: Variant, framing: Framing) -> Vec<u8> {
+    /// The head's bytes. `form` says whether the connection stays open.
+    pub fn head(&self, date: &DateSecond, form: ConnectionForm, framing: Framing) -> Vec<u8> {
         let mut head = Vec::with_capacity(256 + self.fields.len());
-        self.append_head(date, variant, framing, &mut head);
+        self.append_head(date, form, framing, &mut head);
         head
     }
 
     /// Appends the same.
-    pub fn append_head(&self, date: &DateSecond, variant: Variant, framing: Framing, head: &mut Vec<u8>) {
+    pub fn append_head(&self, date: &DateSecond, form: ConnectionForm, framing: Framing, head: &mut Vec<u8>) {
         head.extend_from_slice(b"HTTP/1.1 ");
         decimal::append(self.status.into(), head);
         head.push(b' ');
@@ -252,7 +252,7 @@ impl Answer {
             (None, _) => {}
         }
         if !self.switches_protocols() {
-            head.extend_from_slice(variant.connection_field());
+            head.extend_from_slice(form.connection_field());
         }
         head.extend_from_slice(b"\r\n");
     }
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn a_head_says_what_the_connection_does() {
         let date = DateSecond { unix_seconds: 0, text: *b"Thu, 01 Jan 1970 00:00:00 GMT" };
-        let head = Answer::redirect(301, b"/a/").head(&date, Variant::Close, Framing::Length(7));
+        let head = Answer::redirect(301, b"/a/").head(&date, ConnectionForm::Close, Framing::Length(7));
         let text = String::from_utf8(head).unwrap();
         assert!(
             text.starts_with("HTTP/1.1 301 Moved Permanently\r\nServer: touchstone\r\nDate: Thu, 01 Jan")
@@ -273,9 +273,10 @@ mod tests {
         assert!(text.contains("\r\nLocation: /a/\r\n"));
         assert!(text.ends_with("\r\nConnection: close\r\n\r\n"));
         let said = Answer { reason: ReasonPhrase::new(404, b"Gone fishing"), ..Answer::new(404) };
-        let head = said.head(&date, Variant::Close, Framing::None);
+        let head = said.head(&date, ConnectionForm::Close, Framing::None);
         assert!(head.starts_with(b"HTTP/1.1 404 Gone fishing\r\nServer: "));
-        let head = Answer::new(304).head(&date, Variant::Persistent, Answer::new(304).framing(false, true));
+        let head =
+            Answer::new(304).head(&date, ConnectionForm::Persistent, Answer::new(304).framing(false, true));
         assert!(!String::from_utf8(head).unwrap().contains("Content-Length"));
     }
 

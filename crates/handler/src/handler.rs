@@ -64,13 +64,13 @@ pub trait Interface: Send + Sync {
 
     /// Makes the caller of its programs for such a thread. Called once on each thread, when its first request
     /// arrives there.
-    fn caller(&self, _way_back: Arc<dyn WayBack>) -> Option<Box<dyn Caller>> {
+    fn caller(&self, _connection_return: Arc<dyn ConnectionReturn>) -> Option<Box<dyn Caller>> {
         None
     }
 }
 
 /// Calls programs on a thread that has connections. The thread receives, calls and sends, so nothing is
-/// handed from one thread to another. If a call takes long, the connections go on elsewhere, see [`WayBack`].
+/// handed from one thread to another. If a call takes long, the connections go on elsewhere, see [`ConnectionReturn`].
 pub trait Caller {
     /// Whether the program may be called for this request: it is ready, and its calls are known to be short.
     fn takes(&mut self, request: &PlainGet<'_>) -> bool;
@@ -92,16 +92,16 @@ pub enum Called {
     Answer(Answer),
     /// The answer without its body, which stays where the program has written it, see [`Caller::body`].
     Written(Answer),
-    /// The connection has gone back to its core by [`WayBack`], and gets the answer there.
-    WentBack,
+    /// The connection has gone back to its core by [`ConnectionReturn`], and gets the answer there.
+    ConnectionReturned,
 }
 
 /// Moves connections back from a thread for calls to their core.
-pub trait WayBack: Send + Sync {
+pub trait ConnectionReturn: Send + Sync {
     /// Says that the current call takes long, or sends an interim response. Its connection goes back to its
     /// core, where [`Handler::await_call`] gets `call`. All other connections of the thread go back too. This
     /// may be called at most once during a call.
-    fn go_back(&self, call: CallUnderWay);
+    fn return_connection(&self, call: CallUnderWay);
 }
 
 /// A call that goes on. The value identifies it for the interface.
@@ -132,15 +132,15 @@ pub enum AtOnce {
     Answer(Answer),
     /// The answer without its body. The whole body is in the buffer that was passed.
     Written(Answer),
-    /// A program has the request; the caller must wait for the answer.
-    Begun(Box<dyn Begun>),
+    /// A program has the request; the server must wait for the answer.
+    Pending(Box<dyn PendingCall>),
     /// The request cannot be answered this way: [`Handler::handle`] must have it.
     Handle,
 }
 
-/// A request that was begun by [`Handler::answer_at_once`]. Dropping it ends the request.
-pub trait Begun {
-    /// How long to wait for the answer before the request [goes on](Begun::go_on), which may end it.
+/// A call that [`Handler::answer_at_once`] has started. Dropping it ends the request.
+pub trait PendingCall {
+    /// How long to wait for the answer before the request [goes on](PendingCall::go_on), which may end it.
     fn limit(&self) -> Duration;
 
     /// Ready when `give` was called with the complete answer: the answer without its body, and the body as it
@@ -148,7 +148,7 @@ pub trait Begun {
     /// will come, and the request must go on in the usual way.
     fn poll_answer(&mut self, context: &mut Context<'_>, give: &mut dyn FnMut(Answer, &[u8])) -> Poll<()>;
 
-    /// Goes on with the request, which is the one that was begun.
+    /// Continues with the request for which the call was started.
     fn go_on(self: Box<Self>, request: Request) -> OnCore<Handled>;
 }
 

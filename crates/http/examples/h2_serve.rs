@@ -84,14 +84,14 @@ impl Server {
                 }
             };
             for event in events.iter() {
-                self.take_up(event, &input);
+                self.on_event(event, &input);
             }
             input.copy_within(consumed..filled, 0);
             filled -= consumed;
         }
     }
 
-    fn take_up(&mut self, event: Event<'_>, input: &[u8]) {
+    fn on_event(&mut self, event: Event<'_>, input: &[u8]) {
         match event {
             Event::Request(request) => self.answer(&request),
             Event::Data { stream, range, end_of_stream } => {

@@ -94,14 +94,14 @@ impl Server {
                 }
             };
             for event in events.iter() {
-                self.take_up(event, &input);
+                self.on_event(event, &input);
             }
             input.drain(..consumed);
             assert!(input.len() <= 16_384 + 9);
         }
     }
 
-    fn take_up(&mut self, event: Event<'_>, input: &[u8]) {
+    fn on_event(&mut self, event: Event<'_>, input: &[u8]) {
         match event {
             Event::Request(request) => self.answer(&request),
             Event::Data { stream, range, end_of_stream } => {

@@ -22,7 +22,7 @@ use std::ops::Range;
 /// What becomes of a connection after something that was received.
 enum After {
     /// More may follow.
-    GoesOn,
+    Continue,
     /// It is over, or there is nothing more to receive.
     Done,
 }
@@ -272,10 +272,11 @@ impl Engine<'_> {
             return After::Done;
         }
         let plaintext = std::mem::take(&mut self.plaintext);
-        let after = if plaintext.is_empty() { After::GoesOn } else { self.take_plaintext(index, &plaintext) };
+        let after =
+            if plaintext.is_empty() { After::Continue } else { self.take_plaintext(index, &plaintext) };
         self.plaintext = plaintext;
         match after {
-            After::GoesOn if taken.closed && self.connections[index].generation == generation => {
+            After::Continue if taken.closed && self.connections[index].generation == generation => {
                 self.layered_ended(index);
                 After::Done
             }
@@ -338,7 +339,7 @@ impl Engine<'_> {
             return After::Done;
         }
         self.start_waiting(index);
-        After::GoesOn
+        After::Continue
     }
 
     pub(crate) fn on_stream_event(&mut self, first_client: usize, event: StreamEvent) {
@@ -373,7 +374,7 @@ impl Engine<'_> {
                 let answer = client.answer.answer();
                 self.end_stream(owner, &answer);
             }
-            Ok(None) => return After::GoesOn,
+            Ok(None) => return After::Continue,
             Err(Malformed) => self.fail(owner, ErrorKind::Malformed),
         }
         After::Done

@@ -61,7 +61,7 @@ pub trait Log: Send + Sync {
 /// A configuration at work.
 pub struct Engine {
     functions: Functions,
-    /// Made when the Init functions have run.
+    /// DirectiveOutcome when the Init functions have run.
     program: OnceLock<Program>,
     document_root: Vec<u8>,
     /// Where relative paths of the files begin.
@@ -274,8 +274,10 @@ impl Engine {
             };
             for directive in &object.directives {
                 match make_directive(&self.functions, directive) {
-                    Ok(Made::Ready(ready)) => made.directives[directive.stage as usize].push(*ready),
-                    Ok(Made::LeftOut(message)) => self.log(LOG_INFORM, &message),
+                    Ok(DirectiveOutcome::Ready(ready)) => {
+                        made.directives[directive.stage as usize].push(*ready)
+                    }
+                    Ok(DirectiveOutcome::LeftOut(message)) => self.log(LOG_INFORM, &message),
                     Err(message) => problems.push(Problem { place: directive.place.clone(), message }),
                 }
             }
@@ -433,13 +435,13 @@ impl Engine {
 }
 
 /// What a directive is made to.
-enum Made {
+enum DirectiveOutcome {
     Ready(Box<Directive>),
     /// Touchstone does it otherwise, as the text says.
     LeftOut(String),
 }
 
-fn make_directive(functions: &Functions, directive: &conf::Directive) -> Result<Made, String> {
+fn make_directive(functions: &Functions, directive: &conf::Directive) -> Result<DirectiveOutcome, String> {
     let stage = directive.stage.name();
     let name =
         parameter(&directive.parameters, "fn").ok_or(format!("{stage} needs fn=, the name of a function"))?;
@@ -448,12 +450,12 @@ fn make_directive(functions: &Functions, directive: &conf::Directive) -> Result<
     if functions.find(&name).is_none_or(Function::is_servers_own)
         && let Some(instead) = crate::builtin::directive_without_effect(&name, &directive.parameters)?
     {
-        return Ok(Made::LeftOut(format!("{}: {name} is left out: {instead}", directive.place)));
+        return Ok(DirectiveOutcome::LeftOut(format!("{}: {name} is left out: {instead}", directive.place)));
     }
     let function = functions.find(&name).ok_or_else(|| unknown(functions, &name))?;
     let client = directive.client.as_deref().map(|client| ClientRules::new(client, &directive.place));
     let ready = Directive::new(directive, function, client.transpose()?.map(Arc::new))?;
-    Ok(Made::Ready(Box::new(ready)))
+    Ok(DirectiveOutcome::Ready(Box::new(ready)))
 }
 
 fn unknown(functions: &Functions, name: &str) -> String {

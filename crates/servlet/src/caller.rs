@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use touchstone_handler::answer::Answer;
-use touchstone_handler::handler::{Called, Caller, WayBack};
+use touchstone_handler::handler::{Called, Caller, ConnectionReturn};
 use touchstone_handler::request::PlainGet;
 use touchstone_http::request::FieldLine;
 
@@ -96,7 +96,7 @@ impl Checked for Watched {
 pub struct OnThread {
     route: Arc<Route>,
     pool: Arc<Pool>,
-    way_back: Arc<dyn WayBack>,
+    connection_return: Arc<dyn ConnectionReturn>,
     shared: &'static Shared,
     java: Rc<Attached<'static>>,
     slab: Option<Arc<Slab>>,
@@ -130,7 +130,7 @@ fn attached(shared: &'static Shared) -> Result<Rc<Attached<'static>>, String> {
 
 impl OnThread {
     /// A caller for the applications of a route, which must be ready.
-    pub fn new(route: Arc<Route>, way_back: Arc<dyn WayBack>) -> Result<OnThread, String> {
+    pub fn new(route: Arc<Route>, connection_return: Arc<dyn ConnectionReturn>) -> Result<OnThread, String> {
         let pool = route.pool().cloned().ok_or("the applications are in another process")?;
         if route.standing() != Standing::Ready {
             return Err("the applications are not ready".to_string());
@@ -142,7 +142,7 @@ impl OnThread {
         Ok(OnThread {
             route,
             pool,
-            way_back,
+            connection_return,
             shared,
             java,
             slab: None,
@@ -156,14 +156,14 @@ impl OnThread {
 
     /// An exchange for a call.
     fn exchange(&mut self) -> Arc<Exchange> {
-        let way_back = self.way_back.clone();
+        let connection_return = self.connection_return.clone();
         if let Some(mut exchange) = self.spare.take()
             && let Some(spare) = Arc::get_mut(&mut exchange)
         {
-            spare.become_called(self.path, way_back);
+            spare.become_called(self.path, connection_return);
             return exchange;
         }
-        Exchange::called(self.pool.clone(), self.path, way_back)
+        Exchange::called(self.pool.clone(), self.path, connection_return)
     }
 
     /// A range of the bytes that Java has written in the last call, up to the end of the body.
@@ -234,16 +234,16 @@ impl Caller for OnThread {
         self.pool.pace().note(self.path, get.received_at.elapsed());
         let (end, length) = match served {
             Served::Ended(end, length) => (end, length),
-            Served::GoesOn => {
+            Served::Pending => {
                 exchange.goes_on();
-                return Called::WentBack;
+                return Called::ConnectionReturned;
             }
             Served::Waits => {
                 slab.set_exchange(None);
                 self.slab = Some(slab);
                 exchange.waits();
                 self.pool.hold(exchange, self.written.clone());
-                return Called::WentBack;
+                return Called::ConnectionReturned;
             }
         };
         // SAFETY: Java has returned, and writes to the slab only for requests that go on.
@@ -257,7 +257,7 @@ impl Caller for OnThread {
         }
         let called = if !exchange.has_stayed() {
             exchange.finish(piece, end, true);
-            Called::WentBack
+            Called::ConnectionReturned
         } else {
             match (end, piece) {
                 (End::Unavailable, _) => Called::Answer(answers::unavailable()),

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use bytes::Bytes;
-use touchstone_handler::handler::WayBack;
+use touchstone_handler::handler::ConnectionReturn;
 
 use crate::core_queue::{Announced, CoreQueue};
 use crate::head::{Fault, Head, Piece};
@@ -106,7 +106,7 @@ struct State {
     core: Option<Arc<CoreQueue>>,
     /// Set while it is called on the thread of its connection. The connection must go back to its core before
     /// the core gets any output.
-    way_back: Option<Arc<dyn WayBack>>,
+    connection_return: Option<Arc<dyn ConnectionReturn>>,
     output: Output,
     unsent_bytes: usize,
     body: VecDeque<Bytes>,
@@ -132,8 +132,13 @@ struct State {
 }
 
 impl State {
-    fn called(way_back: Arc<dyn WayBack>) -> State {
-        State { way_back: Some(way_back), body_end: Some(Ok(())), is_wanted: true, ..State::default() }
+    fn called(connection_return: Arc<dyn ConnectionReturn>) -> State {
+        State {
+            connection_return: Some(connection_return),
+            body_end: Some(Ok(())),
+            is_wanted: true,
+            ..State::default()
+        }
     }
 }
 
@@ -159,8 +164,12 @@ impl Exchange {
     }
 
     /// A request without a body, for a call on the thread of its connection.
-    pub fn called(threads: Arc<dyn Threads>, path: PathKey, way_back: Arc<dyn WayBack>) -> Arc<Exchange> {
-        let state = Mutex::new(State::called(way_back));
+    pub fn called(
+        threads: Arc<dyn Threads>,
+        path: PathKey,
+        connection_return: Arc<dyn ConnectionReturn>,
+    ) -> Arc<Exchange> {
+        let state = Mutex::new(State::called(connection_return));
         Arc::new(Exchange {
             threads: Some(threads),
             path,
@@ -171,10 +180,10 @@ impl Exchange {
     }
 
     /// Turns an ended exchange into another such request of the same pool.
-    pub fn become_called(&mut self, path: PathKey, way_back: Arc<dyn WayBack>) {
+    pub fn become_called(&mut self, path: PathKey, connection_return: Arc<dyn ConnectionReturn>) {
         self.path = path;
         self.since = Instant::now();
-        *self.state.get_mut().unwrap_or_else(PoisonError::into_inner) = State::called(way_back);
+        *self.state.get_mut().unwrap_or_else(PoisonError::into_inner) = State::called(connection_return);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -197,11 +206,11 @@ impl Exchange {
 
     /// Sends the connection back to its core, if that was not done yet. It finds the output there.
     fn send_back(self: &Arc<Self>, state: &mut State) {
-        if let Some(way_back) = state.way_back.take() {
+        if let Some(connection_return) = state.connection_return.take() {
             if let Some(threads) = &self.threads {
                 threads.note_moved(self.path);
             }
-            way_back.go_back(Box::new(self.clone()));
+            connection_return.return_connection(Box::new(self.clone()));
         }
     }
 
@@ -336,7 +345,7 @@ impl Exchange {
         written: impl FnOnce(usize) -> Result<Piece<'a>, Fault>,
     ) -> bool {
         let mut state = self.lock();
-        let is_it = state.way_back.is_some() && state.place.is_some_and(|(_, now)| now == number);
+        let is_it = state.connection_return.is_some() && state.place.is_some_and(|(_, now)| now == number);
         if is_it {
             self.send_back(&mut state);
             if let Some(Ok(piece)) = state.complete_bytes.map(written) {
@@ -354,7 +363,7 @@ impl Exchange {
         if state.has_ended {
             return;
         }
-        if state.way_back.is_some() {
+        if state.connection_return.is_some() {
             state.complete_bytes = Some(bytes);
         } else {
             self.take_whole(state, piece);
@@ -383,7 +392,7 @@ impl Exchange {
     /// gone back to its core, which must be told of the end.
     pub fn has_stayed(&self) -> bool {
         let mut state = self.lock();
-        let has_stayed = state.way_back.take().is_some();
+        let has_stayed = state.connection_return.take().is_some();
         if has_stayed {
             state.place = None;
             state.has_ended = true;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use touchstone_handler::answer::{Answer, Part};
 use touchstone_handler::handler::{
-    CallUnderWay, Caller, Handled, Handler, Interface, Level, OnCore, Server, WayBack,
+    CallUnderWay, Caller, ConnectionReturn, Handled, Handler, Interface, Level, OnCore, Server,
 };
 use touchstone_handler::interim::TakesInterim;
 use touchstone_handler::pipe::{self, Receiver};
@@ -79,8 +79,8 @@ impl Interface for Servlets {
         self.route.pool().is_some() && !self.route.settings().has_virtual_threads
     }
 
-    fn caller(&self, way_back: Arc<dyn WayBack>) -> Option<Box<dyn Caller>> {
-        match OnThread::new(self.route.clone(), way_back) {
+    fn caller(&self, connection_return: Arc<dyn ConnectionReturn>) -> Option<Box<dyn Caller>> {
+        match OnThread::new(self.route.clone(), connection_return) {
             Ok(caller) => Some(Box::new(caller)),
             Err(message) => {
                 log(1, &format!("{}: {message}", self.route.settings().name()));

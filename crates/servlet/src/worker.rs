@@ -34,7 +34,7 @@ pub enum Served {
     /// How it has ended, and how much is in the slab's second buffer.
     Ended(End, usize),
     /// It goes on by itself. Java gives the slab back when it ends the request; it may have done so already.
-    GoesOn,
+    Pending,
     /// Its application is being started.
     Waits,
 }
@@ -44,7 +44,7 @@ pub fn serve(java: &Attached<'_>, slab: i32, length: usize) -> Served {
     let result = java.serve(slab, i32::try_from(length).unwrap_or(0)).unwrap_or(2 << KIND_SHIFT);
     let end = match result >> KIND_SHIFT {
         0 => End::Whole,
-        1 => return Served::GoesOn,
+        1 => return Served::Pending,
         3 => End::Unavailable,
         4 => return Served::Waits,
         _ => End::Broken,
@@ -161,7 +161,7 @@ impl Worker<'_> {
         self.pool.note_wait(began.saturating_duration_since(exchange.since()));
         let (end, length) = match serve(self.java, slab.number, length) {
             Served::Ended(end, length) => (end, length),
-            Served::GoesOn => return exchange.goes_on(),
+            Served::Pending => return exchange.goes_on(),
             Served::Waits => {
                 slab.set_exchange(None);
                 self.slab = Some(slab);

@@ -24,7 +24,8 @@ use touchstone_files::compress::{Compressor, compress};
 use touchstone_files::mime::is_compressible;
 use touchstone_handler::answer::{Answer, Part};
 use touchstone_handler::handler::{
-    AtOnce, Begun, CallUnderWay, Called, Caller, Handled, Handler, Interface, OnCore, Server, WayBack,
+    AtOnce, CallUnderWay, Called, Caller, ConnectionReturn, Handled, Handler, Interface, OnCore, PendingCall,
+    Server,
 };
 use touchstone_handler::interim::TakesInterim;
 use touchstone_handler::pipe::{Receiver, Sender, pipe};
@@ -100,8 +101,8 @@ impl Interface for Compressed {
         self.interface.takes_escapes()
     }
 
-    fn caller(&self, way_back: Arc<dyn WayBack>) -> Option<Box<dyn Caller>> {
-        let caller = self.interface.caller(way_back)?;
+    fn caller(&self, connection_return: Arc<dyn ConnectionReturn>) -> Option<Box<dyn Caller>> {
+        let caller = self.interface.caller(connection_return)?;
         Some(Box::new(PlainCaller { caller, settings: self.settings }))
     }
 }
@@ -125,7 +126,7 @@ impl Handler for CompressedHandler {
         match self.handler.clone().answer_at_once(request, body) {
             AtOnce::Answer(answer) => AtOnce::Answer(say_that_it_varies(answer)),
             AtOnce::Written(answer) => AtOnce::Written(say_that_it_varies_with(answer, body.len() as u64)),
-            AtOnce::Begun(begun) => AtOnce::Begun(Box::new(PlainBegun(begun))),
+            AtOnce::Pending(begun) => AtOnce::Pending(Box::new(PlainPending(begun))),
             AtOnce::Handle => AtOnce::Handle,
         }
     }
@@ -137,9 +138,9 @@ impl Handler for CompressedHandler {
 }
 
 /// A request that was begun for a client that wants no coding.
-struct PlainBegun(Box<dyn Begun>);
+struct PlainPending(Box<dyn PendingCall>);
 
-impl Begun for PlainBegun {
+impl PendingCall for PlainPending {
     fn limit(&self) -> Duration {
         self.0.limit()
     }
@@ -174,7 +175,7 @@ impl Caller for PlainCaller {
             Called::Written(answer) => {
                 Called::Written(say_that_it_varies_with(answer, self.caller.body().len() as u64))
             }
-            Called::WentBack => Called::WentBack,
+            Called::ConnectionReturned => Called::ConnectionReturned,
         }
     }
 

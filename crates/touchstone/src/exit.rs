@@ -9,7 +9,7 @@ pub enum Exit {
     Done,
     /// 1: the run or check failed.
     Failed,
-    /// 2: it could not start: bad usage, configuration or surroundings.
+    /// 2: it could not start: bad usage, configuration or environment.
     Usage,
     /// 3: it ran, and thresholds were not met.
     ThresholdsNotMet,

@@ -98,7 +98,7 @@ impl Writer {
         };
         if writer.lock.is_some() {
             // No earlier job waits.
-            writer.take_up(u64::MAX);
+            writer.index_contents(u64::MAX);
         }
         Ok(writer)
     }
@@ -156,7 +156,7 @@ impl Writer {
         match make_directory(&self.directory).and_then(|()| lock_directory(&self.directory)) {
             Ok(Some(lock)) => {
                 self.lock = Some(lock);
-                self.take_up(self.reached);
+                self.index_contents(self.reached);
             }
             Ok(None) => {}
             Err(error) => _ = self.failed("cannot be used", &error),
@@ -176,7 +176,7 @@ impl Writer {
 
     /// Indexes the contents of the directory. Purges by key that are older than the ticket `before` do not
     /// apply to responses that wait.
-    fn take_up(&mut self, before: u64) {
+    fn index_contents(&mut self, before: u64) {
         if !boot::is_good(&self.directory) {
             self.begin_empty();
         }

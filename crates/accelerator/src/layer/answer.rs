@@ -14,8 +14,8 @@ use touchstone_http::range::{
 };
 use touchstone_http::request::Method;
 
-use super::flight::{Head, Reader};
 use super::head::RequestFields;
+use super::shared_fetch::{Head, Reader};
 use crate::rules::cache_status::CacheStatus;
 use crate::rules::conditions::{Selected, select};
 use crate::rules::fields::{append, lines, list_has};
@@ -184,7 +184,7 @@ fn slice(object: &Arc<Object>, range: std::ops::Range<usize>) -> Part {
 }
 
 /// The answer to a request that selects a response on its way: its body as it comes.
-pub fn of_flight(
+pub fn of_shared_fetch(
     head: &Head,
     mut reader: Reader,
     request: &Request,

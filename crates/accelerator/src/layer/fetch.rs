@@ -17,9 +17,9 @@ use touchstone_handler::request::{ReceivedHead, Request};
 use touchstone_http::date::parse_http_date;
 
 use super::Accelerator;
-use super::flight::{Flight, Head, Phase};
 use super::head::{RequestFields, announce};
 use super::of_core::{AcceleratedOfCore, Facts};
+use super::shared_fetch::{Head, Phase, SharedFetch};
 use crate::rules::fields::{FieldText, Fields, append, lines, lines_named, stored_fields, updated_fields};
 use crate::rules::partial::{self, combine, content_range, strong_etag};
 use crate::rules::policy::{Policy, SetCookie};
@@ -36,7 +36,7 @@ const FETCHING_PART: u64 = 4;
 /// A response to be fetched.
 pub struct Fetch {
     /// Takes the response for the requests that wait.
-    pub flight: Arc<Flight>,
+    pub shared_fetch: Arc<SharedFetch>,
     /// The request to the origin.
     pub request: Request,
     /// The head of the client's request.
@@ -71,7 +71,7 @@ impl TakesInterim for Relay {
 }
 
 impl Relay {
-    fn pass_on(&self, client: Option<&Weak<dyn TakesInterim>>, flight: &Flight) {
+    fn pass_on(&self, client: Option<&Weak<dyn TakesInterim>>, shared_fetch: &SharedFetch) {
         let mut has_any = false;
         while let Some(interim) = self.interim.take() {
             if let Some(client) = client.and_then(Weak::upgrade) {
@@ -80,21 +80,21 @@ impl Relay {
             }
         }
         if has_any {
-            flight.wake_readers();
+            shared_fetch.wake_readers();
         }
     }
 }
 
-/// Ends a flight when its task ends, in whatever way.
+/// Ends a shared fetch when its task ends, in whatever way.
 struct Ending<'a> {
     core: &'a AcceleratedOfCore,
-    flight: &'a Arc<Flight>,
+    shared_fetch: &'a Arc<SharedFetch>,
 }
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        self.core.route.accelerator.flights.leave(self.flight);
-        self.flight.finish(false);
+        self.core.route.accelerator.shared_fetches.leave(self.shared_fetch);
+        self.shared_fetch.finish(false);
     }
 }
 
@@ -108,7 +108,7 @@ impl Fetch {
     /// Fetches the response.
     pub async fn run(self, core: Rc<AcceleratedOfCore>) {
         let Fetch {
-            flight,
+            shared_fetch,
             mut request,
             received,
             facts,
@@ -122,23 +122,23 @@ impl Fetch {
         let relay = Rc::new(Relay::default());
         request.interim = Some(relay.clone());
         let request = announce(request);
-        let ending = Ending { core: &core, flight: &flight };
+        let ending = Ending { core: &core, shared_fetch: &shared_fetch };
         let fetching = core.route.accelerator.store.begin_fetch(facts.hash);
-        flight.begin(fetching.purge_count());
+        shared_fetch.begin(fetching.purge_count());
         let sent = Instant::now();
         let mut handling = core.inner.clone().handle(request);
-        let flight_of_relay = flight.clone();
+        let shared_fetch_of_relay = shared_fetch.clone();
         let mut handling = poll_fn(move |context| {
             let polled = handling.as_mut().poll(context);
-            relay.pass_on(client.as_ref(), &flight_of_relay);
+            relay.pass_on(client.as_ref(), &shared_fetch_of_relay);
             polled
         });
         let handled = loop {
             tokio::select! {
                 biased;
                 handled = &mut handling => break handled,
-                () = flight.abandoned(), if !is_background => {
-                    if core.route.accelerator.flights.leave_if_abandoned(&flight) {
+                () = shared_fetch.abandoned(), if !is_background => {
+                    if core.route.accelerator.shared_fetches.leave_if_abandoned(&shared_fetch) {
                         return;
                     }
                 }
@@ -146,7 +146,7 @@ impl Fetch {
         };
         let fetched = Fetched {
             core: &core,
-            flight: &flight,
+            shared_fetch: &shared_fetch,
             received: &received,
             facts: &facts,
             validating: validating.as_ref(),
@@ -157,11 +157,11 @@ impl Fetch {
         };
         if let Some(left) = fetched.take(handled).await {
             let status = match &left {
-                Handled::Answer(answer) => answer.status,
-                _ => 0,
+                Handled::Answer(answer) => Some(answer.status),
+                _ => None,
             };
             *own.borrow_mut() = Some(left);
-            flight.set_phase(Phase::NotShared { status });
+            shared_fetch.set_phase(Phase::NotShared { status });
         }
         drop(ending);
     }
@@ -216,7 +216,7 @@ pub fn left_out_of_update(newer: &[u8], policy: &Policy) -> Vec<Box<[u8]>> {
 /// The result of a request to the origin.
 struct Fetched<'a> {
     core: &'a AcceleratedOfCore,
-    flight: &'a Arc<Flight>,
+    shared_fetch: &'a Arc<SharedFetch>,
     received: &'a ReceivedHead,
     facts: &'a Facts,
     validating: Option<&'a Arc<Object>>,
@@ -249,7 +249,7 @@ impl Fetched<'_> {
         let mut stream = None;
         for part in std::mem::take(&mut answer.body) {
             match part {
-                Part::Bytes(bytes) => self.flight.push(bytes),
+                Part::Bytes(bytes) => self.shared_fetch.push(bytes),
                 Part::Stream { body, .. } => stream = Some(body),
                 // `draft` returns `None` for these.
                 Part::Cached(..) | Part::File { .. } => {}
@@ -259,13 +259,13 @@ impl Fetched<'_> {
         let is_whole = draft.part.is_none();
         if let Some(body) = stream {
             if is_whole {
-                self.flight.set_phase(Phase::Streaming(head.clone()));
+                self.shared_fetch.set_phase(Phase::Streaming(head.clone()));
             }
             if !self.receive(body, &head).await {
                 return None;
             }
         }
-        let pieces = self.flight.pieces();
+        let pieces = self.shared_fetch.pieces();
         let length: usize = pieces.iter().map(Bytes::len).sum();
         let expected = draft.part.map(|part| part.range.len()).or(head.length);
         if expected.is_some_and(|expected| expected != length as u64) {
@@ -273,11 +273,11 @@ impl Fetched<'_> {
         }
         let object = self.object(&head, draft.part, &pieces);
         if self.core.route.accelerator.store.insert(object.clone(), self.purge_count) {
-            self.core.route.accelerator.passing.forget(self.facts.hash);
+            self.core.route.accelerator.hit_for_miss.forget(self.facts.hash);
         }
-        self.flight.set_phase(Phase::Ready { object, is_validated: false, is_shared: true });
-        self.core.route.accelerator.flights.leave(self.flight);
-        self.flight.finish(true);
+        self.shared_fetch.set_phase(Phase::Ready { object, is_validated: false, is_shared: true });
+        self.core.route.accelerator.shared_fetches.leave(self.shared_fetch);
+        self.shared_fetch.finish(true);
         None
     }
 
@@ -285,7 +285,7 @@ impl Fetched<'_> {
     async fn receive(&self, mut body: Receiver, head: &Head) -> bool {
         let most = self.core.route.policy.object_bytes;
         let mut reserved = Reservation::new(&self.core.route.accelerator);
-        let mut received: u64 = self.flight.pieces().iter().map(|piece| piece.len() as u64).sum();
+        let mut received: u64 = self.shared_fetch.pieces().iter().map(|piece| piece.len() as u64).sum();
         let mut is_stored = true;
         loop {
             match body.next().await {
@@ -296,14 +296,14 @@ impl Fetched<'_> {
                         return false;
                     }
                     let length = piece.len() as u64;
-                    self.flight.push(piece);
+                    self.shared_fetch.push(piece);
                     if is_stored && (received > most || !reserved.grow(length)) {
                         is_stored = false;
                         reserved.release();
-                        self.core.route.accelerator.flights.leave(self.flight);
-                        self.flight.pass();
+                        self.core.route.accelerator.shared_fetches.leave(self.shared_fetch);
+                        self.shared_fetch.pass();
                     }
-                    if !is_stored && !self.flight.room().await {
+                    if !is_stored && !self.shared_fetch.room().await {
                         return false;
                     }
                 }
@@ -311,10 +311,10 @@ impl Fetched<'_> {
                 None => break,
             }
         }
-        self.flight.set_trailers(body.take_trailers());
+        self.shared_fetch.set_trailers(body.take_trailers());
         let is_proper = head.length.is_none_or(|length| received == length);
         if !is_stored || !is_proper {
-            self.flight.finish(is_proper);
+            self.shared_fetch.finish(is_proper);
         }
         is_stored && is_proper
     }
@@ -344,9 +344,9 @@ impl Fetched<'_> {
             None if self.facts.directives.no_store => {}
             None => accelerator.remove(object).await,
         }
-        self.flight.set_phase(Phase::Ready { object: newer, is_validated: true, is_shared });
-        self.core.route.accelerator.flights.leave(self.flight);
-        self.flight.finish(true);
+        self.shared_fetch.set_phase(Phase::Ready { object: newer, is_validated: true, is_shared });
+        self.core.route.accelerator.shared_fetches.leave(self.shared_fetch);
+        self.shared_fetch.finish(true);
     }
 
     /// Decides whether it is stored. `body` are the terms of the response whose body is stored with it.
@@ -396,7 +396,7 @@ impl Fetched<'_> {
 
     fn object(&self, head: &Head, part: Option<partial::Part>, pieces: &[Bytes]) -> Arc<Object> {
         // The trailers of a part are not those of the whole response.
-        let trailers = if part.is_none() { self.flight.trailers() } else { Bytes::new() };
+        let trailers = if part.is_none() { self.shared_fetch.trailers() } else { Bytes::new() };
         let new = |status, terms, fields, part, body| NewObject {
             hash: self.facts.hash,
             key: &self.facts.key,
@@ -473,7 +473,7 @@ impl Fetched<'_> {
         }
         let accelerator = &self.core.route.accelerator;
         if self.tells_of_others(answer) {
-            accelerator.passing.remember(self.facts.hash, self.core.now());
+            accelerator.hit_for_miss.remember(self.facts.hash, self.core.now());
         }
         if let Some(object) = self.validating {
             accelerator.remove(object).await;

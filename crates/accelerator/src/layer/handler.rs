@@ -15,9 +15,9 @@ use touchstone_http::target::normalise_path;
 use super::Accelerator;
 use super::answer;
 use super::fetch::{Fetch, left_out_of_update};
-use super::flight::{Flight, Joined, Phase, Reader};
 use super::head::{RequestFields, for_origin};
 use super::of_core::{AcceleratedOfCore, Facts};
+use super::shared_fetch::{Joined, Phase, Reader, SharedFetch};
 use crate::rules::cache_status::{CacheStatus, Outcome};
 use crate::rules::conditions::is_for_origin;
 use crate::rules::directives::RequestDirectives;
@@ -33,6 +33,9 @@ use crate::store::{NewObject, Object, State, hash_of};
 
 /// How often a request tries again after the response that it waited for was not for it.
 const MOST_ROUNDS: usize = 4;
+
+/// What an origin that fails without a response counts as (RFC 9110 section 15.6.3).
+const BAD_GATEWAY: u16 = 502;
 
 /// The result of one attempt.
 enum Round {
@@ -184,7 +187,7 @@ impl AcceleratedOfCore {
             && !facts.is_authorized
             && !facts.directives.no_store
             && (!facts.has_cookie || whole.is_some())
-            && !self.route.accelerator.passing.has(facts.hash, now);
+            && !self.route.accelerator.hit_for_miss.has(facts.hash, now);
         if !is_joinable {
             return self.wait_for_own(fetch, request, found.as_ref(), outcome).await;
         }
@@ -192,8 +195,8 @@ impl AcceleratedOfCore {
             Joined::Other(reader) => {
                 self.wait_for_other(reader, request, facts, found.as_ref(), outcome).await
             }
-            Joined::Own(flight) => {
-                let fetch = Fetch { flight, ..fetch };
+            Joined::Own(shared_fetch) => {
+                let fetch = Fetch { shared_fetch, ..fetch };
                 self.wait_for_own(fetch, request, found.as_ref(), outcome).await
             }
         }
@@ -226,9 +229,9 @@ impl AcceleratedOfCore {
         (selected, has_others)
     }
 
-    /// The key of the flight: the key of the request, and the values of the fields that are known to select a
-    /// response.
-    fn flight_key(&self, request: &Request, facts: &Facts) -> Vec<u8> {
+    /// The key of the shared fetch: the key of the request, and the values of the fields that are known to
+    /// select a response.
+    fn shared_fetch_key(&self, request: &Request, facts: &Facts) -> Vec<u8> {
         let mut key = facts.key.clone();
         let known = self.route.accelerator.store.under(facts.hash, &facts.key);
         let selector = known.first().and_then(|object| {
@@ -239,16 +242,17 @@ impl AcceleratedOfCore {
         key
     }
 
-    /// Joins a flight that the request may wait for, or makes a new one.
+    /// Joins a shared fetch that the request may wait for, or makes a new one.
     fn join(&self, request: &Request, facts: &Facts) -> Joined {
-        let Accelerator { flights, store, .. } = &*self.route.accelerator;
-        flights
-            .join(&self.flight_key(request, facts), |count| store.is_outdated(facts.hash, &facts.key, count))
+        let Accelerator { shared_fetches, store, .. } = &*self.route.accelerator;
+        shared_fetches.join(&self.shared_fetch_key(request, facts), |count| {
+            store.is_outdated(facts.hash, &facts.key, count)
+        })
     }
 
     fn fetch(&self, request: &Request, facts: &Rc<Facts>, next: Request) -> Fetch {
         Fetch {
-            flight: Flight::new(b""),
+            shared_fetch: SharedFetch::new(b""),
             request: next,
             received: request.received.clone(),
             facts: facts.clone(),
@@ -292,9 +296,10 @@ impl AcceleratedOfCore {
             let Some(get) = next.derive(&request.path_and_query()) else { return };
             next = for_origin(&get, &added).unwrap_or(get);
         }
-        if let Joined::Own(flight) = self.join(request, facts) {
+        if let Joined::Own(shared_fetch) = self.join(request, facts) {
             let validating = is_validating.then(|| object.clone());
-            let fetch = Fetch { flight, validating, is_background: true, ..self.fetch(request, facts, next) };
+            let fetch =
+                Fetch { shared_fetch, validating, is_background: true, ..self.fetch(request, facts, next) };
             tokio::task::spawn_local(fetch.run(self.clone()));
         }
     }
@@ -315,7 +320,7 @@ impl AcceleratedOfCore {
         };
         let facts = fetch.facts.clone();
         let is_rest = fetch.completing.is_some();
-        let Some(mut reader) = fetch.flight.read(false) else { return Round::Again };
+        let Some(mut reader) = fetch.shared_fetch.read(false) else { return Round::Again };
         tokio::task::spawn_local(fetch.run(self.clone()));
         let now = self.now();
         let status = CacheStatus::new(outcome);
@@ -341,21 +346,24 @@ impl AcceleratedOfCore {
             Phase::Streaming(head) => {
                 let status = CacheStatus { is_stored: true, ..status };
                 let status = self.route.policy.cache_status.then_some(status);
-                let answer = with_own_fields(answer::of_flight(&head, reader, request, status, self.now()));
+                let answer =
+                    with_own_fields(answer::of_shared_fetch(&head, reader, request, status, self.now()));
                 Round::Done(Handled::Answer(Answer { cache: CacheResult::Miss, ..answer }))
             }
             Phase::NotShared { status: own_status } => {
-                if let Some(answer) = self.instead_of_error(own_status, found, request, &facts, now) {
+                let stale =
+                    own_status.and_then(|failed| self.instead_of_error(failed, found, request, &facts, now));
+                if let Some(answer) = stale {
                     return Round::Done(Handled::Answer(answer));
                 }
                 let handled = own.borrow_mut().take();
-                match handled {
-                    Some(handled) => Round::Done(self.marked(handled, status)),
-                    None if own_status == 502 => {
-                        Round::Done(self.marked(Handled::Answer(Answer::error(502)), status))
-                    }
-                    None => Round::Again,
-                }
+                handled.map_or(Round::Again, |handled| Round::Done(self.marked(handled, status)))
+            }
+            Phase::Failed => {
+                Round::Done(match self.instead_of_error(BAD_GATEWAY, found, request, &facts, now) {
+                    Some(answer) => Handled::Answer(answer),
+                    None => self.marked(Handled::Answer(Answer::error(BAD_GATEWAY)), status),
+                })
             }
             Phase::Waiting => Round::Again,
         }
@@ -389,17 +397,15 @@ impl AcceleratedOfCore {
             }
             Phase::Streaming(head) if is_for_it(&head.terms, &head.selector) => {
                 let status = self.route.policy.cache_status.then_some(status);
-                let answer = answer::of_flight(&head, reader, request, status, now);
+                let answer = answer::of_shared_fetch(&head, reader, request, status, now);
                 Round::Done(Handled::Answer(Answer { cache: CacheResult::Hit, ..answer }))
             }
             // The other request may have caused the error. Without a stored answer, each request that waited
             // is sent once.
-            Phase::NotShared { status: failed } if is_origin_error(failed) => {
-                match self.instead_of_error(failed, found, request, facts, now) {
-                    Some(answer) => Round::Done(Handled::Answer(answer)),
-                    None => Round::Alone,
-                }
+            Phase::NotShared { status: Some(failed) } if is_origin_error(failed) => {
+                self.instead_of_error_of_other(failed, found, request, facts, now)
             }
+            Phase::Failed => self.instead_of_error_of_other(BAD_GATEWAY, found, request, facts, now),
             _ => Round::Again,
         }
     }
@@ -418,6 +424,21 @@ impl AcceleratedOfCore {
         })?;
         let status = CacheStatus { forward_status: Some(failed), ..CacheStatus::new(Outcome::Stale) };
         self.of_object(object, request, status, CacheResult::Stale, now)
+    }
+
+    /// What follows for this request from the origin's error to another one.
+    fn instead_of_error_of_other(
+        &self,
+        failed: u16,
+        found: Option<&Arc<Object>>,
+        request: &Request,
+        facts: &Facts,
+        now: i64,
+    ) -> Round {
+        match self.instead_of_error(failed, found, request, facts, now) {
+            Some(answer) => Round::Done(Handled::Answer(answer)),
+            None => Round::Alone,
+        }
     }
 
     fn of_object(

@@ -13,21 +13,21 @@
 //!
 //! | module | |
 //! |---|---|
-//! | `flight` | a response that is being fetched, for all requests that wait for it, on any core |
+//! | `shared_fetch` | a response that is being fetched, for all requests that wait for it, on any core |
 //! | `fetch` | the task that fetches a response |
 //! | `of_core` | the cache before the handler of one core |
 //! | `handler` | answers a request |
 //! | `answer` | answers that are made of stored responses |
 //! | `head` | requests to the origin |
-//! | `passing` | targets whose responses are not for all clients |
+//! | `hit_for_miss` | targets whose responses are not for all clients |
 
 mod answer;
 mod fetch;
-mod flight;
 mod handler;
 mod head;
+mod hit_for_miss;
 mod of_core;
-mod passing;
+mod shared_fetch;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -37,15 +37,15 @@ use touchstone_handler::handler::{Handler, Interface, Server};
 
 use crate::rules::policy::Policy;
 use crate::store::{Object, Purge, PurgeMode, Store};
-use flight::Flights;
-use passing::Passing;
+use hit_for_miss::HitForMiss;
+use shared_fetch::SharedFetches;
 
 /// The state that all routes and cores share: the store, and the responses that are being fetched.
 pub struct Accelerator {
     /// The stored responses.
     pub store: Arc<Store>,
-    flights: Flights,
-    passing: Passing,
+    shared_fetches: SharedFetches,
+    hit_for_miss: HitForMiss,
     /// The bytes of bodies to be stored that are arriving.
     fetching_bytes: AtomicU64,
 }
@@ -55,8 +55,8 @@ impl Accelerator {
     pub fn new(store: Store) -> Accelerator {
         Accelerator {
             store: Arc::new(store),
-            flights: Flights::default(),
-            passing: Passing::default(),
+            shared_fetches: SharedFetches::default(),
+            hit_for_miss: HitForMiss::default(),
             fetching_bytes: AtomicU64::new(0),
         }
     }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use touchstone_files::cache::{DateSecond, Prepared, Variant};
+use touchstone_files::cache::{ConnectionForm, DateSecond, Prepared};
 
 use super::memory::{Store, hash_of};
 use super::object::{Object, State};
@@ -31,7 +31,7 @@ pub struct Front {
 /// A response that this core has sent within this second or the one before.
 struct Slot {
     object: Arc<Object>,
-    by_variant: [Option<Arc<Prepared>>; 3],
+    by_form: [Option<Arc<Prepared>>; 3],
     is_used: bool,
 }
 
@@ -61,20 +61,20 @@ impl Front {
     pub fn hit<F: Fields>(
         &mut self,
         request: PlainRequest<'_, F>,
-        variant: Variant,
+        form: ConnectionForm,
         date: &DateSecond,
     ) -> Option<&Arc<Prepared>> {
         let brings = look_at(&request)?;
         key::write(&request.target, request.policy, &mut self.key);
         let hash = hash_of(&self.key);
-        let index = match self.find(hash, &request, brings, variant, date) {
+        let index = match self.find(hash, &request, brings, form, date) {
             Some(index) => index,
-            None => self.renew(hash, &request, brings, variant, date)?,
+            None => self.renew(hash, &request, brings, form, date)?,
         };
         let slot = self.slots.get_mut(&hash)?.get_mut(index)?;
         slot.is_used = true;
         slot.object.mark_used();
-        slot.by_variant[variant as usize].as_ref()
+        slot.by_form[form as usize].as_ref()
     }
 
     /// The slot with the answer that is ready.
@@ -84,12 +84,12 @@ impl Front {
         hash: u64,
         request: &PlainRequest<'_, F>,
         brings: Brings,
-        variant: Variant,
+        form: ConnectionForm,
         date: &DateSecond,
     ) -> Option<usize> {
         let (key, scratch) = (&self.key, &mut self.scratch);
         self.slots.get(&hash)?.iter().position(|slot| {
-            let prepared = &slot.by_variant[variant as usize];
+            let prepared = &slot.by_form[form as usize];
             prepared.as_ref().is_some_and(|prepared| prepared.second() == date.unix_seconds)
                 && slot.object.state() == State::Stored
                 && slot.object.key() == key
@@ -106,19 +106,19 @@ impl Front {
         hash: u64,
         request: &PlainRequest<'_, F>,
         brings: Brings,
-        variant: Variant,
+        form: ConnectionForm,
         date: &DateSecond,
     ) -> Option<usize> {
         let object = self.current(hash, request, brings, date)?;
-        let prepared = object.prepare(variant, date, request.policy.cache_status, request.site_fields);
+        let prepared = object.prepare(form, date, request.policy.cache_status, request.site_fields);
         let slots = self.slots.entry(hash).or_default();
         // Responses that were replaced are dropped.
         slots.retain(|slot| slot.object.state() == State::Stored);
         let index = slots.iter().position(|slot| Arc::ptr_eq(&slot.object, &object)).unwrap_or_else(|| {
-            slots.push(Slot { object, by_variant: [None, None, None], is_used: false });
+            slots.push(Slot { object, by_form: [None, None, None], is_used: false });
             slots.len() - 1
         });
-        slots[index].by_variant[variant as usize] = Some(Arc::new(prepared));
+        slots[index].by_form[form as usize] = Some(Arc::new(prepared));
         Some(index)
     }
 

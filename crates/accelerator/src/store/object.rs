@@ -4,7 +4,7 @@ use std::mem::size_of;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use touchstone_files::cache::{DateSecond, Prepared, SharedBody, Variant, WHOLE_BODY_BYTES};
+use touchstone_files::cache::{ConnectionForm, DateSecond, Prepared, SharedBody, WHOLE_BODY_BYTES};
 use touchstone_http::date::format_imf_fixdate;
 use touchstone_http::decimal;
 use touchstone_http::status::reason;
@@ -243,7 +243,7 @@ impl Object {
     /// The answer to a plain GET, ready to be written in this second. `site_fields` are added to it.
     pub fn prepare(
         &self,
-        variant: Variant,
+        form: ConnectionForm,
         date: &DateSecond,
         says_status: bool,
         site_fields: &[u8],
@@ -264,7 +264,7 @@ impl Object {
         head.extend_from_slice(b"Content-Length: ");
         decimal::append(self.body().len() as u64, &mut head);
         head.extend_from_slice(b"\r\n");
-        head.extend_from_slice(variant.connection_field());
+        head.extend_from_slice(form.connection_field());
         head.extend_from_slice(b"\r\n");
         let body = match &self.long_body {
             Some(body) => SharedBody::Long(body),

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use touchstone_http::content_coding::{AcceptEncoding, CodingPreference, ContentCoding};
 
 use super::entry::{Entry, Kept, Selection};
-use super::response::{DateSecond, Prepared, Variant};
+use super::response::{ConnectionForm, DateSecond, Prepared};
 use super::{FileCache, Key, NewEntry, ReadTicket, lock};
 
 /// The most preferences that are remembered for one path. All browsers together send two or three. A client
@@ -30,7 +30,7 @@ pub struct CoreCache {
 struct Slot {
     entry: Arc<Entry>,
     /// The responses of the representation without a coding.
-    by_variant: [Option<Arc<Prepared>>; 3],
+    by_form: [Option<Arc<Prepared>>; 3],
     /// The responses for requests with Accept-Encoding.
     negotiated: Vec<Negotiated>,
 }
@@ -39,7 +39,7 @@ struct Slot {
 struct Negotiated {
     preference: CodingPreference,
     kept: Arc<Kept>,
-    by_variant: [Option<Arc<Prepared>>; 3],
+    by_form: [Option<Arc<Prepared>>; 3],
 }
 
 /// The result of [`CoreCache::renew_negotiated`].
@@ -76,7 +76,7 @@ impl CoreCache {
         &mut self,
         path: &[u8],
         accept_encoding: AcceptEncoding,
-        variant: Variant,
+        form: ConnectionForm,
         date: &DateSecond,
     ) -> Option<&Arc<Prepared>> {
         if !accept_encoding.is_absent()
@@ -87,20 +87,20 @@ impl CoreCache {
             }
             let preference = self.last_preference.1;
             if preference != CodingPreference::IDENTITY {
-                return self.negotiated_hit(path, preference, variant, date);
+                return self.negotiated_hit(path, preference, form, date);
             }
         }
-        self.identity_hit(path, variant, date)
+        self.identity_hit(path, form, date)
     }
 
     /// The entry and its response without a coding, for answers other than the plain one.
     pub fn entry(
         &mut self,
         path: &[u8],
-        variant: Variant,
+        form: ConnectionForm,
         date: &DateSecond,
     ) -> Option<(Arc<Entry>, Arc<Prepared>)> {
-        let prepared = self.identity_hit(path, variant, date)?.clone();
+        let prepared = self.identity_hit(path, form, date)?.clone();
         Some((self.slots.get(path)?.entry.clone(), prepared))
     }
 
@@ -109,15 +109,15 @@ impl CoreCache {
         &mut self,
         new: NewEntry<'_>,
         ticket: ReadTicket,
-        variant: Variant,
+        form: ConnectionForm,
         date: &DateSecond,
     ) -> (Arc<Entry>, Arc<Prepared>) {
         let path: Box<[u8]> = new.path.into();
-        let (entry, prepared) = self.shared.insert(new, ticket, variant, date);
+        let (entry, prepared) = self.shared.insert(new, ticket, form, date);
         if !entry.stale.load(Ordering::Acquire) {
-            let mut by_variant = [None, None, None];
-            by_variant[variant as usize] = Some(prepared.clone());
-            self.slots.insert(path, Slot { entry: entry.clone(), by_variant, negotiated: Vec::new() });
+            let mut by_form = [None, None, None];
+            by_form[form as usize] = Some(prepared.clone());
+            self.slots.insert(path, Slot { entry: entry.clone(), by_form, negotiated: Vec::new() });
         }
         (entry, prepared)
     }
@@ -132,10 +132,10 @@ impl CoreCache {
         }
         // Buffers of a past second that this core has not used since are dropped.
         for slot in self.slots.values_mut() {
-            drop_unshared(&mut slot.by_variant);
+            drop_unshared(&mut slot.by_form);
             slot.negotiated.retain_mut(|negotiated| {
-                drop_unshared(&mut negotiated.by_variant);
-                negotiated.by_variant.iter().any(Option::is_some)
+                drop_unshared(&mut negotiated.by_form);
+                negotiated.by_form.iter().any(Option::is_some)
             });
         }
     }
@@ -153,21 +153,26 @@ impl CoreCache {
     }
 
     #[inline]
-    fn identity_hit(&mut self, path: &[u8], variant: Variant, date: &DateSecond) -> Option<&Arc<Prepared>> {
+    fn identity_hit(
+        &mut self,
+        path: &[u8],
+        form: ConnectionForm,
+        date: &DateSecond,
+    ) -> Option<&Arc<Prepared>> {
         // The slot is looked up again at the end, because the borrow of a returned slot would forbid the
         // removal in between.
         let ready = match self.slots.get(path) {
             None => false,
             Some(slot) => {
-                is_of(&slot.by_variant[variant as usize], date) && !slot.entry.stale.load(Ordering::Acquire)
+                is_of(&slot.by_form[form as usize], date) && !slot.entry.stale.load(Ordering::Acquire)
             }
         };
-        if !ready && !self.renew(path, variant, date) {
+        if !ready && !self.renew(path, form, date) {
             return None;
         }
         let slot = self.slots.get(path)?;
         slot.mark_used();
-        slot.by_variant[variant as usize].as_ref()
+        slot.by_form[form as usize].as_ref()
     }
 
     #[inline]
@@ -175,36 +180,36 @@ impl CoreCache {
         &mut self,
         path: &[u8],
         preference: CodingPreference,
-        variant: Variant,
+        form: ConnectionForm,
         date: &DateSecond,
     ) -> Option<&Arc<Prepared>> {
         let ready = match self.slots.get(path) {
             None => false,
             Some(slot) => {
                 let chosen = slot.negotiated(preference);
-                chosen.is_some_and(|chosen| is_of(&chosen.by_variant[variant as usize], date))
+                chosen.is_some_and(|chosen| is_of(&chosen.by_form[form as usize], date))
                     && !slot.entry.stale.load(Ordering::Acquire)
             }
         };
         if !ready {
-            match self.renew_negotiated(path, preference, variant, date) {
+            match self.renew_negotiated(path, preference, form, date) {
                 Renewed::Negotiated => {}
-                Renewed::Identity => return self.identity_hit(path, variant, date),
+                Renewed::Identity => return self.identity_hit(path, form, date),
                 Renewed::Nothing => return None,
             }
         }
         let slot = self.slots.get(path)?;
         slot.mark_used();
-        slot.negotiated(preference)?.by_variant[variant as usize].as_ref()
+        slot.negotiated(preference)?.by_form[form as usize].as_ref()
     }
 
     /// Finds the entry if another core has it, drops it if it is stale, and gets this second's response.
     #[cold]
-    fn renew(&mut self, path: &[u8], variant: Variant, date: &DateSecond) -> bool {
+    fn renew(&mut self, path: &[u8], form: ConnectionForm, date: &DateSecond) -> bool {
         let shared = self.shared.clone();
         let Some(slot) = self.current_slot(path, date) else { return false };
-        let prepared = slot.entry.identity().response(&slot.entry, variant, date, &shared);
-        slot.by_variant[variant as usize] = Some(prepared);
+        let prepared = slot.entry.identity().response(&slot.entry, form, date, &shared);
+        slot.by_form[form as usize] = Some(prepared);
         true
     }
 
@@ -214,7 +219,7 @@ impl CoreCache {
         &mut self,
         path: &[u8],
         preference: CodingPreference,
-        variant: Variant,
+        form: ConnectionForm,
         date: &DateSecond,
     ) -> Renewed {
         let shared = self.shared.clone();
@@ -228,8 +233,8 @@ impl CoreCache {
             }
             Selection::Make(_) | Selection::Wait(_) | Selection::NotAcceptable => return Renewed::Nothing,
         };
-        let prepared = kept.response(&slot.entry, variant, date, &shared);
-        slot.remember(preference, kept).by_variant[variant as usize] = Some(prepared);
+        let prepared = kept.response(&slot.entry, form, date, &shared);
+        slot.remember(preference, kept).by_form[form as usize] = Some(prepared);
         Renewed::Negotiated
     }
 
@@ -241,7 +246,7 @@ impl CoreCache {
         if !self.slots.contains_key(path) {
             let key = Key { site: self.site, path: path.into() };
             let entry = lock(&self.shared.store).entries.get(&key).cloned()?;
-            let slot = Slot { entry, by_variant: [None, None, None], negotiated: Vec::new() };
+            let slot = Slot { entry, by_form: [None, None, None], negotiated: Vec::new() };
             self.slots.insert(key.path, slot);
         }
         if !self.slots.get(path)?.entry.is_current(date, &self.shared) {
@@ -274,7 +279,7 @@ impl Slot {
             if self.negotiated.len() == MOST_PREFERENCES {
                 self.negotiated.remove(0);
             }
-            self.negotiated.push(Negotiated { preference, kept, by_variant: [None, None, None] });
+            self.negotiated.push(Negotiated { preference, kept, by_form: [None, None, None] });
             self.negotiated.len() - 1
         });
         &mut self.negotiated[index]
@@ -286,8 +291,8 @@ fn is_of(prepared: &Option<Arc<Prepared>>, date: &DateSecond) -> bool {
     prepared.as_ref().is_some_and(|prepared| prepared.second == date.unix_seconds)
 }
 
-fn drop_unshared(by_variant: &mut [Option<Arc<Prepared>>; 3]) {
-    for prepared in by_variant {
+fn drop_unshared(by_form: &mut [Option<Arc<Prepared>>; 3]) {
+    for prepared in by_form {
         if prepared.as_ref().is_some_and(|kept| Arc::strong_count(kept) == 1) {
             *prepared = None;
         }

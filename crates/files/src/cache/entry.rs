@@ -14,7 +14,7 @@ use std::task::{Poll, Waker};
 
 use touchstone_http::content_coding::{CodingPreference, ContentCoding};
 
-use super::response::{BodySource, DateSecond, Prepared, Representation, Variant, prepare};
+use super::response::{BodySource, ConnectionForm, DateSecond, Prepared, Representation, prepare};
 use super::{FileCache, Key, Lasts, NewEntry, ReadTicket, lock};
 use crate::coding::{CodingSource, Codings, Twins, suffixed_etag, twin_etag};
 use crate::compress::compress;
@@ -92,17 +92,22 @@ pub enum Selection {
 }
 
 /// The result of [`Entry::begin`].
-pub enum Begun {
+pub enum EncodingStart {
     /// The caller must do the work.
     Job(CodingJob),
     /// Another request has begun or finished the work in the meantime: select again.
-    Taken,
+    AlreadyTaken,
     /// The greatest number of files is already being compressed.
     Busy,
 }
 
 impl Entry {
-    pub(super) fn new(new: NewEntry<'_>, ticket: &ReadTicket, variant: Variant, date: &DateSecond) -> Entry {
+    pub(super) fn new(
+        new: NewEntry<'_>,
+        ticket: &ReadTicket,
+        form: ConnectionForm,
+        date: &DateSecond,
+    ) -> Entry {
         Entry {
             key: Key { site: new.site, path: new.path.into() },
             root: new.root,
@@ -114,7 +119,7 @@ impl Entry {
             used: AtomicBool::new(false),
             checked_second: AtomicI64::new(date.unix_seconds),
             twins_checked_second: AtomicI64::new(date.unix_seconds),
-            identity: Arc::new(Kept::new(new.representation, &new.body, variant, date)),
+            identity: Arc::new(Kept::new(new.representation, &new.body, form, date)),
             coded: Mutex::default(),
             account: Mutex::new(Account { bytes: 0, closed: true }),
         }
@@ -164,22 +169,22 @@ impl Entry {
     pub fn begin(
         self: &Arc<Entry>,
         coding: ContentCoding,
-        variant: Variant,
+        form: ConnectionForm,
         date: &DateSecond,
         cache: &Arc<FileCache>,
-    ) -> Begun {
-        let Some(source) = self.codings.source(coding) else { return Begun::Taken };
+    ) -> EncodingStart {
+        let Some(source) = self.codings.source(coding) else { return EncodingStart::AlreadyTaken };
         let coded = &mut lock(&self.coded)[coding as usize];
         if !matches!(coded, Coded::NotMade) {
-            return Begun::Taken;
+            return EncodingStart::AlreadyTaken;
         }
         let compresses = matches!(source, CodingSource::Compress { .. });
         if compresses && !cache.begin_compression() {
-            return Begun::Busy;
+            return EncodingStart::Busy;
         }
         *coded = Coded::InProgress(Vec::new());
         let (entry, cache, date) = (self.clone(), cache.clone(), *date);
-        Begun::Job(CodingJob { entry, cache, coding, source, variant, date, made: None })
+        EncodingStart::Job(CodingJob { entry, cache, coding, source, form, date, made: None })
     }
 
     /// Waits until a coded form was made, or making it has failed.
@@ -269,15 +274,15 @@ impl Entry {
 pub struct Kept {
     representation: Representation,
     /// At least one response is always there. Its body is the content.
-    by_variant: Mutex<[Option<Arc<Prepared>>; 3]>,
+    by_form: Mutex<[Option<Arc<Prepared>>; 3]>,
 }
 
 impl Kept {
-    fn new(representation: Representation, body: &[u8], variant: Variant, date: &DateSecond) -> Kept {
-        let prepared = prepare(&representation, BodySource::new(body), variant, date);
-        let mut by_variant = [None, None, None];
-        by_variant[variant as usize] = Some(Arc::new(prepared));
-        Kept { representation, by_variant: Mutex::new(by_variant) }
+    fn new(representation: Representation, body: &[u8], form: ConnectionForm, date: &DateSecond) -> Kept {
+        let prepared = prepare(&representation, BodySource::new(body), form, date);
+        let mut by_form = [None, None, None];
+        by_form[form as usize] = Some(Arc::new(prepared));
+        Kept { representation, by_form: Mutex::new(by_form) }
     }
 
     /// The representation.
@@ -289,35 +294,35 @@ impl Kept {
     pub fn response(
         &self,
         entry: &Entry,
-        variant: Variant,
+        form: ConnectionForm,
         date: &DateSecond,
         cache: &FileCache,
     ) -> Arc<Prepared> {
-        let mut by_variant = lock(&self.by_variant);
-        if let Some(ready) = &by_variant[variant as usize]
+        let mut by_form = lock(&self.by_form);
+        if let Some(ready) = &by_form[form as usize]
             && ready.second == date.unix_seconds
         {
             return ready.clone();
         }
-        let source = by_variant.iter().flatten().next();
+        let source = by_form.iter().flatten().next();
         // `new` has made one response, and none is ever removed.
         let body = source.map_or(BodySource::Whole(b""), |source| source.body_source());
-        let next = Arc::new(prepare(&self.representation, body, variant, date));
-        if by_variant[variant as usize].replace(next.clone()).is_none() {
-            // Each further variant of the answer is another copy.
+        let next = Arc::new(prepare(&self.representation, body, form, date));
+        if by_form[form as usize].replace(next.clone()).is_none() {
+            // Each further form of the answer is another copy.
             entry.count(next.buffer_bytes(), cache);
         }
         next
     }
 
     fn any_response(&self) -> Option<Arc<Prepared>> {
-        lock(&self.by_variant).iter().flatten().next().cloned()
+        lock(&self.by_form).iter().flatten().next().cloned()
     }
 
     fn bytes(&self) -> u64 {
-        let by_variant = lock(&self.by_variant);
-        let buffers: u64 = by_variant.iter().flatten().map(|prepared| prepared.buffer_bytes()).sum();
-        let long_body = by_variant.iter().flatten().map(|prepared| prepared.second_buffer().len()).next();
+        let by_form = lock(&self.by_form);
+        let buffers: u64 = by_form.iter().flatten().map(|prepared| prepared.buffer_bytes()).sum();
+        let long_body = by_form.iter().flatten().map(|prepared| prepared.second_buffer().len()).next();
         buffers + long_body.unwrap_or(0) as u64
     }
 }
@@ -329,7 +334,7 @@ pub struct CodingJob {
     cache: Arc<FileCache>,
     coding: ContentCoding,
     source: CodingSource,
-    variant: Variant,
+    form: ConnectionForm,
     date: DateSecond,
     made: Option<Arc<Kept>>,
 }
@@ -375,7 +380,7 @@ impl CodingJob {
             content_coding: Some(self.coding),
             ..self.entry.identity.representation.clone()
         };
-        let kept = Arc::new(Kept::new(representation, body, self.variant, &self.date));
+        let kept = Arc::new(Kept::new(representation, body, self.form, &self.date));
         // A request waits for it, so it must not be the first entry to be dropped when room is made for it.
         self.entry.used.store(true, Ordering::Relaxed);
         self.entry.count(REPRESENTATION_OVERHEAD_BYTES + kept.bytes(), &self.cache);

@@ -32,8 +32,10 @@ use rustc_hash::FxHashMap;
 use touchstone_http::content_coding::ContentCoding;
 
 pub use self::core::CoreCache;
-pub use self::entry::{Begun, CodingJob, Entry, Kept, Selection};
-pub use self::response::{DateSecond, Prepared, Representation, SharedBody, Variant, WHOLE_BODY_BYTES};
+pub use self::entry::{CodingJob, EncodingStart, Entry, Kept, Selection};
+pub use self::response::{
+    ConnectionForm, DateSecond, Prepared, Representation, SharedBody, WHOLE_BODY_BYTES,
+};
 use crate::coding::{CodingSettings, Codings, is_twin_name};
 use crate::root::Root;
 use crate::watch::{Change, DirectoryId, Watcher};
@@ -103,7 +105,7 @@ struct Store {
     changed_at: FxHashMap<DirectoryId, u64>,
 }
 
-/// Begun before a file is opened, so that a change between opening and inserting is not missed.
+/// Created before a file is opened, so that a change between opening and inserting is not missed.
 #[derive(Debug, Clone, Copy)]
 pub struct ReadTicket {
     changes: u64,
@@ -219,11 +221,11 @@ impl FileCache {
         &self,
         new: NewEntry,
         ticket: ReadTicket,
-        variant: Variant,
+        form: ConnectionForm,
         date: &DateSecond,
     ) -> (Arc<Entry>, Arc<Prepared>) {
-        let entry = Arc::new(Entry::new(new, &ticket, variant, date));
-        let prepared = entry.identity().response(&entry, variant, date, self);
+        let entry = Arc::new(Entry::new(new, &ticket, form, date));
+        let prepared = entry.identity().response(&entry, form, date, self);
         let mut store = lock(&self.store);
         let changed_at = ticket.directory.and_then(|directory| store.changed_at.get(&directory));
         if changed_at.is_some_and(|&changed| changed > ticket.changes) {

@@ -21,7 +21,7 @@ pub enum SharedBody<'a> {
 
 /// The form of head that an answer needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Variant {
+pub enum ConnectionForm {
     /// The connection persists, which is the default of HTTP/1.1.
     Persistent = 0,
     /// The connection persists, and a field must tell this to an HTTP/1.0 client.
@@ -30,13 +30,13 @@ pub enum Variant {
     Close = 2,
 }
 
-impl Variant {
+impl ConnectionForm {
     /// The field line for it.
     pub fn connection_field(self) -> &'static [u8] {
         match self {
-            Variant::Persistent => b"",
-            Variant::KeepAlive => b"Connection: keep-alive\r\n",
-            Variant::Close => b"Connection: close\r\n",
+            ConnectionForm::Persistent => b"",
+            ConnectionForm::KeepAlive => b"Connection: keep-alive\r\n",
+            ConnectionForm::Close => b"Connection: close\r\n",
         }
     }
 }
@@ -189,14 +189,14 @@ impl Representation {
     }
 
     /// Appends the head of the 200 answer.
-    pub fn write_ok_head(&self, length: u64, date: &[u8; 29], variant: Variant, out: &mut Vec<u8>) {
+    pub fn write_ok_head(&self, length: u64, date: &[u8; 29], form: ConnectionForm, out: &mut Vec<u8>) {
         out.extend_from_slice(b"HTTP/1.1 200 OK\r\nServer: touchstone\r\nDate: ");
         out.extend_from_slice(date);
         out.extend_from_slice(format!("\r\nContent-Length: {length}\r\n").as_bytes());
         self.write_content_fields(out);
         self.write_validators(out);
         out.extend_from_slice(&self.site_fields);
-        out.extend_from_slice(variant.connection_field());
+        out.extend_from_slice(form.connection_field());
         out.extend_from_slice(b"\r\n");
     }
 }
@@ -222,7 +222,7 @@ impl<'a> BodySource<'a> {
 pub(super) fn prepare(
     representation: &Representation,
     body: BodySource,
-    variant: Variant,
+    form: ConnectionForm,
     date: &DateSecond,
 ) -> Prepared {
     let (in_buffer, long_body) = match body {
@@ -231,7 +231,7 @@ pub(super) fn prepare(
     };
     let length = long_body.as_ref().map_or(in_buffer.len(), |body| body.len());
     let mut bytes = Vec::with_capacity(512 + in_buffer.len());
-    representation.write_ok_head(length as u64, &date.text, variant, &mut bytes);
+    representation.write_ok_head(length as u64, &date.text, form, &mut bytes);
     let head_length = bytes.len();
     bytes.extend_from_slice(in_buffer);
     Prepared { bytes: bytes.into_boxed_slice(), head_length, long_body, second: date.unix_seconds }

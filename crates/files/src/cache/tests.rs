@@ -84,7 +84,7 @@ impl Site {
             lasts: Lasts::UntilChanged,
             body,
         };
-        core.insert(new, ticket, Variant::Persistent, date).1
+        core.insert(new, ticket, ConnectionForm::Persistent, date).1
     }
 
     /// Does what the server does for a request with Accept-Encoding. Returns the response and the number of
@@ -99,10 +99,10 @@ impl Site {
         let accept = accepting(accept);
         let mut made = 0;
         loop {
-            if let Some(prepared) = core.hit(path.as_bytes(), accept, Variant::Persistent, date) {
+            if let Some(prepared) = core.hit(path.as_bytes(), accept, ConnectionForm::Persistent, date) {
                 return (prepared.clone(), made);
             }
-            let Some((entry, _)) = core.entry(path.as_bytes(), Variant::Persistent, date) else {
+            let Some((entry, _)) = core.entry(path.as_bytes(), ConnectionForm::Persistent, date) else {
                 self.load(core, path, date);
                 continue;
             };
@@ -118,7 +118,8 @@ impl Site {
     }
 
     fn make(&self, entry: &Arc<Entry>, coding: ContentCoding, date: &DateSecond) {
-        let Begun::Job(job) = entry.begin(coding, Variant::Persistent, date, &self.cache) else {
+        let EncodingStart::Job(job) = entry.begin(coding, ConnectionForm::Persistent, date, &self.cache)
+        else {
             panic!("{coding:?} is taken");
         };
         match job.source() {
@@ -158,7 +159,7 @@ fn second(unix_seconds: i64) -> DateSecond {
 }
 
 fn body_of(core: &mut CoreCache, path: &str, date: &DateSecond) -> Option<Vec<u8>> {
-    core.hit(path.as_bytes(), AcceptEncoding::ABSENT, Variant::Persistent, date)
+    core.hit(path.as_bytes(), AcceptEncoding::ABSENT, ConnectionForm::Persistent, date)
         .map(|prepared| prepared.body().to_vec())
 }
 
@@ -178,10 +179,12 @@ fn a_response_is_whole_and_each_variant_says_its_connection() {
     let core = &mut CoreCache::new(site.cache.clone(), 0);
     let date = second(784_111_777);
     site.load(core, "/a", &date);
-    for (variant, line) in
-        [(Variant::Persistent, ""), (Variant::KeepAlive, "keep-alive"), (Variant::Close, "close")]
-    {
-        let prepared = core.hit(b"/a", AcceptEncoding::ABSENT, variant, &date).unwrap();
+    for (form, line) in [
+        (ConnectionForm::Persistent, ""),
+        (ConnectionForm::KeepAlive, "keep-alive"),
+        (ConnectionForm::Close, "close"),
+    ] {
+        let prepared = core.hit(b"/a", AcceptEncoding::ABSENT, form, &date).unwrap();
         let text = String::from_utf8(prepared.first_buffer().to_vec()).unwrap();
         assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
         assert!(text.contains("\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n"), "{text}");
@@ -198,7 +201,8 @@ fn a_long_body_is_kept_once_for_all_seconds_and_variants() {
     site.write("long", vec![b'x'; WHOLE_BODY_BYTES + 1]);
     let core = &mut CoreCache::new(site.cache.clone(), 0);
     let first = site.load(core, "/long", &second(1));
-    let later = core.hit(b"/long", AcceptEncoding::ABSENT, Variant::Close, &second(2)).unwrap().clone();
+    let later =
+        core.hit(b"/long", AcceptEncoding::ABSENT, ConnectionForm::Close, &second(2)).unwrap().clone();
     assert_eq!(first.second_buffer().len(), WHOLE_BODY_BYTES + 1);
     assert!(std::ptr::eq(first.second_buffer(), later.second_buffer()));
     assert_eq!(later.first_buffer(), later.head());
@@ -210,7 +214,8 @@ fn a_new_second_brings_a_new_date_and_the_same_body() {
     site.write("a", "hello");
     let core = &mut CoreCache::new(site.cache.clone(), 0);
     let first = site.load(core, "/a", &second(1));
-    let next = core.hit(b"/a", AcceptEncoding::ABSENT, Variant::Persistent, &second(2)).unwrap().clone();
+    let next =
+        core.hit(b"/a", AcceptEncoding::ABSENT, ConnectionForm::Persistent, &second(2)).unwrap().clone();
     assert!(String::from_utf8_lossy(next.head()).contains("00:00:02 GMT"));
     assert_eq!(first.body(), next.body());
     // A connection that still writes the old one can go on.
@@ -225,8 +230,9 @@ fn cores_share_one_copy() {
     site.load(one, "/a", &second(1));
     for now in [1, 2] {
         let first =
-            one.hit(b"/a", AcceptEncoding::ABSENT, Variant::Persistent, &second(now)).unwrap().clone();
-        let second = two.hit(b"/a", AcceptEncoding::ABSENT, Variant::Persistent, &second(now)).unwrap();
+            one.hit(b"/a", AcceptEncoding::ABSENT, ConnectionForm::Persistent, &second(now)).unwrap().clone();
+        let second =
+            two.hit(b"/a", AcceptEncoding::ABSENT, ConnectionForm::Persistent, &second(now)).unwrap();
         assert!(Arc::ptr_eq(&first, second));
     }
 }
@@ -239,7 +245,7 @@ fn sites_do_not_share_paths() {
     site.load(core, "/a", &second(1));
     assert!(
         CoreCache::new(site.cache.clone(), 1)
-            .hit(b"/a", AcceptEncoding::ABSENT, Variant::Persistent, &second(1))
+            .hit(b"/a", AcceptEncoding::ABSENT, ConnectionForm::Persistent, &second(1))
             .is_none()
     );
 }
@@ -349,7 +355,7 @@ fn bytes_are_limited_and_given_back() {
     std::thread::sleep(Duration::from_millis(50));
     for index in 0..20 {
         site.load(core, &format!("/f{index}"), &second(1));
-        core.hit(format!("/f{index}").as_bytes(), AcceptEncoding::ABSENT, Variant::Close, &second(1));
+        core.hit(format!("/f{index}").as_bytes(), AcceptEncoding::ABSENT, ConnectionForm::Close, &second(1));
         assert!(site.cache.counters().bytes <= 40_000 + 6_000, "{:?}", site.cache.counters());
     }
     assert!(site.cache.admits(20_000) && !site.cache.admits(20_001) && !site.cache.admits(40_000));
@@ -433,7 +439,7 @@ fn each_coding_is_made_once_and_says_what_it_is() {
         assert_eq!(site.cache.counters().compressions - before, 3);
         // A client that names no coding, or refuses all, gets the file.
         for accept in [AcceptEncoding::ABSENT, accepting(""), accepting("br;q=0"), accepting("identity")] {
-            let plain = one.hit(path.as_bytes(), accept, Variant::Persistent, &second(2)).unwrap();
+            let plain = one.hit(path.as_bytes(), accept, ConnectionForm::Persistent, &second(2)).unwrap();
             assert!(plain.body() == page(length) && field(plain, "Content-Encoding").is_none());
             assert_eq!(field(plain, "Vary").as_deref(), Some("Accept-Encoding"));
         }
@@ -446,14 +452,15 @@ fn while_a_form_is_made_others_get_the_file_and_nobody_makes_it_twice() {
     site.write("a", page(5_000));
     let core = &mut CoreCache::new(site.cache.clone(), 0);
     site.load(core, "/a", &second(1));
-    let (entry, _) = core.entry(b"/a", Variant::Persistent, &second(1)).unwrap();
-    let Begun::Job(job) = entry.begin(ContentCoding::Brotli, Variant::Persistent, &second(1), &site.cache)
+    let (entry, _) = core.entry(b"/a", ConnectionForm::Persistent, &second(1)).unwrap();
+    let EncodingStart::Job(job) =
+        entry.begin(ContentCoding::Brotli, ConnectionForm::Persistent, &second(1), &site.cache)
     else {
         panic!("the first may begin");
     };
-    let again = entry.begin(ContentCoding::Brotli, Variant::Persistent, &second(1), &site.cache);
-    assert!(matches!(again, Begun::Taken));
-    let meanwhile = core.hit(b"/a", accepting(BROWSER), Variant::Persistent, &second(1)).unwrap();
+    let again = entry.begin(ContentCoding::Brotli, ConnectionForm::Persistent, &second(1), &site.cache);
+    assert!(matches!(again, EncodingStart::AlreadyTaken));
+    let meanwhile = core.hit(b"/a", accepting(BROWSER), ConnectionForm::Persistent, &second(1)).unwrap();
     assert!(meanwhile.body() == page(5_000));
     let choose = |accept: &str| {
         let preference = accepting(accept).preference(&ContentCoding::ALL);
@@ -461,7 +468,7 @@ fn while_a_form_is_made_others_get_the_file_and_nobody_makes_it_twice() {
     };
     assert!(matches!(choose("br, identity;q=0"), Selection::Wait(ContentCoding::Brotli)));
     job.compress().unwrap();
-    let done = core.hit(b"/a", accepting(BROWSER), Variant::Persistent, &second(1)).unwrap();
+    let done = core.hit(b"/a", accepting(BROWSER), ConnectionForm::Persistent, &second(1)).unwrap();
     assert_eq!(field(done, "Content-Encoding").as_deref(), Some("br"));
     assert!(matches!(choose("br, identity;q=0"), Selection::Final(_)));
     assert!(matches!(choose("identity;q=0"), Selection::NotAcceptable));
@@ -474,10 +481,10 @@ fn a_job_that_is_given_up_leaves_the_file_as_it_is() {
     site.write("a", page(5_000));
     let core = &mut CoreCache::new(site.cache.clone(), 0);
     site.load(core, "/a", &second(1));
-    let (entry, _) = core.entry(b"/a", Variant::Persistent, &second(1)).unwrap();
+    let (entry, _) = core.entry(b"/a", ConnectionForm::Persistent, &second(1)).unwrap();
     for _ in 0..2 {
         // Dropping a job frees its place for compressing, so the cache is never busy here.
-        drop(entry.begin(ContentCoding::Brotli, Variant::Persistent, &second(1), &site.cache));
+        drop(entry.begin(ContentCoding::Brotli, ConnectionForm::Persistent, &second(1), &site.cache));
     }
     let preference = CodingPreference::IDENTITY;
     assert!(matches!(entry.select(preference, &second(1), &site.cache), Selection::Final(_)));
@@ -498,11 +505,11 @@ fn no_more_is_compressed_at_a_time_than_there_are_processors() {
     for number in 0..=most {
         let path = format!("/f{number}");
         site.load(core, &path, &second(1));
-        let (entry, _) = core.entry(path.as_bytes(), Variant::Persistent, &second(1)).unwrap();
-        jobs.push(entry.begin(ContentCoding::Gzip, Variant::Persistent, &second(1), &site.cache));
+        let (entry, _) = core.entry(path.as_bytes(), ConnectionForm::Persistent, &second(1)).unwrap();
+        jobs.push(entry.begin(ContentCoding::Gzip, ConnectionForm::Persistent, &second(1), &site.cache));
     }
-    assert!(jobs[..most].iter().all(|job| matches!(job, Begun::Job(_))));
-    assert!(matches!(jobs[most], Begun::Busy));
+    assert!(jobs[..most].iter().all(|job| matches!(job, EncodingStart::Job(_))));
+    assert!(matches!(jobs[most], EncodingStart::Busy));
     drop(jobs);
     assert_eq!(site.cache.compressing.load(Ordering::Relaxed), 0);
 }

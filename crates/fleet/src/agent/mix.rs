@@ -30,7 +30,7 @@ const WATCH_PERIOD: Duration = Duration::from_secs(1);
 const LOOK_PERIOD: Duration = Duration::from_millis(10);
 
 /// The parts of an agent that all its tasks use.
-pub(crate) struct Surroundings {
+pub(crate) struct AgentContext {
     pub(crate) fabric: Arc<dyn Fabric>,
     pub(crate) subjects: Subjects,
     pub(crate) name: String,
@@ -71,14 +71,14 @@ const STATES: [AgentState; 4] =
     [AgentState::Preparing, AgentState::Ready, AgentState::Running, AgentState::Reporting];
 
 impl MixTask {
-    pub(crate) fn begin(surroundings: Arc<Surroundings>, assignment: Assignment) -> std::io::Result<MixTask> {
+    pub(crate) fn begin(context: Arc<AgentContext>, assignment: Assignment) -> std::io::Result<MixTask> {
         let (starter, start) = channel();
         let shared = Arc::new(SharedTask {
             progress: Progress::default(),
             state: AtomicU8::new(0),
             stopped: Mutex::new(None),
         });
-        let work = Work { surroundings, assignment: assignment.clone(), shared: Arc::clone(&shared), start };
+        let work = Work { context, assignment: assignment.clone(), shared: Arc::clone(&shared), start };
         let thread = std::thread::Builder::new().name("mix".to_string()).spawn(move || work.carry_out())?;
         Ok(MixTask { assignment, shared, starter, thread })
     }
@@ -131,7 +131,7 @@ impl MixTask {
 
 /// The mix's own thread.
 struct Work {
-    surroundings: Arc<Surroundings>,
+    context: Arc<AgentContext>,
     assignment: Assignment,
     shared: Arc<SharedTask>,
     start: Receiver<u64>,
@@ -143,8 +143,8 @@ impl Work {
         let outcome = self.measure();
         let reason = self.shared.stopped.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(reason) = outcome.err().or(reason) {
-            self.surroundings.notes.add(format!("mix {mix}: {reason}"));
-            self.surroundings.tell(&Report::Failed { run: run.clone(), mix: *mix, reason });
+            self.context.notes.add(format!("mix {mix}: {reason}"));
+            self.context.tell(&Report::Failed { run: run.clone(), mix: *mix, reason });
         }
     }
 
@@ -167,7 +167,7 @@ impl Work {
 
     /// Carries a portion of the plan out.
     fn drive(&self, plan: Plan, portion: &Portion) -> Result<(), String> {
-        let own = &self.surroundings.cores;
+        let own = &self.context.cores;
         if portion.threads.len() > own.len() {
             return Err(format!(
                 "{} threads are ordered for {} processors",
@@ -182,14 +182,14 @@ impl Work {
         let Some(start_ns) = self.wait_for_order(ready.time_to_prepare_ns()) else { return Ok(()) };
         let Assignment { run, mix, .. } = &self.assignment;
         let (clients, threads) = (portion.client_count(&plan), portion.threads.len());
-        self.surroundings.notes.add(format!(
+        self.context.notes.add(format!(
             "mix {mix} of the run {run} begins: {clients} clients on {threads} engine threads for {:?}",
             plan.length
         ));
         // The engine's threads wait for the start themselves: until then they make their clients ready.
         self.enter(AgentState::Running);
         let outcome = ready.run_at(start_ns, &self.shared.progress).map_err(|error| error.to_string())?;
-        self.surroundings.notes.add(format!(
+        self.context.notes.add(format!(
             "mix {mix} of the run {run} has ended: {} requests, {} errors",
             outcome.total_requests, outcome.total_errors
         ));
@@ -208,7 +208,7 @@ impl Work {
         self.enter(AgentState::Running);
         let start = Instant::now() - Duration::from_nanos(monotonic_ns().saturating_sub(start_ns));
         let monitor = Monitor::start(Watch {
-            pids: self.surroundings.pids.clone(),
+            pids: self.context.pids.clone(),
             period: WATCH_PERIOD,
             start,
             window_start: plan.ramp_up,
@@ -228,15 +228,15 @@ impl Work {
     fn hand_in<T: Serialize>(&self, result: &T, mut room: Room) -> Result<(), String> {
         self.enter(AgentState::Reporting);
         let Assignment { run, mix, .. } = &self.assignment;
-        let parts = Part::of_result(run, *mix, &self.surroundings.name, result)?;
-        let kept = parts.iter().try_for_each(|part| self.surroundings.spool.put(part, &mut room));
+        let parts = Part::of_result(run, *mix, &self.context.name, result)?;
+        let kept = parts.iter().try_for_each(|part| self.context.spool.put(part, &mut room));
         kept.map_err(|error| format!("its result cannot be kept: {error}"))
     }
 
     /// The plan, as it was handed out.
     fn plan(&self) -> Result<Plan, String> {
         let plan_sha256 = &self.assignment.plan_sha256;
-        let document = self.surroundings.fabric.fetch(plan_sha256);
+        let document = self.context.fabric.fetch(plan_sha256);
         let document = document.map_err(|error| format!("the plan cannot be fetched: {error}"))?;
         let found = sha256(&document);
         if found != *plan_sha256 {
@@ -247,7 +247,7 @@ impl Work {
 
     /// Every target is allowed, and there.
     fn check_targets(&self, plan: &Plan) -> Result<(), String> {
-        if let Some(target) = plan.targets().find(|target| !self.surroundings.allow.allows(target.address)) {
+        if let Some(target) = plan.targets().find(|target| !self.context.allow.allows(target.address)) {
             return Err(format!(
                 "its machine does not allow load to {}: list it there with --allow, if load may go there",
                 target.address
@@ -266,7 +266,7 @@ impl Work {
 
     /// Held from before the mix, so that no disk that fills meanwhile costs the result.
     fn take_room(&self, bytes: u64) -> Result<Room, String> {
-        let Surroundings { spool, name, .. } = &*self.surroundings;
+        let AgentContext { spool, name, .. } = &*self.context;
         spool.reserve(name, bytes).map_err(|error| {
             format!("its disk has no room for a result of up to {} KiB: {error}", bytes / 1024)
         })
@@ -276,7 +276,7 @@ impl Work {
     fn wait_for_order(&self, time_to_prepare_ns: u64) -> Option<u64> {
         let (run, mix) = (self.assignment.run.clone(), self.assignment.mix);
         self.enter(AgentState::Ready);
-        self.surroundings.tell(&Report::Ready { run, mix, time_to_prepare_ns });
+        self.context.tell(&Report::Ready { run, mix, time_to_prepare_ns });
         loop {
             match self.start.recv_timeout(LOOK_PERIOD) {
                 Ok(start_ns) => return Some(start_ns),

@@ -10,7 +10,7 @@ use crate::clock::{Clock, monotonic_ns};
 use crate::fabric::{Fabric, FabricError, Message};
 use crate::message::{AgentFacts, AgentState, Beat, Order, PROTOCOL, Report, Role, Subjects, decode, encode};
 use crate::spool::Spool;
-use mix::{Assignment, MixTask, Surroundings};
+use mix::{AgentContext, Assignment, MixTask};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -101,7 +101,7 @@ impl Notes {
 }
 
 struct Agent {
-    surroundings: Arc<Surroundings>,
+    context: Arc<AgentContext>,
     clock: Clock,
     facts: AgentFacts,
     task: Option<MixTask>,
@@ -127,7 +127,7 @@ impl Agent {
             false => options.cores,
         };
         let facts = facts(options.role, &cores, &options.allow, &options.pids);
-        let surroundings = Arc::new(Surroundings {
+        let context = Arc::new(AgentContext {
             fabric,
             subjects: Subjects::of(fleet),
             name: options.name,
@@ -137,11 +137,11 @@ impl Agent {
             spool,
             notes: Notes::default(),
         });
-        let sender = Arc::clone(&surroundings);
+        let sender = Arc::clone(&context);
         let builder = std::thread::Builder::new().name("spool".to_string());
         builder.spawn(move || send_spooled(&sender)).map_err(|error| unusable(error.to_string()))?;
         Ok(Agent {
-            surroundings,
+            context,
             clock: options.clock,
             facts,
             task: None,
@@ -153,11 +153,11 @@ impl Agent {
     }
 
     fn serve(mut self, interrupt: &AtomicBool, say: &mut dyn FnMut(&str)) -> Result<AgentEnd, FabricError> {
-        let own = self.surroundings.subjects.to(&self.surroundings.name);
-        let orders = self.surroundings.fabric.subscribe(&own)?;
-        let to_all = self.surroundings.fabric.subscribe(&self.surroundings.subjects.all())?;
+        let own = self.context.subjects.to(&self.context.name);
+        let orders = self.context.fabric.subscribe(&own)?;
+        let to_all = self.context.fabric.subscribe(&self.context.subjects.all())?;
         self.tell(&Report::Here(Box::new(self.facts.clone())));
-        if self.surroundings.spool.is_temporary() {
+        if self.context.spool.is_temporary() {
             // After a crash, this line tells the finder of a result which agent it belongs to.
             say(&format!("results that the broker does not have yet lie in {}", self.directory().display()));
         }
@@ -178,16 +178,14 @@ impl Agent {
                 next_beat = now + BEAT_PERIOD;
                 self.beat();
             }
-            let (noted, lines) = self.surroundings.notes.since(seen);
+            let (noted, lines) = self.context.notes.since(seen);
             seen = noted;
             lines.iter().for_each(|line| say(line));
             let is_idle = self.task.as_ref().is_none_or(MixTask::has_ended);
             let end = match self.refused.take() {
                 Some(reason) => Some(AgentEnd::Refused(reason)),
                 None if interrupt.load(Ordering::Relaxed) => Some(AgentEnd::Interrupted),
-                None if self.draining && is_idle && self.surroundings.spool.len() == 0 => {
-                    Some(AgentEnd::Drained)
-                }
+                None if self.draining && is_idle && self.context.spool.len() == 0 => Some(AgentEnd::Drained),
                 None => None,
             };
             if let Some(end) = end {
@@ -199,7 +197,7 @@ impl Agent {
     }
 
     fn directory(&self) -> &Path {
-        self.surroundings.spool.directory()
+        self.context.spool.directory()
     }
 
     /// Ends the work under way and says goodbye; returns which results the broker does not have.
@@ -209,7 +207,7 @@ impl Agent {
             task.wait();
         }
         // One attempt to send the rest: what remains is sent when the agent starts again.
-        let Surroundings { fabric, subjects, name, spool, .. } = &*self.surroundings;
+        let AgentContext { fabric, subjects, name, spool, .. } = &*self.context;
         if fabric.is_connected() {
             let _ = spool.replay(&**fabric, subjects, name);
         }
@@ -219,24 +217,24 @@ impl Agent {
             AgentEnd::Interrupted => "it was ended on its own machine".to_string(),
         };
         self.tell(&Report::Gone { reason });
-        let left = (self.surroundings.spool.len() > 0).then(|| {
+        let left = (self.context.spool.len() > 0).then(|| {
             format!(
                 "{LEFT_WORDS} {}: an agent of this name with this --spool sends them",
                 self.directory().display()
             )
         });
-        self.surroundings.spool.close();
+        self.context.spool.close();
         (end, left)
     }
 
     /// A report that cannot be sent now is dropped: the controller asks again, or notices.
     fn tell(&self, report: &Report) {
-        self.surroundings.tell(report);
+        self.context.tell(report);
     }
 
     fn obey(&mut self, message: &Message) {
         let Some(order) = decode::<Order>(&message.body) else {
-            self.surroundings.notes.add("an order that cannot be read was left out".to_string());
+            self.context.notes.add("an order that cannot be read was left out".to_string());
             return;
         };
         match order {
@@ -268,17 +266,17 @@ impl Agent {
                 }
             }
             Order::Refuse { reason } => {
-                self.surroundings.notes.add(format!("the controller refuses this agent: {reason}"));
+                self.context.notes.add(format!("the controller refuses this agent: {reason}"));
                 self.refused = Some(reason);
             }
             Order::Drain => {
                 if !self.draining {
-                    self.surroundings.notes.add("it was told to end when nothing is left to do".to_string());
+                    self.context.notes.add("it was told to end when nothing is left to do".to_string());
                 }
                 self.draining = true;
             }
             Order::Logs => {
-                let (_, lines) = self.surroundings.notes.since(0);
+                let (_, lines) = self.context.notes.since(0);
                 self.tell(&Report::Logs { lines });
             }
         }
@@ -296,7 +294,7 @@ impl Agent {
         }
         self.lease_heard = Instant::now();
         let (run, mix) = (assignment.run.clone(), assignment.mix);
-        match MixTask::begin(Arc::clone(&self.surroundings), assignment) {
+        match MixTask::begin(Arc::clone(&self.context), assignment) {
             Ok(task) => self.task = Some(task),
             Err(error) => self.tell(&Report::Failed { run, mix, reason: format!("no thread: {error}") }),
         }
@@ -315,7 +313,7 @@ impl Agent {
 
     fn beat(&mut self) {
         let (requests, errors, bytes) = self.task.as_ref().map(MixTask::counters).unwrap_or_default();
-        let spooled = self.surroundings.spool.len();
+        let spooled = self.context.spool.len();
         let state = match &self.task {
             Some(task) if !task.has_ended() => task.state(),
             _ if spooled > 0 => AgentState::Reporting,
@@ -329,7 +327,7 @@ impl Agent {
             errors,
             bytes,
             cpu_share: self.processors.since_last(),
-            traffic: self.surroundings.fabric.traffic(),
+            traffic: self.context.fabric.traffic(),
             spooled,
             draining: self.draining,
         };
@@ -356,8 +354,8 @@ fn facts(role: Role, cores: &[usize], allow: &AllowList, pids: &[u32]) -> AgentF
 }
 
 /// Sends the parts in the spool whenever the broker can be reached, for as long as the process lives.
-fn send_spooled(surroundings: &Surroundings) {
-    let Surroundings { fabric, subjects, name, spool, .. } = surroundings;
+fn send_spooled(context: &AgentContext) {
+    let AgentContext { fabric, subjects, name, spool, .. } = context;
     loop {
         std::thread::sleep(REPLAY_PERIOD / 4);
         if spool.len() == 0 {
@@ -369,7 +367,7 @@ fn send_spooled(surroundings: &Surroundings) {
     }
 }
 
-impl Surroundings {
+impl AgentContext {
     /// Sends a report to the controller, if that is possible now.
     pub(crate) fn tell(&self, report: &Report) {
         let said = encode(report).and_then(|body| self.fabric.publish(&self.subjects.from(&self.name), body));

@@ -44,7 +44,7 @@ impl Server {
         let mut events = std::mem::take(&mut self.events);
         let received = self.connection.receive(input, &mut events);
         for event in events.iter() {
-            self.take_up(event, input, respond);
+            self.on_event(event, input, respond);
         }
         self.events = events;
         match received {
@@ -56,7 +56,7 @@ impl Server {
         }
     }
 
-    fn take_up(&mut self, event: Event<'_>, input: &[u8], respond: bool) {
+    fn on_event(&mut self, event: Event<'_>, input: &[u8], respond: bool) {
         self.seen.push(match &event {
             Event::Data { stream, range, end_of_stream } => {
                 let bytes = input[range.clone()].escape_ascii().to_string();

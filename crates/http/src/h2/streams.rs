@@ -40,7 +40,7 @@ pub(crate) enum Response {
     /// No header section was sent but those of interim responses.
     Awaited,
     /// The header section was sent.
-    Begun,
+    Started,
     /// Everything was sent.
     Complete,
 }

@@ -85,7 +85,7 @@ pub struct Owner {
 /// What came of an attempt.
 enum Attempt<P: Protocol> {
     /// A head of an answer.
-    Begun {
+    Started {
         response: ProgramResponse,
         rest: Bytes,
         exchange: Box<Exchange<P>>,
@@ -141,7 +141,7 @@ impl<P: Protocol> Caller<P> {
                 None => self.try_backend(index, &call, upload).await,
             };
             match attempt {
-                Attempt::Begun { response, rest, exchange } => {
+                Attempt::Started { response, rest, exchange } => {
                     self.group.succeeded(index);
                     return self.respond(index, busy, call, response, rest, exchange).await;
                 }
@@ -284,7 +284,7 @@ impl<P: Protocol> Caller<P> {
             let (status, reason) = match output {
                 Ok(Output::Head(head)) => {
                     let response = ProgramResponse::Document(*head);
-                    return Attempt::Begun { response, rest: Bytes::new(), exchange };
+                    return Attempt::Started { response, rest: Bytes::new(), exchange };
                 }
                 // The exchange has done what there is to be done.
                 Ok(Output::BodyWanted) => continue,
@@ -295,7 +295,7 @@ impl<P: Protocol> Caller<P> {
                         Ok(None) => continue,
                         Ok(Some((response, end))) => {
                             let rest = bytes.slice(end..);
-                            return Attempt::Begun { response, rest, exchange };
+                            return Attempt::Started { response, rest, exchange };
                         }
                         Err(error) => (502, error.to_string()),
                     }

@@ -17,7 +17,7 @@
 //! | `about` | a request in the log |
 //! | `caller` | one request: backends in turn, connections, the answer |
 //! | `pump` | the rest of a long answer |
-//! | `gateway` | the handler of FastCGI and SCGI; its `begun` sends a plain GET from where it lies |
+//! | `gateway` | the handler of FastCGI and SCGI; its `pending_call` sends a plain GET from where it lies |
 
 mod about;
 mod address;

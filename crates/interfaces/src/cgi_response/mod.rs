@@ -162,7 +162,7 @@ pub struct ResponseParser {
 }
 
 /// What a header begins.
-enum Begun {
+enum HeaderKind {
     Response(ProgramResponse),
     Interim(InterimResponse),
 }
@@ -188,11 +188,11 @@ impl ResponseParser {
         while let Some((begun, end)) = self.feed_header(&bytes[passed..])? {
             passed += end;
             match begun {
-                Begun::Response(response) => return Ok(Some((response, passed))),
-                Begun::Interim(_) if self.interim_count == MOST_INTERIM => {
+                HeaderKind::Response(response) => return Ok(Some((response, passed))),
+                HeaderKind::Interim(_) if self.interim_count == MOST_INTERIM => {
                     return Err(ResponseError::TooManyInterim);
                 }
-                Begun::Interim(interim) => {
+                HeaderKind::Interim(interim) => {
                     self.interim_count += 1;
                     self.seen = 0;
                     self.interim.push(interim);
@@ -202,7 +202,7 @@ impl ResponseParser {
         Ok(None)
     }
 
-    fn feed_header(&mut self, bytes: &[u8]) -> Result<Option<(Begun, usize)>, ResponseError> {
+    fn feed_header(&mut self, bytes: &[u8]) -> Result<Option<(HeaderKind, usize)>, ResponseError> {
         // Mostly the whole header comes at once, and is read where it is.
         if self.pending.is_empty() {
             let end = self.header_end(bytes)?;
@@ -253,7 +253,7 @@ impl ResponseParser {
     }
 
     /// The response with this header, which ends with an empty line.
-    fn response(&self, header: &[u8]) -> Result<Begun, ResponseError> {
+    fn response(&self, header: &[u8]) -> Result<HeaderKind, ResponseError> {
         let mut found = Found::default();
         let lines = header.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
         for (index, line) in lines.take_while(|line| !line.is_empty()).enumerate() {
@@ -281,8 +281,8 @@ impl ResponseParser {
             found.take(line)?;
         }
         match found.interim {
-            Some(status) => Ok(Begun::Interim(InterimResponse { status, fields: found.fields })),
-            None => found.response().map(Begun::Response),
+            Some(status) => Ok(HeaderKind::Interim(InterimResponse { status, fields: found.fields })),
+            None => found.response().map(HeaderKind::Response),
         }
     }
 }

@@ -103,9 +103,9 @@ impl Decoder {
                     let Some(&bytes) = received.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
                     let header = Header::parse(bytes).map_err(WrongBytes::Version)?;
                     match self.begin(header, received)? {
-                        Begun::Event(event) => return Ok(Some(event)),
-                        Begun::Waits => return Ok(None),
-                        Begun::Goes => {}
+                        RecordOutcome::Event(event) => return Ok(Some(event)),
+                        RecordOutcome::Incomplete => return Ok(None),
+                        RecordOutcome::StateChanged => {}
                     }
                 }
                 State::Stream { stream, request_id, left, padding } => {
@@ -139,13 +139,13 @@ impl Decoder {
     }
 
     /// A header is at the front of what was received.
-    fn begin(&mut self, header: Header, received: &mut BytesMut) -> Result<Begun, WrongBytes> {
+    fn begin(&mut self, header: Header, received: &mut BytesMut) -> Result<RecordOutcome, WrongBytes> {
         let request_id = header.request_id;
         let (content, padding) = (usize::from(header.content_bytes), usize::from(header.padding_bytes));
         let Some(record_type) = RecordType::from_number(header.record_type) else {
             received.advance(HEADER_BYTES);
             self.state = State::Skip { left: content + padding };
-            return Ok(Begun::Event(Event::Unknown { record_type: header.record_type, request_id }));
+            return Ok(RecordOutcome::Event(Event::Unknown { record_type: header.record_type, request_id }));
         };
         if record_type.is_stream() {
             received.advance(HEADER_BYTES);
@@ -154,27 +154,27 @@ impl Decoder {
                 left => State::Stream { stream: record_type, request_id, left, padding },
             };
             let end = Event::StreamEnd { stream: record_type, request_id };
-            return Ok(if content == 0 { Begun::Event(end) } else { Begun::Goes });
+            return Ok(if content == 0 { RecordOutcome::Event(end) } else { RecordOutcome::StateChanged });
         }
         if record_type.fixed_length().is_some_and(|length| length != header.content_bytes) {
             return Err(WrongBytes::Length(record_type, header.content_bytes));
         }
         if received.len() < HEADER_BYTES + content {
-            return Ok(Begun::Waits);
+            return Ok(RecordOutcome::Incomplete);
         }
         received.advance(HEADER_BYTES);
         let body = received.split_to(content).freeze();
         self.state = State::Skip { left: padding };
-        Ok(Begun::Event(whole_record(record_type, request_id, body)))
+        Ok(RecordOutcome::Event(whole_record(record_type, request_id, body)))
     }
 }
 
-enum Begun {
+enum RecordOutcome {
     Event(Event),
     /// The rest of the record must come first.
-    Waits,
+    Incomplete,
     /// The state says how it goes on.
-    Goes,
+    StateChanged,
 }
 
 /// A record that is no stream's. Its length is right.

@@ -3,10 +3,10 @@
 //! front of another, with the scripted origin behind it.
 
 use super::certificate::Certificate;
-use super::entrant::{Entrant, EntrantKind};
 use super::event::Event;
 use super::port::HeldPort;
 use super::prepare::Prepared;
+use super::system_selection::{SelectedSystem, SystemKind};
 use super::{Run, unwritable};
 use crate::system::companion::SocketDirectory;
 use crate::system::launch::{Ground, Launched, TlsGround, launch};
@@ -36,24 +36,24 @@ impl Run<'_> {
         }
         let cases = case::all().map_err(|error| error.to_string())?;
         let mut lines: Vec<Line> = Vec::new();
-        for number in 0..self.contenders.len() {
-            let entrant = self.contenders[number].entrant.clone();
-            if entrant.is_limit {
+        for number in 0..self.running.len() {
+            let system = self.running[number].system.clone();
+            if system.is_limit {
                 continue;
             }
-            match self.try_on(&entrant, &cases) {
+            match self.try_on(&system, &cases) {
                 Ok(outcome) => {
-                    let own = record::lines(&entrant.name, &cases, &outcome);
+                    let own = record::lines(&system.name, &cases, &outcome);
                     let kept = self.prepared.directory.append_conformance(&own);
                     kept.map_err(|error| unwritable(&self.prepared.directory, &error))?;
                     lines.extend(own);
                 }
                 Err(problem) => self
                     .warnings
-                    .push(format!("The rules of HTTP were not tried on {}: {problem}.", entrant.title)),
+                    .push(format!("The rules of HTTP were not tried on {}: {problem}.", system.title)),
             }
             if self.interrupt.load(Ordering::Relaxed) {
-                return Err(format!("it was interrupted while the rules were tried on {}", entrant.title));
+                return Err(format!("it was interrupted while the rules were tried on {}", system.title));
             }
         }
         self.conformance = Some(Conformance::of(&cases, &lines)?);
@@ -61,9 +61,9 @@ impl Run<'_> {
     }
 
     /// Tries the rules on one system; an error says why they could not be tried.
-    fn try_on(&mut self, entrant: &Entrant, cases: &[Case]) -> Result<Outcome, String> {
-        let instance = Instance::of(entrant, &self.prepared)?;
-        let server = instance.server(entrant, &self.prepared);
+    fn try_on(&mut self, system: &SelectedSystem, cases: &[Case]) -> Result<Outcome, String> {
+        let instance = Instance::of(system, &self.prepared)?;
+        let server = instance.server(system, &self.prepared);
         let interrupt = self.interrupt;
         let facts = server.learn(&|| interrupt.load(Ordering::Relaxed))?;
         let (done, of) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -77,7 +77,7 @@ impl Run<'_> {
             while !trying.is_finished() {
                 std::thread::sleep(TICK);
                 observer.event(Event::Conformance {
-                    system: &entrant.title,
+                    system: &system.title,
                     done: done.load(Ordering::Relaxed),
                     of: of.load(Ordering::Relaxed),
                 });
@@ -96,26 +96,26 @@ struct Instance {
 }
 
 impl Instance {
-    fn of(entrant: &Entrant, prepared: &Prepared) -> Result<Instance, String> {
-        match &entrant.kind {
-            EntrantKind::Started { definition, installed, .. } => {
-                started(entrant, definition, installed, prepared)
+    fn of(system: &SelectedSystem, prepared: &Prepared) -> Result<Instance, String> {
+        match &system.kind {
+            SystemKind::Started { definition, installed, .. } => {
+                started(system, definition, installed, prepared)
             }
-            EntrantKind::Running { url, .. } if url.target.tls.is_none() => Ok(Instance {
+            SystemKind::Running { url, .. } if url.target.tls.is_none() => Ok(Instance {
                 target: Target { plain: url.target.address, secure: None },
                 origin: None,
                 is_cache: false,
                 _launched: None,
             }),
-            EntrantKind::Running { .. } => Err("it is known by an address with TLS alone".to_owned()),
-            EntrantKind::Remote { .. } => Err("it is on another machine".to_owned()),
+            SystemKind::Running { .. } => Err("it is known by an address with TLS alone".to_owned()),
+            SystemKind::Remote { .. } => Err("it is on another machine".to_owned()),
         }
     }
 
-    fn server(&self, entrant: &Entrant, prepared: &Prepared) -> Server<'_> {
+    fn server(&self, system: &SelectedSystem, prepared: &Prepared) -> Server<'_> {
         let class = &prepared.suite.first_part().workload.classes[0];
-        let (prefix, host) = match &entrant.kind {
-            EntrantKind::Running { url, .. } => (url.path_prefix.as_str(), url.target.host.clone()),
+        let (prefix, host) = match &system.kind {
+            SystemKind::Running { url, .. } => (url.path_prefix.as_str(), url.target.host.clone()),
             _ => ("", self.target.plain.to_string()),
         };
         Server {
@@ -130,7 +130,7 @@ impl Instance {
 
 /// Starts a system for the rules.
 fn started(
-    entrant: &Entrant,
+    system: &SelectedSystem,
     definition: &Definition,
     installed: &Installed,
     prepared: &Prepared,
@@ -139,7 +139,7 @@ fn started(
     let has = |name: &str| definition.capabilities.iter().any(|own| own == name);
     let mut needs: Vec<&str> = WANTED.into_iter().filter(|name| has(name)).collect();
     needs.push(CONFORMANCE);
-    let directory = prepared.directory.system_directory(&format!("{}-conformance", entrant.name));
+    let directory = prepared.directory.system_directory(&format!("{}-conformance", system.name));
     let directory = directory.map_err(|error| failed(&error))?;
     let user = prepared.user.as_ref();
     let sockets = SocketDirectory::make(user).map_err(|error| failed(&error))?;
@@ -170,7 +170,7 @@ fn started(
         address: Ipv4Addr::LOCALHOST.into(),
         port,
         origin_port: origin.as_ref().map_or(0, |origin| origin.address().port()),
-        cpus: &entrant.cpus,
+        cpus: &system.cpus,
         user,
         mean_body_bytes: prepared.suite.first_part().workload.mean_body_bytes().round() as u64,
         needs: &needs,

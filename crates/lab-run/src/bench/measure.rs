@@ -1,9 +1,9 @@
 //! One mix on one system: the load engine on its threads, the monitor on its own, and this thread that
 //! watches over both, over the system's life and over an interrupt.
 
-use super::contender::Contender;
 use super::event::{Event, Observer, Tick, Turn};
 use super::generator::LoadGenerator;
+use super::running_system::RunningSystem;
 use crate::monitor::{Exporter, Monitor, Watch};
 use crate::remote::Session;
 use hdrhistogram::Histogram;
@@ -61,7 +61,7 @@ impl Measurement<'_> {
     pub(super) fn take(
         &self,
         generator: &dyn LoadGenerator,
-        contender: &mut Contender,
+        running: &mut RunningSystem,
         observer: &mut dyn Observer,
         interrupt: &AtomicBool,
     ) -> Result<Measured, String> {
@@ -87,7 +87,7 @@ impl Measurement<'_> {
             let engine = scope.spawn(|| load.run(&progress));
             let lookout =
                 Lookout { measurement: self, generator, progress: &progress, monitor: &monitor, start };
-            let ending = lookout.until(&|| engine.is_finished(), contender, observer, interrupt);
+            let ending = lookout.until(&|| engine.is_finished(), running, observer, interrupt);
             (engine.join(), ending)
         });
         let recording = monitor.finish();
@@ -118,7 +118,7 @@ impl Lookout<'_> {
     fn until(
         &self,
         engine_has_ended: &dyn Fn() -> bool,
-        contender: &mut Contender,
+        running: &mut RunningSystem,
         observer: &mut dyn Observer,
         interrupt: &AtomicBool,
     ) -> Ending {
@@ -128,7 +128,7 @@ impl Lookout<'_> {
         while !engine_has_ended() {
             std::thread::sleep(LOOK_PERIOD);
             if ending == Ending::Whole && !engine_has_ended() {
-                ending = early_ending(contender, interrupt);
+                ending = early_ending(running, interrupt);
                 if ending != Ending::Whole {
                     self.progress.stop.store(true, Ordering::Relaxed);
                     self.monitor.end();
@@ -172,8 +172,8 @@ impl Lookout<'_> {
 }
 
 /// Whether something ends the mix before its time.
-fn early_ending(contender: &mut Contender, interrupt: &AtomicBool) -> Ending {
-    if let Some(end) = contender.has_ended() {
+fn early_ending(running: &mut RunningSystem, interrupt: &AtomicBool) -> Ending {
+    if let Some(end) = running.has_ended() {
         Ending::SystemDied(end)
     } else if interrupt.load(Ordering::Relaxed) {
         Ending::Interrupted

@@ -9,8 +9,6 @@
 mod ask;
 mod certificate;
 mod conformance;
-mod contender;
-mod entrant;
 mod event;
 mod generator;
 mod interrupt;
@@ -19,19 +17,21 @@ mod origin;
 mod port;
 mod prepare;
 mod record;
+mod running_system;
 mod search;
+mod system_selection;
 mod warm_up;
 mod warnings;
 
-pub use entrant::{Entrant, EntrantKind, PartState};
 pub use event::{Event, Observer, Tick, Turn};
 pub use generator::{Generated, LoadGenerator, LoadMachine, OneMachine, PreparedLoad};
 pub use interrupt::interrupt_on_signals;
 pub use prepare::{Prepared, prepare};
+pub use system_selection::{PartState, SelectedSystem, SystemKind};
 
 use crate::placement::{self, Wishes};
-use contender::Contender;
 use measure::{Ending, Measured, Measurement};
+use running_system::RunningSystem;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -102,7 +102,7 @@ pub type WriteReport = fn(&ResultFile, &Path) -> std::io::Result<PathBuf>;
 /// Why there is no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BenchError {
-    /// It could not start: bad words, configuration or surroundings.
+    /// It could not start: bad arguments, configuration or environment.
     Refused(String),
     /// It started, and the result could not be kept, or it was interrupted before anything was measured.
     Failed(String),
@@ -162,7 +162,7 @@ pub fn run_with(
 /// A run under way.
 struct Run<'a> {
     prepared: Prepared,
-    contenders: Vec<Contender>,
+    running: Vec<RunningSystem>,
     systems: Vec<SystemResult>,
     histograms: Vec<LoggedHistogram>,
     conformance: Option<Conformance>,
@@ -182,18 +182,18 @@ impl<'a> Run<'a> {
         interrupt: &'a AtomicBool,
     ) -> Result<Run<'a>, BenchError> {
         let started_at = OffsetDateTime::now_utc();
-        let entrants = std::mem::take(&mut prepared.entrants);
+        let selected = std::mem::take(&mut prepared.selected);
         let mut systems: Vec<SystemResult> =
-            entrants.iter().map(|entrant| contender::not_measured(entrant, &prepared.suite)).collect();
-        let mut contenders = Vec::with_capacity(entrants.len());
-        for (place, entrant) in entrants.into_iter().enumerate() {
-            if entrant.runs() {
-                observer.event(Event::Starting { system: &entrant.title });
-                prepared.let_go_of_port(&entrant);
-                let contender = Contender::start(entrant, place, &prepared, interrupt)?;
-                observer.event(Event::Ready { system: &contender.entrant.title });
-                systems[place] = contender.empty_result(&prepared.suite);
-                contenders.push(contender);
+            selected.iter().map(|system| running_system::not_measured(system, &prepared.suite)).collect();
+        let mut running = Vec::with_capacity(selected.len());
+        for (place, system) in selected.into_iter().enumerate() {
+            if system.runs() {
+                observer.event(Event::Starting { system: &system.title });
+                prepared.let_go_of_port(&system);
+                let started = RunningSystem::start(system, place, &prepared, interrupt)?;
+                observer.event(Event::Ready { system: &started.system.title });
+                systems[place] = started.empty_result(&prepared.suite);
+                running.push(started);
             }
             for skipped in &systems[place].skipped {
                 observer.event(Event::Skipped { reason: &skipped.reason });
@@ -203,7 +203,7 @@ impl<'a> Run<'a> {
         let histograms = Vec::new();
         Ok(Run {
             prepared,
-            contenders,
+            running,
             systems,
             histograms,
             conformance: None,
@@ -240,21 +240,21 @@ impl<'a> Run<'a> {
     /// is one. An error is the reason why the run ends here.
     fn load_apart(
         &mut self,
-        (contender, part): (usize, usize),
+        (running, part): (usize, usize),
         mix: &Mix,
         title: &str,
         (number, of): (usize, usize),
         after: Duration,
     ) -> Result<Measured, String> {
         let prepared = &self.prepared;
-        let contender = &mut self.contenders[contender];
-        let drive = contender.drive(&prepared.placement.load, prepared.seed);
+        let running = &mut self.running[running];
+        let drive = running.drive(&prepared.placement.load, prepared.seed);
         let measurement = Measurement {
             plan: prepared.suite.plan(&prepared.suite.parts[part], mix, &drive),
-            pids: contender.pids(),
+            pids: running.pids(),
             period: Duration::from_millis(500),
             exporter: prepared.exporter.clone(),
-            session: contender.session(),
+            session: running.session(),
             turn: event::Turn {
                 system: title,
                 mix: &mix.name,
@@ -265,7 +265,7 @@ impl<'a> Run<'a> {
             },
             seconds_after: after.as_secs_f64(),
         };
-        let measured = measurement.take(self.generator, contender, self.observer, self.interrupt)?;
+        let measured = measurement.take(self.generator, running, self.observer, self.interrupt)?;
         if self.interrupt.load(Ordering::Relaxed) {
             return Err(format!("it was interrupted in the {title}"));
         }
@@ -295,16 +295,16 @@ impl<'a> Run<'a> {
     /// What is measured when. Each run is a block. In it, within a mix each part has its turn, and within a
     /// part each system; the order rotates, so that each is first, second and last equally often.
     fn turns(&self) -> Vec<PlannedTurn> {
-        let (parts, count) = (self.prepared.suite.parts.len(), self.contenders.len());
+        let (parts, count) = (self.prepared.suite.parts.len(), self.running.len());
         let mut turns = Vec::new();
         for run in 0..self.prepared.method.runs as usize {
             for mix in 0..self.prepared.mixes.len() {
                 for offset in 0..parts {
                     let part = (run + mix + offset) % parts;
                     for place in 0..count {
-                        let contender = (run + mix + offset + place) % count;
-                        if self.contenders[contender].runs(part) {
-                            turns.push(PlannedTurn { run, mix, part, contender });
+                        let running = (run + mix + offset + place) % count;
+                        if self.running[running].runs(part) {
+                            turns.push(PlannedTurn { run, mix, part, running });
                         }
                     }
                 }
@@ -321,25 +321,25 @@ impl<'a> Run<'a> {
     /// One mix of one part on one system. An error is the reason why the run ends here.
     fn run_turn(&mut self, turns: &[PlannedTurn], number: usize) -> Result<(), String> {
         let turn = turns[number];
-        let title = self.title(turn.contender, turn.part);
+        let title = self.title(turn.running, turn.part);
         let mix = self.prepared.mixes[turn.mix].clone();
         let seed = self.seed(turn.run, turn.mix);
-        let contender = &mut self.contenders[turn.contender];
+        let running = &mut self.running[turn.running];
         if self.interrupt.load(Ordering::Relaxed) {
             return Err(format!("it was interrupted before the mix {} on {title}", mix.name));
         }
-        if let Some(end) = contender.has_ended() {
+        if let Some(end) = running.has_ended() {
             return Err(format!("{title} ended before the mix {} ({end})", mix.name));
         }
         let prepared = &self.prepared;
-        let drive = contender.drive(&prepared.placement.load, seed);
+        let drive = running.drive(&prepared.placement.load, seed);
         let later = turns[number + 1..].iter();
         let measurement = Measurement {
             plan: prepared.suite.plan(&prepared.suite.parts[turn.part], &mix, &drive),
-            pids: contender.pids(),
+            pids: running.pids(),
             period: if prepared.quick { Duration::from_millis(500) } else { Duration::from_secs(1) },
             exporter: prepared.exporter.clone(),
-            session: contender.session(),
+            session: running.session(),
             turn: event::Turn {
                 system: &title,
                 mix: &mix.name,
@@ -350,18 +350,18 @@ impl<'a> Run<'a> {
             },
             seconds_after: later.map(|turn| prepared.mixes[turn.mix].length_s).sum(),
         };
-        let contender = &mut self.contenders[turn.contender];
-        contender.begin_mix();
+        let running = &mut self.running[turn.running];
+        running.begin_mix();
         let thresholds = bound(&self.prepared.thresholds, &measurement.plan)?;
-        let measured = measurement.take(self.generator, contender, self.observer, self.interrupt)?;
+        let measured = measurement.take(self.generator, running, self.observer, self.interrupt)?;
         let run = turn.run as u64 + 1;
-        contender.end_mix(&self.prepared, turn.part, (&mix, run), measured.outcome.total_requests);
+        running.end_mix(&self.prepared, turn.part, (&mix, run), measured.outcome.total_requests);
         self.keep(turn, &title, &mix, measured, &thresholds)
     }
 
     /// The name for people of a part of the suite on a system.
-    fn title(&self, contender: usize, part: usize) -> String {
-        let system = &self.contenders[contender].entrant.title;
+    fn title(&self, running: usize, part: usize) -> String {
+        let system = &self.running[running].system.title;
         match &self.prepared.suite.parts[part].interface {
             Some(interface) => format!("{system}, {}", interface.title),
             None => system.clone(),
@@ -377,7 +377,7 @@ impl<'a> Run<'a> {
         measured: Measured,
         thresholds: &[Threshold],
     ) -> Result<(), String> {
-        let contender = &self.contenders[turn.contender];
+        let running = &self.running[turn.running];
         let part = &self.prepared.suite.parts[turn.part];
         // Where other machines made the load, this one's processors had no part in it.
         let load_cpus = match measured.fleet {
@@ -388,9 +388,9 @@ impl<'a> Run<'a> {
             interface: part.name(),
             run: turn.run as u64 + 1,
             load_cpus,
-            cpus: contender.cpus(),
+            cpus: running.cpus(),
             thresholds,
-            uncounted: contender.does_not_count(&part.needs()),
+            uncounted: running.does_not_count(&part.needs()),
         };
         let result = record::mix_result(mix, &place, &measured);
         for warning in &measured.outcome.warnings {
@@ -401,19 +401,19 @@ impl<'a> Run<'a> {
         }
         // The raw data, from which every figure can be computed again (`touchstone verify`).
         let place = RawPlace {
-            system: &contender.entrant.name,
+            system: &running.system.name,
             labels: RawLabels::of(&result),
-            row: self.systems[contender.place].mixes.len(),
+            row: self.systems[running.place].mixes.len(),
             mix: &mix.name,
             load_cpus,
-            cpus: contender.cpus(),
+            cpus: running.cpus(),
             fleet: measured.fleet.as_ref(),
         };
         let raw = RawMix::of(&place, &measured.outcome, &measured.recording);
         let kept = self.prepared.directory.append_raw(&raw);
         kept.map_err(|error| unwritable(&self.prepared.directory, &error))?;
         let run = if turn.run == 0 { String::new() } else { format!("run{}", turn.run + 1) };
-        let names = [&contender.entrant.name, part.name(), &mix.name, &run];
+        let names = [&running.system.name, part.name(), &mix.name, &run];
         let tag: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
         self.histograms.push(LoggedHistogram {
             tag: tag.join("/"),
@@ -423,12 +423,12 @@ impl<'a> Run<'a> {
         });
         self.observer.event(Event::MixFinished { system: title, result: &result });
         let unanswered = nothing_answered(&result);
-        let system = &mut self.systems[contender.place];
+        let system = &mut self.systems[running.place];
         system.mixes.push(result);
-        system.origin = contender.origin();
+        system.origin = running.origin();
         match measured.ending {
             Ending::SystemDied(end) => {
-                system.last_words = contender.last_words();
+                system.last_words = running.last_words();
                 Err(format!("{title} ended in the mix {} ({end})", mix.name))
             }
             Ending::Interrupted => Err(format!("it was interrupted in the mix {} on {title}", mix.name)),
@@ -436,7 +436,7 @@ impl<'a> Run<'a> {
                 Err(format!("the mix {} on {title} is not valid: {reason}", mix.name))
             }
             Ending::Whole if unanswered => {
-                system.last_words = contender.last_words();
+                system.last_words = running.last_words();
                 Err(format!("{title} gave no valid answer in the mix {}", mix.name))
             }
             Ending::Whole => Ok(()),
@@ -445,8 +445,8 @@ impl<'a> Run<'a> {
 
     /// Ends all systems: first all are asked, then each is waited for.
     fn stop_systems(&mut self) {
-        self.contenders.iter().for_each(Contender::ask_to_end);
-        self.contenders.iter_mut().for_each(Contender::stop);
+        self.running.iter().for_each(RunningSystem::ask_to_end);
+        self.running.iter_mut().for_each(RunningSystem::stop);
     }
 
     fn result(&self, status: RunStatus) -> ResultFile {
@@ -485,7 +485,7 @@ struct PlannedTurn {
     run: usize,
     mix: usize,
     part: usize,
-    contender: usize,
+    running: usize,
 }
 
 /// The thresholds with their URLs found in the plan.

@@ -1,9 +1,9 @@
 //! The origin behind an accelerator: started before it from its own definition, on a port of its own and on
 //! the same processors, watched with it, and its processor time kept by itself.
 
-use super::entrant;
 use super::port::HeldPort;
 use super::prepare::Prepared;
+use super::system_selection;
 use crate::system::companion::{Companion, SocketDirectory};
 use crate::system::launch::{Ground, launch};
 use crate::system::process::SystemProcess;
@@ -39,7 +39,7 @@ impl Origin {
         ground: &Ground<'_>,
         prepared: &Prepared,
     ) -> Result<Origin, String> {
-        let (definition, installed) = entrant::find_origin(name, accelerator)?;
+        let (definition, installed) = system_selection::find_origin(name, accelerator)?;
         let title = definition.title_with(installed.version.as_deref());
         let failed = |error: std::io::Error| format!("{title}, the origin of {accelerator}: {error}");
         if let Some(reason) = definition.lacks(ground.needs, &title) {

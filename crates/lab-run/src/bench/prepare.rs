@@ -2,9 +2,9 @@
 //! ports, descriptors and the place for the result. Every fault is refused here, with what to do about it.
 
 use super::Options;
-use super::entrant::{self, Entered, Entrant, EntrantKind};
 use super::port::HeldPort;
 use super::search;
+use super::system_selection::{self, Entered, SelectedSystem, SystemKind};
 use crate::monitor::Exporter;
 use crate::placement::{self, Placement};
 use crate::programs::Programs;
@@ -42,7 +42,7 @@ pub struct Prepared {
     /// Whether the loads are searched for before they are measured.
     pub search: bool,
     /// The systems, in the order in which they were named.
-    pub entrants: Vec<Entrant>,
+    pub selected: Vec<SelectedSystem>,
     /// Their ports, each held until its system is started.
     pub(super) held_ports: Vec<HeldPort>,
     /// Which processors the load engine and the systems get.
@@ -75,8 +75,8 @@ pub struct Prepared {
 
 impl Prepared {
     /// Releases a system's port for the system.
-    pub(super) fn let_go_of_port(&mut self, entrant: &Entrant) {
-        if let EntrantKind::Started { port, tls_port, .. } = entrant.kind {
+    pub(super) fn let_go_of_port(&mut self, system: &SelectedSystem) {
+        if let SystemKind::Started { port, tls_port, .. } = system.kind {
             self.held_ports.retain(|held| ![port, tls_port].contains(&held.number()));
         }
     }
@@ -89,18 +89,18 @@ pub fn prepare(options: Options) -> Result<Prepared, String> {
     let mixes = mixes(&suite, &options)?;
     let method = method(&options, &suite)?;
     let placement = placement::place(&options.placement)?;
-    let Entered { entrants, programs, held_ports } = entrant::enter(&options, &suite, &placement)?;
+    let Entered { selected, programs, held_ports } = system_selection::enter(&options, &suite, &placement)?;
     let searched = if options.search { search::CLIENTS_MAX } else { 0 };
     provide_open_files(mixes.iter().map(|mix| mix.clients).max().unwrap_or(0).max(searched))?;
     let thresholds: Vec<Threshold> = suite.fail_if.iter().chain(&options.fail_if).cloned().collect();
     let mut warnings: Vec<String> = placement.warning().into_iter().collect();
-    for entrant in &entrants {
-        warnings.extend(entrant_warnings(entrant, &suite, &mixes, &placement, &thresholds)?);
+    for system in &selected {
+        warnings.extend(system_warnings(system, &suite, &mixes, &placement, &thresholds)?);
     }
     warnings.dedup();
     let tree = tree::prepare(&suite).map_err(|error| error.to_string())?;
-    let same_host = entrants.iter().any(Entrant::is_on_this_machine);
-    let exporter = exporter(options.exporter.as_deref(), &entrants)?;
+    let same_host = selected.iter().any(SelectedSystem::is_on_this_machine);
+    let exporter = exporter(options.exporter.as_deref(), &selected)?;
     let directory = output_directory(options.output.as_deref(), &suite.name)?;
     Ok(Prepared {
         exporter,
@@ -108,7 +108,7 @@ pub fn prepare(options: Options) -> Result<Prepared, String> {
         quick: options.quick,
         method,
         search: options.search,
-        entrants,
+        selected,
         held_ports,
         placement,
         tree,
@@ -177,9 +177,9 @@ fn method(options: &Options, suite: &Suite) -> Result<MethodRecord, String> {
 }
 
 /// The exporter, when it answers as one.
-fn exporter(url: Option<&str>, entrants: &[Entrant]) -> Result<Option<Exporter>, String> {
+fn exporter(url: Option<&str>, selected: &[SelectedSystem]) -> Result<Option<Exporter>, String> {
     let Some(url) = url else { return Ok(None) };
-    if entrants.iter().any(|entrant| !matches!(entrant.kind, EntrantKind::Running { .. })) {
+    if selected.iter().any(|system| !matches!(system.kind, SystemKind::Running { .. })) {
         return Err(
             "--exporter is for systems that run on another machine: name them by their URL".to_string()
         );
@@ -211,15 +211,15 @@ fn provide_open_files(clients: usize) -> Result<(), String> {
 }
 
 /// Has the load engine check its largest plan against this system, and adds warnings about the system itself.
-fn entrant_warnings(
-    entrant: &Entrant,
+fn system_warnings(
+    system: &SelectedSystem,
     suite: &Suite,
     mixes: &[Mix],
     placement: &Placement,
     thresholds: &[Threshold],
 ) -> Result<Vec<String>, String> {
     let drive = Drive {
-        target: entrant.target(),
+        target: system.target(),
         tls_target: None,
         path_prefix: "",
         cores: &placement.load,
@@ -229,10 +229,10 @@ fn entrant_warnings(
     let mut warnings = Vec::new();
     if let Some(largest) = mixes.iter().max_by_key(|mix| mix.clients) {
         let plan = suite.plan(suite.first_part(), largest, &drive);
-        warnings = plan.check().map_err(|error| format!("{}: {error}", entrant.name))?;
+        warnings = plan.check().map_err(|error| format!("{}: {error}", system.name))?;
         super::bound(thresholds, &plan)?;
     }
-    if let EntrantKind::Running { url, pid } = &entrant.kind
+    if let SystemKind::Running { url, pid } = &system.kind
         && url.is_this_machine()
     {
         warnings.push(format!(
@@ -265,8 +265,8 @@ fn output_directory(wish: Option<&Path>, suite: &str) -> Result<ResultDirectory,
 
 #[cfg(test)]
 mod tests {
-    use super::super::entrant::PartState;
-    use super::super::entrant::tests::system;
+    use super::super::system_selection::PartState;
+    use super::super::system_selection::tests::system;
     use super::*;
     use std::net::TcpListener;
 
@@ -345,10 +345,9 @@ mod tests {
         let output = Some(place.path().join("out"));
         let prepared =
             prepare(Options { output, ..options(&["limit", "limit", "http://127.0.0.1:1/x"]) }).unwrap();
-        let names: Vec<&str> = prepared.entrants.iter().map(|entrant| entrant.name.as_str()).collect();
+        let names: Vec<&str> = prepared.selected.iter().map(|system| system.name.as_str()).collect();
         assert_eq!(names, ["limit", "limit#2", "http://127.0.0.1:1/x"]);
-        let ports: Vec<u16> =
-            prepared.entrants.iter().map(|entrant| entrant.target().address.port()).collect();
+        let ports: Vec<u16> = prepared.selected.iter().map(|system| system.target().address.port()).collect();
         assert!(ports[0] != ports[1] && ports[2] == 1);
         assert!(prepared.machine.same_host && prepared.tree.join("CLASS_4K/3.html").exists());
         assert!(prepared.warnings.iter().any(|warning| warning.contains("was not started here")));
@@ -367,7 +366,7 @@ mod tests {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let output = Some(place.path().join("out"));
         let prepared = prepare(Options { suite: "spice".into(), output, ..options(&words) }).unwrap();
-        let [pages, plain, nothing, limit, running] = &prepared.entrants[..] else { panic!("five") };
+        let [pages, plain, nothing, limit, running] = &prepared.selected[..] else { panic!("five") };
         let lacks = |what: &str| PartState::Skipped(what.to_string());
         assert_eq!(pages.parts[..2], [PartState::Runs, PartState::Runs]);
         assert_eq!(pages.parts[2], lacks("pages does not run CGI programs"));

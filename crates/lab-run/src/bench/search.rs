@@ -84,12 +84,12 @@ impl Run<'_> {
     /// reason why the run ends here.
     pub(super) fn search(&mut self) -> Result<(), String> {
         let mut clients = Vec::new();
-        for contender in 0..self.contenders.len() {
+        for running in 0..self.running.len() {
             for part in 0..self.prepared.suite.parts.len() {
-                if self.contenders[contender].runs(part) {
-                    let trials = self.search_on(contender, part)?;
+                if self.running[running].runs(part) {
+                    let trials = self.search_on(running, part)?;
                     clients.extend(loads(&trials, &self.prepared.method.useful));
-                    let place = self.contenders[contender].place;
+                    let place = self.running[running].place;
                     self.systems[place].search.extend(trials);
                 }
             }
@@ -100,28 +100,28 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn search_on(&mut self, contender: usize, part: usize) -> Result<Vec<SearchTrial>, String> {
+    fn search_on(&mut self, running: usize, part: usize) -> Result<Vec<SearchTrial>, String> {
         let mut trials: Vec<SearchTrial> = Vec::new();
         let known = |trials: &[SearchTrial]| -> Vec<(usize, f64)> {
             trials.iter().map(|trial| (trial.clients as usize, trial.requests_per_second)).collect()
         };
         while let Some(clients) = next_trial(&known(&trials)) {
-            trials.push(self.try_clients(contender, part, clients, trials.len() + 1)?);
+            trials.push(self.try_clients(running, part, clients, trials.len() + 1)?);
         }
         Ok(trials)
     }
 
     fn try_clients(
         &mut self,
-        contender: usize,
+        running: usize,
         part: usize,
         clients: usize,
         number: usize,
     ) -> Result<SearchTrial, String> {
-        let title = format!("search on {}", self.title(contender, part));
+        let title = format!("search on {}", self.title(running, part));
         let mix = trial_mix(&self.prepared.mixes[0], clients);
         let outcome =
-            self.load_apart((contender, part), &mix, &title, (number, number), Duration::ZERO)?.outcome;
+            self.load_apart((running, part), &mix, &title, (number, number), Duration::ZERO)?.outcome;
         let failed = outcome.errors.total() as f64;
         Ok(SearchTrial {
             interface: self.prepared.suite.parts[part].name().to_string(),

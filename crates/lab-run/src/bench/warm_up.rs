@@ -25,17 +25,17 @@ impl Run<'_> {
             ..heaviest.clone()
         };
         let parts = 0..self.prepared.suite.parts.len();
-        let of_contender = |contender| parts.clone().map(move |part| (contender, part));
-        let turns: Vec<(usize, usize)> = (0..self.contenders.len())
-            .flat_map(of_contender)
-            .filter(|(contender, part)| self.contenders[*contender].runs(*part))
+        let of_system = |running| parts.clone().map(move |part| (running, part));
+        let turns: Vec<(usize, usize)> = (0..self.running.len())
+            .flat_map(of_system)
+            .filter(|(running, part)| self.running[*running].runs(*part))
             .collect();
         let mixes_s: f64 = self.turns().iter().map(|turn| self.prepared.mixes[turn.mix].length_s).sum();
-        for (number, &(contender, part)) in turns.iter().enumerate() {
-            let title = format!("warm-up of {}", self.title(contender, part));
+        for (number, &(running, part)) in turns.iter().enumerate() {
+            let title = format!("warm-up of {}", self.title(running, part));
             let left_s = mixes_s + (turns.len() - number - 1) as f64 * length_s;
             let place = (number + 1, turns.len());
-            self.load_apart((contender, part), &mix, &title, place, Duration::from_secs_f64(left_s))?;
+            self.load_apart((running, part), &mix, &title, place, Duration::from_secs_f64(left_s))?;
         }
         Ok(())
     }

@@ -72,7 +72,7 @@ impl CoreMetrics {
             until_sample: 0,
             sampled_at: None,
         };
-        metrics.take_up(table, hit_sampling);
+        metrics.apply_routes(table, hit_sampling);
         metrics
     }
 
@@ -82,7 +82,7 @@ impl CoreMetrics {
     }
 
     /// Goes by another configuration from now on; what was counted stays.
-    pub fn take_up(&mut self, table: Arc<RouteTable>, hit_sampling: u32) {
+    pub fn apply_routes(&mut self, table: Arc<RouteTable>, hit_sampling: u32) {
         self.routes = vec![None; table.slots()];
         self.table = table;
         self.hit_sampling = hit_sampling;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 use touchstone_handler::answer::{Answer, Part};
-use touchstone_handler::handler::{AtOnce, Begun, Handled, Handler, Level, OnCore, Server};
+use touchstone_handler::handler::{AtOnce, Handled, Handler, Level, OnCore, PendingCall, Server};
 use touchstone_handler::interim::TakesInterim;
 use touchstone_handler::pipe::{self, Receiver};
 use touchstone_handler::request::{PlainGet, Protocol, Request};
@@ -333,19 +333,21 @@ impl Handler for OnThisCore {
         }
         let is_short = get.buffer.len() <= LONGEST_REQUEST / 2;
         match self.ask(0, |out| source::write_get(out, get)) {
-            Ok(asked) if is_short => AtOnce::Begun(Box::new(BegunCall { handler: self, asked: Some(asked) })),
+            Ok(asked) if is_short => {
+                AtOnce::Pending(Box::new(PendingGet { handler: self, asked: Some(asked) }))
+            }
             _ => AtOnce::Handle,
         }
     }
 }
 
 /// A GET that a worker has.
-struct BegunCall {
+struct PendingGet {
     handler: Rc<OnThisCore>,
     asked: Option<Asked>,
 }
 
-impl Begun for BegunCall {
+impl PendingCall for PendingGet {
     /// After it the request goes on in the exchange, which notices that the client leaves.
     fn limit(&self) -> Duration {
         self.handler.pool.settings().limits.answer.map_or(IN_PASSING, |limit| limit.min(IN_PASSING))
@@ -375,7 +377,7 @@ impl Begun for BegunCall {
     }
 
     fn go_on(self: Box<Self>, request: Request) -> OnCore<Handled> {
-        let BegunCall { handler, asked } = *self;
+        let PendingGet { handler, asked } = *self;
         Box::pin(async move { Handled::Answer(handler.answer(request, asked).await) })
     }
 }

@@ -1,6 +1,6 @@
 //! Programs that answer in passing, on an HTTP/1 connection: a plain GET that lies in the connection's buffer
 //! is given to the handler there. The answer leaves in the same turn, or when it comes (see
-//! [`begun`](super::begun)).
+//! [`pending`](super::pending)).
 //!
 //! Only where nothing but the program stands between request and answer: no rewrites, fields or error pages
 //! of the site's own, nothing that access rules would have to wait for. Everything else takes the exchange.
@@ -12,7 +12,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use touchstone_access::Admitted;
 use touchstone_admin::connection_info::UnderWayGuard;
-use touchstone_files::cache::Variant;
+use touchstone_files::cache::ConnectionForm;
 use touchstone_handler::answer::{Answer, Framing, Part};
 use touchstone_handler::handler::{AtOnce, Called, Caller};
 use touchstone_handler::request::PlainGet;
@@ -59,7 +59,7 @@ impl Connection {
         let target = head.target.of(bytes);
         let host = head.host.map(|host| host.of(bytes));
         let fields = HeadFields { head, buffer: bytes };
-        let client = exchange::client_of(&snapshot, self.peer, &fields);
+        let client = exchange::client_of(&snapshot, self.peer.address, &fields);
         let query = (path.len() < target.len()).then(|| &target[path.len() + 1..]);
         let view = RequestView {
             client: client.map(|client| client.ip()),
@@ -74,13 +74,14 @@ impl Connection {
         else {
             return Hit::Not;
         };
-        let is_trusted = self.peer.is_some_and(|peer| snapshot.connection_gate.trusts_fields_of(peer.ip()));
+        let is_trusted =
+            self.peer.address.is_some_and(|peer| snapshot.connection_gate.trusts_fields_of(peer.ip()));
         if !head.fields.iter().all(|line| is_handed_on(line.name.of(bytes), is_trusted)) {
             return Hit::Not;
         }
         let started = Instant::now();
         let tls = self.tls_facts();
-        let connection = self.number.get();
+        let connection = self.peer.number.get();
         let get = PlainGet {
             head,
             buffer: bytes,
@@ -91,7 +92,7 @@ impl Connection {
             host,
             client,
             is_from_trusted_proxy: is_trusted,
-            server: self.listener,
+            server: self.listener.address,
             tls: tls.as_deref(),
             user: None,
             id: "",
@@ -105,7 +106,7 @@ impl Connection {
                 Ok(called) => called,
                 Err(hit) => return hit,
             };
-            let progress = progress_of(&snapshot, self.peer, None, site, &program);
+            let progress = progress_of(&snapshot, self.peer.address, None, site, &program);
             let made = ReadyAnswer { answered, progress, started, snapshot };
             return match is_written {
                 true => self.give_now(state, bytes, made, Body::Called(&mut **caller), last),
@@ -116,7 +117,7 @@ impl Connection {
         let user = name_of_user(&admitted);
         let handler = exchange::handler_of(&core, &snapshot, program.interface);
         let under_way = self.begin_request(&snapshot, b"GET", target);
-        let progress = progress_of(&snapshot, self.peer, under_way, site, &program);
+        let progress = progress_of(&snapshot, self.peer.address, under_way, site, &program);
         if state.log.wants_request_id() {
             note_id(&mut state.request_ids, &snapshot, &fields, &progress);
         }
@@ -174,7 +175,7 @@ impl Connection {
         last: bool,
     ) -> Hit {
         let made = made.with_site_fields();
-        let variant = self.variant(state);
+        let form = self.form(state);
         let answer = &made.answered.answer;
         let (framing, mut body) = match answer.framing(false, true) {
             Framing::None => (Framing::None, Body::Bytes(&[])),
@@ -183,10 +184,10 @@ impl Connection {
         let body_bytes = body.bytes().len();
         let date = self.core.clock.second();
         let goes_alone = last && state.gathered.is_empty() && body_bytes > TOGETHER_BYTES;
-        answer.append_head(&date, variant, framing, &mut state.gathered);
+        answer.append_head(&date, form, framing, &mut state.gathered);
         if goes_alone {
             let [first, second] = body.with_head(&state.gathered);
-            let sent = self.send_answer(first, second, variant);
+            let sent = self.send_answer(first, second, form);
             if let Ok(sent) = sent {
                 self.output.extend_from_slice(first.get(sent..).unwrap_or_default());
                 self.output.extend_from_slice(&second[sent.saturating_sub(first.len())..]);
@@ -215,7 +216,7 @@ impl Connection {
         accounting::note(state, request);
         *made.progress.under_way.borrow_mut() = None;
         state.head = received;
-        Hit::Answered { persistent: variant != Variant::Close }
+        Hit::Answered { persistent: form != ConnectionForm::Close }
     }
 
     /// Gives an answer that was made in passing and could not be given so: its body is still to come.

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use touchstone_files::cache::{Prepared, Variant};
+use touchstone_files::cache::{ConnectionForm, Prepared};
 use touchstone_http::request::Parsed;
 use touchstone_http::request_view::HeadFields;
 
@@ -89,18 +89,18 @@ impl Connection {
     /// Answers the request in `state.head` from the caches, or has a program answer it at once.
     #[inline]
     pub(super) fn try_hit(&mut self, state: &mut CoreState, bytes: &[u8], last: bool) -> Hit {
-        if self.generation != state.generation {
-            self.apply_config(state);
+        if self.listener.generation != state.generation {
+            self.listener.apply_config(state);
         }
-        let variant = self.variant(state);
+        let form = self.form(state);
         let date = self.core.clock.second();
         let place = Place {
-            sites: self.listener_index.map(|index| &state.snapshot.listeners[index]),
+            sites: self.listener.index.map(|index| &state.snapshot.listeners[index]),
             may_serve: |host: Option<&[u8]>| self.transport.may_serve(host),
-            peer: self.peer.map(|peer| peer.ip()),
+            peer: self.peer.address.map(|peer| peer.ip()),
             is_tls: self.transport.scheme() != "http",
         };
-        let lookup = Lookup::of_head(&state.head, bytes, variant);
+        let lookup = Lookup::of_head(&state.head, bytes, form);
         let (prepared, of) =
             match cache_lookup::find(&mut state.caches, &state.snapshot, &place, &lookup, &date) {
                 Outcome::Hit { prepared, of, .. } => (prepared, of),
@@ -109,7 +109,7 @@ impl Connection {
             };
         let (first, second) = (prepared.first_buffer(), prepared.second_buffer());
         if last && state.gathered.is_empty() {
-            match self.send_answer(first, second, variant) {
+            match self.send_answer(first, second, form) {
                 Ok(sent) if sent == first.len() + second.len() => {}
                 Ok(sent) => return Hit::Partly { prepared: prepared.clone(), sent },
                 Err(_) => return Hit::Broken,
@@ -125,14 +125,19 @@ impl Connection {
             self.tls_facts();
         }
         accounting::note_hit(state, self.origin(protocol), of, body_bytes, bytes);
-        Hit::Answered { persistent: variant != Variant::Close }
+        Hit::Answered { persistent: form != ConnectionForm::Close }
     }
 
     /// Sends what fits now of the answer to the last request that was received.
     #[inline]
-    pub(super) fn send_answer(&mut self, first: &[u8], second: &[u8], variant: Variant) -> io::Result<usize> {
-        match variant {
-            Variant::Close => self.transport.try_send_last(first, second),
+    pub(super) fn send_answer(
+        &mut self,
+        first: &[u8],
+        second: &[u8],
+        form: ConnectionForm,
+    ) -> io::Result<usize> {
+        match form {
+            ConnectionForm::Close => self.transport.try_send_last(first, second),
             _ => self.transport.try_send(first, second),
         }
     }
@@ -155,13 +160,13 @@ impl Connection {
             return Next::Close;
         };
         self.note_finished(state, &input, if written.is_ok() { whole } else { 0 }, started);
-        let variant = self.variant(state);
+        let form = self.form(state);
         self.requests += 1;
         self.input = input;
         self.input.drain(..length);
         match written {
             Err(_) => Next::Close,
-            Ok(()) if variant == Variant::Close => Next::Linger,
+            Ok(()) if form == ConnectionForm::Close => Next::Linger,
             Ok(()) => Next::Buffered,
         }
     }
@@ -177,12 +182,12 @@ impl Connection {
         self.tls_facts();
         let head = std::mem::take(&mut state.head);
         let host = head.host.map(|host| host.of(bytes));
-        let listener = self.listener_index.and_then(|index| state.snapshot.listeners.get(index));
+        let listener = self.listener.index.and_then(|index| state.snapshot.listeners.get(index));
         let progress = Progress::default();
         progress.site.set(listener.and_then(|listener| listener.site(host)));
         progress.handler.set("cache");
         let fields = HeadFields { head: &head, buffer: bytes };
-        let client = self.peer.map(|peer| state.snapshot.connection_gate.client(peer.ip(), &fields));
+        let client = self.peer.address.map(|peer| state.snapshot.connection_gate.client(peer.ip(), &fields));
         let table = state.snapshot.route_table.clone();
         let request = AnsweredRequest {
             origin: self.origin(protocol_of(&head)),

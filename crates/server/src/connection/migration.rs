@@ -25,13 +25,24 @@ const MOST_DOUBLINGS: u32 = 10;
 /// A visit of fewer requests was for nothing.
 const WORTH_REQUESTS: u64 = 16;
 
+/// How a connection stands with the worker of its core.
+#[derive(Default)]
+pub struct Migration {
+    /// Consecutive requests that a worker could also have answered.
+    pub calls: u32,
+    /// How often the connection was on that thread without need.
+    visits: u32,
+    /// Ends the socket where another thread has it too.
+    ending: Option<SocketEnd>,
+}
+
 impl Connection {
     /// Whether it is to wait for its next request on a worker.
     #[inline]
     pub(super) fn is_for_worker(&self) -> bool {
-        self.calls >= CALLS << self.visits.min(MOST_DOUBLINGS)
+        self.migration.calls >= CALLS << self.migration.visits.min(MOST_DOUBLINGS)
             && self.input.is_empty()
-            && self.listener_index.is_some()
+            && self.listener.index.is_some()
             && matches!(self.transport, Transport::Plain(Socket::Registered(_)))
             && self.core.worker.is_some()
             && !self.core.draining.get()
@@ -42,18 +53,18 @@ impl Connection {
         let Transport::Plain(socket) = self.transport else { return };
         // Nothing is left of it where the event loop does not let go of it.
         let Some(socket) = socket.into_descriptor() else { return };
-        if let Some(deadline) = &self.deadline {
+        if let Some(deadline) = &self.timing.deadline {
             deadline.leave_task();
         }
         let left = LeftAtCore {
-            deadline: self.deadline,
-            permit: self._permit,
-            ending: self._ending,
-            peer: self.peer,
-            listener: self.listener,
-            visits: self.visits,
+            deadline: self.timing.deadline,
+            permit: self.peer.permit,
+            ending: self.migration.ending,
+            peer: self.peer.address,
+            listener: self.listener.address,
+            visits: self.migration.visits,
             requests: self.requests,
-            number: self.number.given(),
+            number: self.peer.number.given(),
         };
         worker_start::send(&self.core, socket, left);
     }
@@ -68,7 +79,10 @@ impl Connection {
         number: ConnectionNumber,
     ) -> Connection {
         let transport = Transport::Plain(Socket::Shared(socket));
-        Connection { requests, number, ..Connection::new(core, transport, peer, listener, None) }
+        let mut connection = Connection::new(core, transport, peer, listener, None);
+        connection.requests = requests;
+        connection.peer.number = number;
+        connection
     }
 
     /// Nothing of a request has come, and all answers are sent.
@@ -107,15 +121,16 @@ impl Connection {
         };
         let was_worth_it = requests.saturating_sub(left.requests) >= WORTH_REQUESTS;
         let transport = Transport::Plain(Socket::fresh(socket));
-        let connection = Connection {
-            requests,
-            number: left.number,
-            input,
-            output,
-            deadline: left.deadline,
+        let mut connection = Connection::new(core, transport, left.peer, left.listener, left.permit);
+        connection.requests = requests;
+        connection.peer.number = left.number;
+        connection.input = input;
+        connection.output = output;
+        connection.timing.deadline = left.deadline;
+        connection.migration = Migration {
+            calls: 0,
             visits: if was_worth_it { 0 } else { left.visits.saturating_add(1) },
-            _ending: ending,
-            ..Connection::new(core, transport, left.peer, left.listener, left.permit)
+            ending,
         };
         let next = match to_do {
             ToDo::Serve => Next::Buffered,
@@ -131,15 +146,15 @@ impl Connection {
         let PendingCall { snapshot, of, call } = pending;
         let CallOf { site, route, client, user, started } = of;
         let core = self.core.clone();
-        if self.generation != core.state.borrow().generation {
-            self.apply_config(&core.state.borrow());
+        if self.listener.generation != core.state.borrow().generation {
+            self.listener.apply_config(&core.state.borrow());
         }
         let Some(received) = self.take_head() else { return Next::Close };
         let interface =
             snapshot.sites.get(site).and_then(|site| site.rules.as_ref()?.interface_at(route).cloned());
         let Some(interface) = interface else { return Next::Close };
         let under_way = self.begin_request(&snapshot, received.method_text(), received.target());
-        let progress = Progress::of_program(&snapshot, self.peer, under_way, site, route);
+        let progress = Progress::of_program(&snapshot, self.peer.address, under_way, site, route);
         progress.is_with_handler.set(true);
         progress.with(interface.name());
         let handler = exchange::handler_of(&core, &snapshot, &interface);

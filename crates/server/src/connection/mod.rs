@@ -10,11 +10,14 @@ mod hits;
 mod http2;
 mod migration;
 mod outcome;
+mod own_listener;
+mod peer;
 mod pending;
 mod receiving;
 mod request_body;
 mod response;
 mod sending;
+mod timing;
 mod worker_start;
 mod worker_thread;
 
@@ -25,21 +28,23 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use http2::Http2;
+use migration::Migration;
 use outcome::{PendingAnswer, ReadyAnswer};
-use touchstone_access::{ConnectionPermit, Pace};
+use own_listener::OwnListener;
+use peer::Peer;
+use timing::Timing;
+use touchstone_access::ConnectionPermit;
 use touchstone_admin::connection_info::{Opened, UnderWayGuard};
-use touchstone_files::cache::{Prepared, Variant};
+use touchstone_files::cache::{ConnectionForm, Prepared};
 use touchstone_handler::answer::{Answer, Part};
-use touchstone_handler::request::{Protocol, TlsFacts};
+use touchstone_handler::request::Protocol;
 use touchstone_http::request::{RequestError, RequestHead, Version};
 use touchstone_observe::metrics::Timeout;
 use touchstone_sites::site::Snapshot;
 use touchstone_transport::Transport;
 
-use crate::accounting::{self, AnsweredRequest, Origin};
-use crate::connection_number::ConnectionNumber;
-use crate::core::deadline::DeadlineGuard;
-use crate::core::worker::{PendingCall, SocketEnd};
+use crate::accounting::{self, AnsweredRequest};
+use crate::core::worker::PendingCall;
 use crate::core::{Core, CoreState};
 use crate::exchange::Progress;
 
@@ -100,56 +105,22 @@ impl Refusal {
     }
 }
 
-/// What the current wait for input is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Waiting {
-    /// Nothing yet.
-    Nothing,
-    /// The first byte of a request.
-    Idle,
-    /// The rest of a head.
-    Head,
-}
-
-/// One connection.
+/// One connection. Each part has one owner: the module that its type is in.
 pub struct Connection {
     core: Rc<Core>,
     transport: Transport,
-    /// The client's address; `None` if nothing needed it when the connection was accepted.
-    peer: Option<SocketAddr>,
-    /// The client's address as text, made for the first log line.
-    peer_text: String,
-    /// Counts the connection for its client.
-    _permit: Option<ConnectionPermit>,
-    /// The address that accepted the connection.
-    listener: SocketAddr,
-    /// Which generation of the configuration `listener_index` belongs to.
-    generation: u64,
-    /// Index of the listener in the snapshot; `None` when a reload removed it.
-    listener_index: Option<usize>,
     /// Received and not consumed.
     input: Vec<u8>,
     /// Gathered answers that did not fit into one write.
     output: Vec<u8>,
     /// Requests answered.
     requests: u64,
-    number: ConnectionNumber,
-    waiting: Waiting,
-    /// Bytes sent since the last wait for the client.
-    sent_since_wait: u64,
-    /// How fast the client takes the present answer; `None`: there was no wait for it.
-    send_pace: Option<Pace>,
-    /// The facts of the TLS session, made for the first request that is not a plain hit.
-    tls_facts: Option<Arc<TlsFacts>>,
-    deadline: Option<DeadlineGuard>,
-    /// Consecutive requests that a worker could also have answered.
-    calls: u32,
-    /// How often the connection was on that thread without need.
-    visits: u32,
     /// How many bytes the last attempt to receive found.
     last_received: usize,
-    /// Ends the socket where another thread has it too.
-    _ending: Option<SocketEnd>,
+    peer: Peer,
+    listener: OwnListener,
+    timing: Timing,
+    migration: Migration,
 }
 
 impl Connection {
@@ -164,25 +135,14 @@ impl Connection {
         Connection {
             core,
             transport,
-            peer,
-            peer_text: String::new(),
-            _permit: permit,
-            listener,
-            generation: 0,
-            listener_index: None,
             input: Vec::new(),
             output: Vec::new(),
             requests: 0,
-            number: ConnectionNumber::default(),
-            waiting: Waiting::Nothing,
-            sent_since_wait: 0,
-            send_pace: None,
-            tls_facts: None,
-            deadline: None,
-            calls: 0,
-            visits: 0,
             last_received: 0,
-            _ending: None,
+            peer: Peer::new(peer, permit),
+            listener: OwnListener::new(listener),
+            timing: Timing::default(),
+            migration: Migration::default(),
         }
     }
 
@@ -214,12 +174,12 @@ impl Connection {
     pub fn start(mut self, next: Next) {
         let deadline = self.core.deadlines.register();
         deadline.session.open(Opened {
-            peer: self.peer,
-            listener: self.listener,
+            peer: self.peer.address,
+            listener: self.listener.address,
             at: Instant::now(),
             protocol: self.transport.scheme(),
         });
-        self.deadline = Some(deadline);
+        self.timing.deadline = Some(deadline);
         tokio::task::spawn_local(self.run(next));
     }
 
@@ -249,55 +209,33 @@ impl Connection {
         }
     }
 
-    /// Takes up a new generation of the configuration.
-    #[cold]
-    fn apply_config(&mut self, state: &CoreState) {
-        self.generation = state.generation;
-        self.listener_index =
-            state.snapshot.listeners.iter().position(|listener| listener.address == self.listener);
-    }
-
     /// The form of head for an answer to `state.head`.
     #[inline]
-    fn variant(&self, state: &CoreState) -> Variant {
-        self.variant_for(&state.head, state.snapshot.config.limits.keep_alive_requests)
+    fn form(&self, state: &CoreState) -> ConnectionForm {
+        self.form_for(&state.head, state.snapshot.config.limits.keep_alive_requests)
     }
 
     /// The form of head for an answer to `head`, on a connection that may carry so many requests (0: no
     /// limit).
     #[inline]
-    fn variant_for(&self, head: &RequestHead, most_requests: u64) -> Variant {
+    fn form_for(&self, head: &RequestHead, most_requests: u64) -> ConnectionForm {
         let last_request = most_requests != 0 && self.requests + 1 >= most_requests;
         if !head.persistent || last_request || self.core.draining.get() {
-            Variant::Close
+            ConnectionForm::Close
         } else if head.version == Version::Http10 {
-            Variant::KeepAlive
+            ConnectionForm::KeepAlive
         } else {
-            Variant::Persistent
+            ConnectionForm::Persistent
         }
     }
 
-    /// The client's address; asks the transport once if it was not recorded on acceptance.
-    fn known_peer(&mut self) -> Option<SocketAddr> {
-        self.peer = self.peer.or_else(|| self.transport.peer());
-        self.peer
-    }
-
-    /// The facts of the TLS session for handlers and logs.
-    fn tls_facts(&mut self) -> Option<Arc<TlsFacts>> {
-        if self.tls_facts.is_none() {
-            self.tls_facts = self.transport.tls_facts().map(Arc::new);
-        }
-        self.tls_facts.clone()
-    }
-
-    fn answer_variant(&self, head: &RequestHead, body_is_read: bool) -> Variant {
+    fn form_after_body(&self, head: &RequestHead, body_is_read: bool) -> ConnectionForm {
         // After an unread body, or when a reload removed the address, the connection cannot continue.
-        if !body_is_read || self.listener_index.is_none() {
-            return Variant::Close;
+        if !body_is_read || self.listener.index.is_none() {
+            return ConnectionForm::Close;
         }
         let most_requests = self.core.state.borrow().snapshot.config.limits.keep_alive_requests;
-        self.variant_for(head, most_requests)
+        self.form_for(head, most_requests)
     }
 
     /// Answers a head that could not be read, and ends the connection.
@@ -308,7 +246,7 @@ impl Connection {
             self.core.error_log.debug(format_args!("refused a request: {}", error.explanation()));
         }
         let date = self.core.clock.second();
-        let head = answer.head(&date, Variant::Close, answer.framing(false, false));
+        let head = answer.head(&date, ConnectionForm::Close, answer.framing(false, false));
         let body = answer.body.iter().map(|part| if let Part::Bytes(bytes) = part { bytes } else { &[][..] });
         let body = body.collect::<Vec<&[u8]>>().concat();
         let written = self.write(&head, &body).await;
@@ -334,14 +272,9 @@ impl Connection {
         if written.is_ok() { Next::Linger } else { Next::Close }
     }
 
-    /// Where the requests of the connection come from.
-    fn origin(&mut self, protocol: Protocol) -> Origin<'_> {
-        Origin { protocol, peer: self.peer, peer_text: &mut self.peer_text, tls: self.tls_facts.as_deref() }
-    }
-
     /// Records a request while it is answered, if the admin listener is on.
     fn begin_request(&self, snapshot: &Snapshot, method: &[u8], target: &[u8]) -> Option<UnderWayGuard> {
-        let deadline = self.deadline.as_ref().filter(|_| snapshot.config.admin.is_on())?;
+        let deadline = self.timing.deadline.as_ref().filter(|_| snapshot.config.admin.is_on())?;
         Some(deadline.begin_request(method, target))
     }
 
@@ -354,7 +287,7 @@ impl Connection {
 
     /// Counts a timeout of the client, unless the connection was ended to make room for others.
     fn count_timeout(&self, kind: Timeout) {
-        if self.deadline.as_ref().is_none_or(|deadline| deadline.settle()) {
+        if self.timing.deadline.as_ref().is_none_or(|deadline| deadline.settle()) {
             self.core.counts.timed_out(kind);
         }
     }

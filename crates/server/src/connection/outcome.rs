@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use touchstone_files::cache::Prepared;
-use touchstone_handler::handler::{AtOnce, Begun, Caller, Handler};
+use touchstone_handler::handler::{AtOnce, Caller, Handler, PendingCall};
 use touchstone_sites::site::Snapshot;
 
 use crate::exchange::{Answered, Progress};
@@ -80,14 +80,14 @@ pub struct PendingAnswer {
     pub made: ReadyAnswer,
     /// The handler that makes it.
     pub handler: Rc<dyn Handler>,
-    /// What the handler has begun; `None`: the handler needs the whole request.
-    pub begun: Option<Box<dyn Begun>>,
+    /// The call that the handler has started; `None`: the handler needs the whole request.
+    pub call: Option<Box<dyn PendingCall>>,
 }
 
 impl PendingAnswer {
     /// What `handler` has made of a request.
     pub fn new(made: ReadyAnswer, handler: Rc<dyn Handler>, at_once: AtOnce) -> PendingAnswer {
-        let begun = if let AtOnce::Begun(begun) = at_once { Some(begun) } else { None };
-        PendingAnswer { made, handler, begun }
+        let call = if let AtOnce::Pending(call) = at_once { Some(call) } else { None };
+        PendingAnswer { made, handler, call }
     }
 }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use touchstone_handler::answer::Answer;
-use touchstone_handler::handler::{Begun, Handler};
+use touchstone_handler::handler::{Handler, PendingCall};
 use touchstone_handler::request::ReceivedHead;
 use touchstone_http::request::{Parsed, RequestHead};
 
@@ -30,33 +30,33 @@ enum WaitOutcome {
 impl Connection {
     /// Waits for the answer to the request at the start of the input, and gives it.
     pub(super) async fn wait_for(&mut self, waits: Box<PendingAnswer>) -> Next {
-        let PendingAnswer { made, handler, begun } = *waits;
-        let Some(mut begun) = begun else {
+        let PendingAnswer { made, handler, call } = *waits;
+        let Some(mut call) = call else {
             return Box::pin(self.go_on(made, handler, None)).await;
         };
-        self.set_deadline(begun.limit());
+        self.set_deadline(call.limit());
         let mut made = Some(made);
-        let outcome = poll_fn(|context| self.poll_begun(&mut *begun, &mut made, context)).await;
+        let outcome = poll_fn(|context| self.poll_call(&mut *call, &mut made, context)).await;
         self.forget_deadline();
         match outcome {
             WaitOutcome::Given(next) => next,
-            WaitOutcome::Continue(made) => Box::pin(self.go_on(made, handler, Some(begun))).await,
+            WaitOutcome::Continue(made) => Box::pin(self.go_on(made, handler, Some(call))).await,
             WaitOutcome::Left(made) => {
-                drop(begun);
+                drop(call);
                 self.note_departure(&made)
             }
         }
     }
 
-    fn poll_begun(
+    fn poll_call(
         &mut self,
-        begun: &mut dyn Begun,
+        call: &mut dyn PendingCall,
         made: &mut Option<ReadyAnswer>,
         context: &mut Context<'_>,
     ) -> Poll<WaitOutcome> {
         let mut given = None;
-        let polled = begun.poll_answer(context, &mut |answer, body| {
-            given = made.take().map(|made| self.give_begun(made, answer, body));
+        let polled = call.poll_answer(context, &mut |answer, body| {
+            given = made.take().map(|made| self.give_received(made, answer, body));
         });
         if let Some(next) = given {
             return Poll::Ready(WaitOutcome::Given(next));
@@ -75,7 +75,7 @@ impl Connection {
     }
 
     /// Gives an answer that is complete.
-    fn give_begun(&mut self, mut made: ReadyAnswer, answer: Answer, body: &[u8]) -> Next {
+    fn give_received(&mut self, mut made: ReadyAnswer, answer: Answer, body: &[u8]) -> Next {
         made.answered.answer = answer;
         let core = self.core.clone();
         let state = &mut *core.state.borrow_mut();
@@ -84,8 +84,8 @@ impl Connection {
         let Ok(Parsed::Complete(length)) = state.head.parse(&input, &state.limits) else {
             return Next::Close;
         };
-        if self.generation != state.generation {
-            self.apply_config(state);
+        if self.listener.generation != state.generation {
+            self.listener.apply_config(state);
         }
         let last = length == input.len() && !state.head.lacks_length;
         let hit = self.give_now(state, &input, made, Body::Bytes(body), last);
@@ -105,23 +105,23 @@ impl Connection {
         &mut self,
         made: ReadyAnswer,
         handler: Rc<dyn Handler>,
-        begun: Option<Box<dyn Begun>>,
+        call: Option<Box<dyn PendingCall>>,
     ) -> Next {
         let ReadyAnswer { answered, progress, started, snapshot } = made;
         let Some(received) = self.take_head() else { return Next::Close };
         let received = Rc::new(received);
-        let sites = self.listener_index.and_then(|index| snapshot.listeners.get(index));
+        let sites = self.listener.index.and_then(|index| snapshot.listeners.get(index));
         let arrival = self.arrival(&received.head);
         let mut feed = BodyFeed::none();
         let answered = match exchange::begin(&snapshot, sites, arrival, received.clone(), |_| true, None) {
             Ok(mut request) => {
                 request.user = answered.user;
                 request.id = progress.id.borrow().as_ref().map_or("".into(), |id| id.as_str().into());
-                let variant = self.answer_variant(&received.head, true);
-                let asked = ForProgram { request, handler, begun };
+                let form = self.form_after_body(&received.head, true);
+                let asked = ForProgram { request, handler, call };
                 let core = self.core.clone();
                 let answer =
-                    exchange::answer_by_program(core, snapshot.clone(), asked, variant, progress.clone());
+                    exchange::answer_by_program(core, snapshot.clone(), asked, form, progress.clone());
                 let takes_interim = received.head.version == touchstone_http::request::Version::Http11;
                 match self.drive(std::pin::pin!(answer), &mut feed, &progress, takes_interim).await {
                     Some(answered) => answered,

@@ -5,7 +5,8 @@ use std::task::{Context, Poll};
 
 use touchstone_observe::metrics::Timeout;
 
-use super::{Connection, Next, Refusal, Waiting, http2};
+use super::timing::Waiting;
+use super::{Connection, Next, Refusal, http2};
 use crate::core::CoreState;
 
 impl Connection {
@@ -13,8 +14,8 @@ impl Connection {
     pub(super) fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Next> {
         let core = self.core.clone();
         loop {
-            if self.deadline.as_ref().is_some_and(|deadline| deadline.expired()) {
-                return Poll::Ready(match self.waiting {
+            if self.timing.deadline.as_ref().is_some_and(|deadline| deadline.expired()) {
+                return Poll::Ready(match self.timing.waiting {
                     Waiting::Head => {
                         self.count_timeout(Timeout::Header);
                         Next::Refuse(Refusal::Timeout)
@@ -49,20 +50,20 @@ impl Connection {
     /// Says until when the wait that begins now may last.
     #[inline]
     pub(super) fn arm_receive_deadline(&mut self, context: &mut Context<'_>, state: &CoreState) {
-        let Some(deadline) = &self.deadline else { return };
+        let Some(deadline) = &self.timing.deadline else { return };
         deadline.wakes(context.waker());
         deadline.session.requests.set(self.requests);
         let limits = &state.snapshot.config.limits;
         let now_ms = self.core.clock.coarse_ms();
         if !self.input.is_empty() {
             // Counted from the first byte: a client that sends one byte now and then gains nothing by it.
-            if self.waiting != Waiting::Head {
-                self.waiting = Waiting::Head;
+            if self.timing.waiting != Waiting::Head {
+                self.timing.waiting = Waiting::Head;
                 deadline.set(now_ms, limits.header_timeout, false);
             }
         } else {
             let limit = if self.requests == 0 { limits.header_timeout } else { limits.keep_alive_timeout };
-            self.waiting = Waiting::Idle;
+            self.timing.waiting = Waiting::Idle;
             deadline.set(now_ms, limit, true);
         }
     }

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use touchstone_access::MinimumPace;
-use touchstone_files::cache::Variant;
+use touchstone_files::cache::ConnectionForm;
 use touchstone_handler::answer::{Answer, Framing, Part};
 use touchstone_handler::handler::PIECE_BYTES;
 use touchstone_handler::pipe::Receiver;
@@ -59,8 +59,8 @@ impl Connection {
             let state = core.state.borrow();
             (state.snapshot.clone(), state.generation)
         };
-        if self.generation != generation {
-            self.apply_config(&core.state.borrow());
+        if self.listener.generation != generation {
+            self.listener.apply_config(&core.state.borrow());
         }
         // The head's bytes leave the input, so that a body can be received while spans still refer to them.
         let buffer = if self.input.len() == length {
@@ -78,7 +78,7 @@ impl Connection {
         let may_switch = received.values("upgrade").next().is_some();
         let (mut feed, body) = BodyFeed::new(head, may_switch, configured.body_bytes, minimum);
         let under_way = self.begin_request(&snapshot, received.method_text(), received.target());
-        let progress = Progress::new(&snapshot, self.peer, under_way);
+        let progress = Progress::new(&snapshot, self.peer.address, under_way);
         let answered = match exchange::refuse(&self.core.error_log, &snapshot, head, &received.buffer) {
             Some(answer) => answer.into(),
             None => match self.find_answer(&snapshot, &received, body, &mut feed, &progress).await {
@@ -107,9 +107,9 @@ impl Connection {
         Arrival {
             protocol: protocol_of(head),
             peer: self.known_peer(),
-            listener: self.listener,
+            listener: self.listener.address,
             tls: self.tls_facts(),
-            connection: self.number.get(),
+            connection: self.peer.number.get(),
             stream: None,
         }
     }
@@ -123,16 +123,16 @@ impl Connection {
         feed: &mut BodyFeed,
         progress: &Rc<Progress>,
     ) -> Option<Answered> {
-        let sites = self.listener_index.and_then(|index| snapshot.listeners.get(index));
+        let sites = self.listener.index.and_then(|index| snapshot.listeners.get(index));
         let arrival = self.arrival(&received.head);
         let may_serve = |host: Option<&[u8]>| self.transport.may_serve(host);
         let request = match exchange::begin(snapshot, sites, arrival, received.clone(), may_serve, body) {
             Ok(request) => request,
             Err(answer) => return Some(answer.into()),
         };
-        let variant = self.answer_variant(&received.head, true);
+        let form = self.form_after_body(&received.head, true);
         let answer =
-            pin!(exchange::answer(self.core.clone(), snapshot.clone(), request, variant, progress.clone()));
+            pin!(exchange::answer(self.core.clone(), snapshot.clone(), request, form, progress.clone()));
         let answered = self.drive(answer, feed, progress, received.head.version == Version::Http11).await?;
         // The connection, not the handler, knows why the body ended early.
         Some(match feed.problem {
@@ -186,7 +186,7 @@ impl Connection {
     ) -> Next {
         let head = &received.head;
         let status = answered.answer.status;
-        self.calls = if answered.answer.may_be_called { self.calls + 1 } else { 0 };
+        self.migration.calls = if answered.answer.may_be_called { self.migration.calls + 1 } else { 0 };
         let streams = answered.answer.streams();
         // If the answer is already an error, a client that waits for `100 Continue` gets the error at once
         // instead.
@@ -207,14 +207,14 @@ impl Connection {
         }
         let framing = answered.answer.framing(head.method == Method::Head, head.version == Version::Http11);
         let ends = framing == Framing::Close || switches;
-        let variant = if ends { Variant::Close } else { self.answer_variant(head, keeps) };
+        let form = if ends { ConnectionForm::Close } else { self.form_after_body(head, keeps) };
         let parts = std::mem::take(&mut answered.answer.body);
         // The buffer that gathers answers: it is warm, and no other answer needs it before this one is
         // written.
         let mut buffer = std::mem::take(&mut self.core.state.borrow_mut().gathered);
         // Interim responses that are not sent yet go first.
         buffer.append(&mut self.output);
-        answered.answer.append_head(&self.core.clock.second(), variant, framing, &mut buffer);
+        answered.answer.append_head(&self.core.clock.second(), form, framing, &mut buffer);
         let has_body = switches || (head.method != Method::Head && framing != Framing::None);
         let parts = if has_body { parts } else { Vec::new() };
         let watch = progress.is_with_handler.get();
@@ -232,11 +232,13 @@ impl Connection {
         if streams && !switches && !feed.is_done() && feed.drain(self).await.is_err() {
             return Next::Linger;
         }
-        match variant {
-            Variant::Close if feed.is_done() && self.input.is_empty() && !head.lacks_length => Next::Close,
+        match form {
+            ConnectionForm::Close if feed.is_done() && self.input.is_empty() && !head.lacks_length => {
+                Next::Close
+            }
             // More bytes may come: to close now would reset the connection, and the client could lose the
             // answer.
-            Variant::Close => Next::Linger,
+            ConnectionForm::Close => Next::Linger,
             _ => Next::Buffered,
         }
     }
@@ -457,7 +459,7 @@ impl Connection {
                 Some(sent) => {
                     turn_bytes += sent;
                     *sent_bytes += sent as u64;
-                    self.sent_since_wait += sent as u64;
+                    self.timing.sent_since_wait += sent as u64;
                 }
                 None => self.wait_sendable(&mut BodyFeed::none()).await?,
             }

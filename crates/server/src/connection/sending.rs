@@ -4,13 +4,13 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::task::{Context, Poll, ready};
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use touchstone_access::{MinimumPace, Pace};
 
+use super::Connection;
 use super::request_body::BodyFeed;
-use super::{Connection, Waiting};
 
 /// After an answer that leaves part of the request unread: how long, and for how many bytes, the connection
 /// listens on so that the client can read the answer before it learns that the rest was not wanted (RFC 9112
@@ -37,7 +37,7 @@ impl Connection {
         }
         while !first.is_empty() {
             let sent = self.transport.try_send(first, second)?;
-            self.sent_since_wait += sent as u64;
+            self.timing.sent_since_wait += sent as u64;
             if sent < first.len() {
                 first = &first[sent..];
             } else {
@@ -62,8 +62,8 @@ impl Connection {
     pub(super) async fn wait_sendable(&mut self, feed: &mut BodyFeed) -> io::Result<()> {
         let core = self.core.clone();
         let minimum = MinimumPace::of_answers(&core.state.borrow().snapshot.config.limits);
-        let mut pace = self.send_pace.unwrap_or(Pace::begin(minimum));
-        pace.record(std::mem::take(&mut self.sent_since_wait), Duration::ZERO);
+        let mut pace = self.timing.send_pace.unwrap_or(Pace::begin(minimum));
+        pace.record(std::mem::take(&mut self.timing.sent_since_wait), Duration::ZERO);
         let began_ms = core.clock.coarse_ms();
         self.set_deadline(pace.allowance());
         self.set_writing(true);
@@ -85,7 +85,7 @@ impl Connection {
         self.set_writing(false);
         self.clear_deadline();
         pace.record(0, Duration::from_millis(core.clock.coarse_ms().saturating_sub(began_ms)));
-        self.send_pace = Some(pace);
+        self.timing.send_pace = Some(pace);
         result
     }
 
@@ -134,42 +134,9 @@ impl Connection {
             Poll::Ready(())
         })
         .await;
-        if self.deadline.as_ref().is_some_and(|deadline| deadline.expired()) {
+        if self.timing.deadline.as_ref().is_some_and(|deadline| deadline.expired()) {
             let limit = core.state.borrow().snapshot.config.limits.stall_timeout;
             self.transport.socket().limit_stall_when_closed(limit);
         }
-    }
-
-    pub(super) fn set_writing(&self, writing: bool) {
-        if let Some(deadline) = &self.deadline {
-            deadline.session.set_writing(writing);
-        }
-    }
-
-    pub(super) fn set_deadline(&mut self, limit: Duration) {
-        self.waiting = Waiting::Nothing;
-        if let Some(deadline) = &self.deadline {
-            deadline.set(self.core.clock.coarse_ms(), limit, false);
-        }
-    }
-
-    pub(super) fn clear_deadline(&mut self) {
-        if let Some(deadline) = &self.deadline {
-            deadline.clear();
-        }
-    }
-
-    /// Ends a wait whose deadline says nothing of the connection.
-    pub(super) fn forget_deadline(&mut self) {
-        if let Some(deadline) = &self.deadline {
-            deadline.forget();
-        }
-    }
-
-    pub(super) fn deadline_expired(&self, context: &mut Context<'_>) -> bool {
-        self.deadline.as_ref().is_some_and(|deadline| {
-            deadline.wakes(context.waker());
-            deadline.expired()
-        })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use touchstone_accelerator::rules::fields::Fields;
 use touchstone_accelerator::rules::key::Target;
 use touchstone_accelerator::store::{Front, PlainRequest};
-use touchstone_files::cache::{DateSecond, Prepared, Variant};
+use touchstone_files::cache::{ConnectionForm, DateSecond, Prepared};
 use touchstone_http::request_view::RequestView;
 use touchstone_sites::site::Site;
 
@@ -26,7 +26,7 @@ pub fn ready<'f, F: Fields>(
     view: &RequestView<'_>,
     fields: F,
     is_secure: bool,
-    (variant, date): (Variant, &DateSecond),
+    (form, date): (ConnectionForm, &DateSecond),
 ) -> Option<Ready<'f>> {
     let program = site.rules.as_ref()?.program_at_once(view)?;
     let cached = program.cache?;
@@ -43,7 +43,7 @@ pub fn ready<'f, F: Fields>(
         may_be_known: site.config.tls.client_authorities.is_some(),
         site_fields: &site.fields,
     };
-    let prepared = front.hit(request, variant, date)?;
+    let prepared = front.hit(request, form, date)?;
     // Last, because it counts.
     program.admit(view)?;
     Some(Ready { prepared, route: program.route })

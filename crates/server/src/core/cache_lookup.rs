@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use touchstone_accelerator::rules::fields::Fields;
 use touchstone_accelerator::store::Front;
-use touchstone_files::cache::{CoreCache, DateSecond, Prepared, Variant};
+use touchstone_files::cache::{ConnectionForm, CoreCache, DateSecond, Prepared};
 use touchstone_http::content_coding::AcceptEncoding;
 use touchstone_http::h2::StreamRequest;
 use touchstone_http::h2::hpack::KnownName;
@@ -63,13 +63,17 @@ pub struct Lookup<'a, F> {
     fields: F,
     accept_encoding: AcceptEncoding,
     /// What its head says of the connection.
-    variant: Variant,
+    form: ConnectionForm,
 }
 
 impl<'a: 'h, 'h> Lookup<'a, HeadFields<'h>> {
     /// Of a request of HTTP/1 in `buffer`.
     #[inline]
-    pub fn of_head(head: &'h RequestHead, buffer: &'a [u8], variant: Variant) -> Lookup<'a, HeadFields<'h>> {
+    pub fn of_head(
+        head: &'h RequestHead,
+        buffer: &'a [u8],
+        form: ConnectionForm,
+    ) -> Lookup<'a, HeadFields<'h>> {
         Lookup {
             method: head.method,
             has_body: head.body != RequestBody::None,
@@ -79,7 +83,7 @@ impl<'a: 'h, 'h> Lookup<'a, HeadFields<'h>> {
             host: head.host.map(|host| host.of(buffer)),
             fields: HeadFields { head, buffer },
             accept_encoding: head.accept_encoding,
-            variant,
+            form,
         }
     }
 }
@@ -99,7 +103,7 @@ impl<'a> Lookup<'a, StreamRequest<'a>> {
             host: Some(request.authority()),
             fields: request,
             accept_encoding,
-            variant: Variant::Persistent,
+            form: ConnectionForm::Persistent,
         }
     }
 }
@@ -201,7 +205,7 @@ pub fn find<'a, 'c, F: Fields + RequestFields>(
     let Caches { files, front } = caches;
     let Some(rules) = &site_now.rules else {
         let file = files.get_mut(site);
-        return match file.and_then(|files| files.hit(path, lookup.accept_encoding, lookup.variant, date)) {
+        return match file.and_then(|files| files.hit(path, lookup.accept_encoding, lookup.form, date)) {
             Some(prepared) => Outcome::Hit { prepared, of: HitOf::file(site, None), path },
             None => Outcome::Miss { site, path },
         };
@@ -217,7 +221,7 @@ pub fn find<'a, 'c, F: Fields + RequestFields>(
     };
     if let Some(front) = front {
         let is_secure = gate.is_secure(place.peer, &lookup.fields, place.is_tls);
-        let when = (lookup.variant, date);
+        let when = (lookup.form, date);
         if let Some(Ready { prepared, route }) =
             accelerator::ready(front, site_now, &view, lookup.fields, is_secure, when)
         {
@@ -226,7 +230,7 @@ pub fn find<'a, 'c, F: Fields + RequestFields>(
         }
     }
     let file = files.get_mut(site);
-    let Some(prepared) = file.and_then(|files| files.hit(path, lookup.accept_encoding, lookup.variant, date))
+    let Some(prepared) = file.and_then(|files| files.hit(path, lookup.accept_encoding, lookup.form, date))
     else {
         return Outcome::Miss { site, path };
     };

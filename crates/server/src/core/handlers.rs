@@ -12,10 +12,10 @@ use touchstone_handler::handler::{Handler, Interface, Server};
 #[derive(Default)]
 pub struct Handlers {
     /// By the interface's address. It is kept with the handler, so that no other can come to have the same.
-    made: RefCell<FxHashMap<usize, Made>>,
+    made: RefCell<FxHashMap<usize, CoreHandler>>,
 }
 
-struct Made {
+struct CoreHandler {
     _interface: Arc<dyn Interface>,
     handler: Rc<dyn Handler>,
 }
@@ -34,7 +34,7 @@ impl Handlers {
         let handler = interface.on_core(server());
         self.made
             .borrow_mut()
-            .insert(address, Made { _interface: interface.clone(), handler: handler.clone() });
+            .insert(address, CoreHandler { _interface: interface.clone(), handler: handler.clone() });
         handler
     }
 

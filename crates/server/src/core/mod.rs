@@ -21,7 +21,7 @@ use std::time::Instant;
 
 use touchstone_access::{Admission, TOO_MANY_CONNECTIONS};
 use touchstone_config::LogLevel;
-use touchstone_files::cache::{CoreCache, Entry, NewEntry, Prepared, ReadTicket, Variant};
+use touchstone_files::cache::{ConnectionForm, CoreCache, Entry, NewEntry, Prepared, ReadTicket};
 use touchstone_handler::answer::Answer;
 use touchstone_handler::handler::OnCore;
 use touchstone_handler::request::Request;
@@ -180,7 +180,7 @@ impl Core {
         let state = &mut *self.state.borrow_mut();
         state.limits = head_limits(&snapshot);
         state.caches = Caches::new(&snapshot);
-        state.metrics.take_up(snapshot.route_table.clone(), snapshot.config.admin.hit_sampling());
+        state.metrics.apply_routes(snapshot.route_table.clone(), snapshot.config.admin.hit_sampling());
         state.generation += 1;
         std::mem::replace(&mut state.snapshot, snapshot)
     }
@@ -290,13 +290,13 @@ impl Core {
         snapshot: &Snapshot,
         site: usize,
         path: &[u8],
-        variant: Variant,
+        form: ConnectionForm,
     ) -> Option<(Arc<Entry>, Arc<Prepared>)> {
         let state = &mut *self.state.borrow_mut();
         if !std::ptr::eq(snapshot, &*state.snapshot) {
             return None;
         }
-        state.caches.files.get_mut(site)?.entry(path, variant, &self.clock.second())
+        state.caches.files.get_mut(site)?.entry(path, form, &self.clock.second())
     }
 
     /// Puts a file that was just read into the cache and returns its answer.
@@ -305,18 +305,18 @@ impl Core {
         snapshot: &Snapshot,
         new: NewEntry<'_>,
         ticket: ReadTicket,
-        variant: Variant,
+        form: ConnectionForm,
     ) -> Option<Arc<Prepared>> {
         let state = &mut *self.state.borrow_mut();
         let (site, date) = (new.site, self.clock.second());
         if std::ptr::eq(snapshot, &*state.snapshot) {
             let cache = state.caches.files.get_mut(site)?;
-            return Some(cache.insert(new, ticket, variant, &date).1);
+            return Some(cache.insert(new, ticket, form, &date).1);
         }
         // There was a reload meanwhile: the answer is still made from the old snapshot, and the core does not
         // keep it.
         let cache = snapshot.cache.clone()?;
-        Some(CoreCache::new(cache, site).insert(new, ticket, variant, &date).1)
+        Some(CoreCache::new(cache, site).insert(new, ticket, form, &date).1)
     }
 }
 

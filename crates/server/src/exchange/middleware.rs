@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use touchstone_files::cache::Variant;
+use touchstone_files::cache::ConnectionForm;
 use touchstone_handler::answer::Answer;
 use touchstone_handler::handler::{Handled, Interface};
 use touchstone_handler::request::{Next, Request};
@@ -22,7 +22,7 @@ pub struct Chain {
     site: usize,
     route: usize,
     behind: Behind,
-    variant: Variant,
+    form: ConnectionForm,
     position: usize,
 }
 
@@ -40,7 +40,7 @@ impl Chain {
         snapshot: &Arc<Snapshot>,
         rules: &SiteRules,
         resolved: &Resolved<'_>,
-        (site, variant): (usize, Variant),
+        (site, form): (usize, ConnectionForm),
     ) -> Option<Chain> {
         let route = resolved.route.map(|route| route.index)?;
         if rules.middleware_at(route).is_empty() {
@@ -52,7 +52,7 @@ impl Chain {
             _ => return None,
         };
         let (core, snapshot) = (core.clone(), snapshot.clone());
-        Some(Chain { core, snapshot, site, route, behind, variant, position: 0 })
+        Some(Chain { core, snapshot, site, route, behind, form, position: 0 })
     }
 
     /// Has the component at this place answer, or what is behind the last one.
@@ -82,10 +82,8 @@ impl Chain {
         // What the components say of the client stands.
         progress.is_handed_on.set(true);
         let (core, snapshot) = (&self.core, &self.snapshot);
-        let first = carry_out(core, snapshot, &resolved, request, self.variant, &progress).await;
-        to_the_end(core, snapshot, first, self.variant, &progress, Answered::from(Answer::new(200)))
-            .await
-            .answer
+        let first = carry_out(core, snapshot, &resolved, request, self.form, &progress).await;
+        to_the_end(core, snapshot, first, self.form, &progress, Answered::from(Answer::new(200))).await.answer
     }
 }
 

@@ -27,9 +27,9 @@ use std::sync::Arc;
 
 use touchstone_access as access;
 use touchstone_config::LogLevel;
-use touchstone_files::cache::Variant;
+use touchstone_files::cache::ConnectionForm;
 use touchstone_handler::answer::Answer;
-use touchstone_handler::handler::{self, Begun, Handled, OnCore};
+use touchstone_handler::handler::{self, Handled, OnCore, PendingCall};
 use touchstone_handler::request::Request;
 use touchstone_http::forged_fields;
 use touchstone_http::path::{ESCAPED_SLASH, needs_escapes};
@@ -76,12 +76,12 @@ fn path_status(path_as_sent: &[u8]) -> u16 {
     }
 }
 
-/// Answers a request. `variant` is the form of head that the connection wants for files of the cache.
+/// Answers a request. `form` is the form of head that the connection wants for files of the cache.
 pub async fn answer(
     core: Rc<Core>,
     snapshot: Arc<Snapshot>,
     mut request: Request,
-    variant: Variant,
+    form: ConnectionForm,
     progress: Rc<Progress>,
 ) -> Answered {
     let mut answered = Answered { answer: Answer::new(200), client: None, user: None };
@@ -91,8 +91,8 @@ pub async fn answer(
     }
     identify(&core, &snapshot, &mut request, &progress);
     request.interim = Some(progress.clone());
-    let first = step(&core, &snapshot, request, variant, &progress, &mut answered).await;
-    to_the_end(&core, &snapshot, first, variant, &progress, answered).await
+    let first = step(&core, &snapshot, request, form, &progress, &mut answered).await;
+    to_the_end(&core, &snapshot, first, form, &progress, answered).await
 }
 
 /// Goes where handlers send the request, until there is an answer.
@@ -100,7 +100,7 @@ async fn to_the_end(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
     mut next: Step,
-    variant: Variant,
+    form: ConnectionForm,
     progress: &Progress,
     mut answered: Answered,
 ) -> Answered {
@@ -114,20 +114,20 @@ async fn to_the_end(
                 return answered;
             }
             Step::Again(again) => {
-                next = step(core, snapshot, *again, variant, progress, &mut answered).await;
+                next = step(core, snapshot, *again, form, progress, &mut answered).await;
             }
         }
     }
 }
 
-/// A request that a route's program has begun to answer, or is to answer now, and nothing but it.
+/// A request that a route's program answers, or is to answer now, and nothing but it.
 pub struct ForProgram {
     /// The request, which has passed what stands before the program.
     pub request: Request,
     /// The program's handler.
     pub handler: Rc<dyn handler::Handler>,
-    /// What the handler has begun.
-    pub begun: Option<Box<dyn Begun>>,
+    /// The call that the handler has started.
+    pub call: Option<Box<dyn PendingCall>>,
 }
 
 /// Has the program answer.
@@ -135,10 +135,10 @@ pub async fn answer_by_program(
     core: Rc<Core>,
     snapshot: Arc<Snapshot>,
     asked: ForProgram,
-    variant: Variant,
+    form: ConnectionForm,
     progress: Rc<Progress>,
 ) -> Answered {
-    let ForProgram { mut request, handler, begun } = asked;
+    let ForProgram { mut request, handler, call } = asked;
     let answered = Answered {
         answer: Answer::new(200),
         client: request.client.map(|client| client.ip()),
@@ -147,12 +147,12 @@ pub async fn answer_by_program(
     request.interim = Some(progress.clone());
     let left = request.without_body();
     progress.is_with_handler.set(true);
-    let handled = match begun {
-        Some(begun) => begun.go_on(request).await,
+    let handled = match call {
+        Some(call) => call.go_on(request).await,
         None => handler.handle(request).await,
     };
-    let first = settle(&core, &snapshot, handled, left, variant, &progress).await;
-    to_the_end(&core, &snapshot, first, variant, &progress, answered).await
+    let first = settle(&core, &snapshot, handled, left, form, &progress).await;
+    to_the_end(&core, &snapshot, first, form, &progress, answered).await
 }
 
 /// The same, for requests of the server's own: what becomes part of another answer is in no content coding.
@@ -163,7 +163,9 @@ pub fn answer_boxed(core: Rc<Core>, snapshot: Arc<Snapshot>, mut request: Reques
     {
         request.received = Rc::new(received);
     }
-    Box::pin(async move { answer(core, snapshot, request, Variant::Persistent, Rc::default()).await.answer })
+    Box::pin(async move {
+        answer(core, snapshot, request, ConnectionForm::Persistent, Rc::default()).await.answer
+    })
 }
 
 /// Answers a request of the server's own with a file of `site`.
@@ -174,7 +176,7 @@ fn answer_file_boxed(
     request: Request,
 ) -> OnCore<Answer> {
     Box::pin(async move {
-        let file_request = file_request(&snapshot, &request, site, Variant::Persistent);
+        let file_request = file_request(&snapshot, &request, site, ConnectionForm::Persistent);
         static_files::answer(&core, &file_request).await
     })
 }
@@ -193,7 +195,7 @@ async fn step(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
     mut request: Request,
-    variant: Variant,
+    form: ConnectionForm,
     progress: &Progress,
     answered: &mut Answered,
 ) -> Step {
@@ -201,14 +203,14 @@ async fn step(
     progress.at(snapshot, site, None);
     if request.path.is_empty() {
         let answer = Answer::error(path_status(&request.path_as_sent));
-        return Step::Answer(finish(core, snapshot, &request, site, variant, answer).await);
+        return Step::Answer(finish(core, snapshot, &request, site, form, answer).await);
     }
     let Some(rules) = &snapshot.sites[site].rules else {
         progress.with("files");
         if request.received.head.lacks_length {
-            return Step::Answer(finish(core, snapshot, &request, site, variant, Answer::error(411)).await);
+            return Step::Answer(finish(core, snapshot, &request, site, form, Answer::error(411)).await);
         }
-        return Step::Answer(answer_file(core, snapshot, &request, site, variant).await);
+        return Step::Answer(answer_file(core, snapshot, &request, site, form).await);
     };
     // As it came: what rules find out is noted in the request itself.
     let came = request.without_body();
@@ -230,7 +232,7 @@ async fn step(
     match access::pass(&resolved.gates, &view).await {
         Ok(admitted) => {
             if !use_fields_of_token(&admitted, &mut request) {
-                let answer = finish(core, snapshot, &request, site, variant, Answer::error(500)).await;
+                let answer = finish(core, snapshot, &request, site, form, Answer::error(500)).await;
                 return Step::Answer(apply(&resolved, answer));
             }
             if let Some(user) = admitted.user {
@@ -240,7 +242,7 @@ async fn step(
         }
         Err(refusal) => {
             progress.with("access");
-            let answer = finish(core, snapshot, &request, site, variant, refusal.answer()).await;
+            let answer = finish(core, snapshot, &request, site, form, refusal.answer()).await;
             return Step::Answer(apply(&resolved, answer));
         }
     }
@@ -254,7 +256,7 @@ async fn step(
     {
         progress.with("redirect");
         let answer = static_files::redirect_to_slash(view.path, view.query);
-        let answer = finish(core, snapshot, &request, site, variant, answer).await;
+        let answer = finish(core, snapshot, &request, site, form, answer).await;
         return Step::Answer(apply(&resolved, answer));
     }
     if let Some(route) = resolved.tries_files() {
@@ -265,19 +267,19 @@ async fn step(
             request.path_as_sent = file.path_as_sent;
         }
     }
-    if let Some(chain) = Chain::of(core, snapshot, rules, &resolved, (site, variant)) {
+    if let Some(chain) = Chain::of(core, snapshot, rules, &resolved, (site, form)) {
         progress.with("middleware");
         progress.is_with_handler.set(true);
         hand_on(snapshot, &mut request);
         let left = request.without_body();
         let mut answer = Box::pin(chain.answer_here(request)).await;
         if answer.is_error_page {
-            use_error_page(core, snapshot, &left, site, variant, &mut answer).await;
+            use_error_page(core, snapshot, &left, site, form, &mut answer).await;
         }
         middleware::add_missing(&snapshot.sites[site].fields, &mut answer);
         return Step::Answer(apply(&resolved, answer));
     }
-    match carry_out(core, snapshot, &resolved, request, variant, progress).await {
+    match carry_out(core, snapshot, &resolved, request, form, progress).await {
         Step::Answer(answer) => Step::Answer(apply(&resolved, answer)),
         again @ Step::Again(_) => again,
     }
@@ -289,7 +291,7 @@ async fn carry_out(
     snapshot: &Arc<Snapshot>,
     resolved: &Resolved<'_>,
     mut request: Request,
-    variant: Variant,
+    form: ConnectionForm,
     progress: &Progress,
 ) -> Step {
     let site = request.site;
@@ -297,11 +299,11 @@ async fn carry_out(
         Outcome::Handler(interface) if needs_escapes(&request.path) && !interface.takes_escapes() => {
             progress.with(interface.name());
             let status = if request.path.contains(&ESCAPED_SLASH) { 404 } else { 400 };
-            Step::Answer(finish(core, snapshot, &request, site, variant, Answer::error(status)).await)
+            Step::Answer(finish(core, snapshot, &request, site, form, Answer::error(status)).await)
         }
         // RFC 9110 section 15.5.12: there may be a body whose end is not to be found.
         outcome if request.received.head.lacks_length && !takes_missing_length(outcome) => {
-            Step::Answer(finish(core, snapshot, &request, site, variant, Answer::error(411)).await)
+            Step::Answer(finish(core, snapshot, &request, site, form, Answer::error(411)).await)
         }
         Outcome::Handler(interface) => {
             let left = request.without_body();
@@ -322,12 +324,12 @@ async fn carry_out(
                 // Apart, for the sake of the size of futures that do not need it.
                 Box::pin(includes::evaluate(core, snapshot, &left, pages, answer)).await;
             }
-            settle(core, snapshot, handled, left, variant, progress).await
+            settle(core, snapshot, handled, left, form, progress).await
         }
         Outcome::Files { root } => {
             progress.with("files");
             let site = snapshot.files_of(site, *root);
-            Step::Answer(answer_file(core, snapshot, &request, site, variant).await)
+            Step::Answer(answer_file(core, snapshot, &request, site, form).await)
         }
         outcome => {
             progress.with(match outcome {
@@ -339,7 +341,7 @@ async fn carry_out(
                 core.error_log.limited(LogLevel::Warning, "route failed", message);
             }
             let answer = outcome.answer().unwrap_or_else(|| Answer::error(500));
-            Step::Answer(finish(core, snapshot, &request, site, variant, answer).await)
+            Step::Answer(finish(core, snapshot, &request, site, form, answer).await)
         }
     }
 }
@@ -359,14 +361,14 @@ async fn settle(
     snapshot: &Arc<Snapshot>,
     handled: Handled,
     left: Request,
-    variant: Variant,
+    form: ConnectionForm,
     progress: &Progress,
 ) -> Step {
     let site = left.site;
     Step::Answer(match handled {
         Handled::Answer(answer) => {
             progress.cache.set(answer.cache);
-            finish(core, snapshot, &left, site, variant, answer).await
+            finish(core, snapshot, &left, site, form, answer).await
         }
         Handled::LocalRedirect { target } => match left.derive(&target) {
             Some(next) => return Step::Again(Box::new(next)),
@@ -375,19 +377,19 @@ async fn settle(
                 let id = progress.id.borrow().as_ref().map(|id| Box::from(id.as_str()));
                 let message = format_args!("{message}{}", Named(&id.unwrap_or_default()));
                 core.error_log.limited(LogLevel::Warning, "local redirect", message);
-                finish(core, snapshot, &left, site, variant, Answer::error(500)).await
+                finish(core, snapshot, &left, site, form, Answer::error(500)).await
             }
         },
         Handled::Again(request) => return Step::Again(request),
         Handled::File(request) => {
             progress.is_with_handler.set(false);
             progress.with("files");
-            answer_file(core, snapshot, &request, site, variant).await
+            answer_file(core, snapshot, &request, site, form).await
         }
         Handled::OnDisk(found) => {
             progress.is_with_handler.set(false);
-            let answer = on_disk::answer(core, snapshot, site, variant, &found).await;
-            finish(core, snapshot, &left, site, variant, answer).await
+            let answer = on_disk::answer(core, snapshot, site, form, &found).await;
+            finish(core, snapshot, &left, site, form, answer).await
         }
     })
 }
@@ -465,13 +467,13 @@ async fn answer_file(
     snapshot: &Arc<Snapshot>,
     request: &Request,
     site: usize,
-    variant: Variant,
+    form: ConnectionForm,
 ) -> Answer {
-    let file_request = file_request(snapshot, request, site, variant);
+    let file_request = file_request(snapshot, request, site, form);
     // Apart, because its future is long, and those of programs would have to be moved with room for it.
     let answer = Box::pin(static_files::answer(core, &file_request)).await;
     // Error pages are files of the site, not of a route's directory.
-    finish(core, snapshot, request, request.site, variant, answer).await
+    finish(core, snapshot, request, request.site, form, answer).await
 }
 
 /// Adds what the site says about all its answers.
@@ -480,11 +482,11 @@ async fn finish(
     snapshot: &Arc<Snapshot>,
     request: &Request,
     site: usize,
-    variant: Variant,
+    form: ConnectionForm,
     mut answer: Answer,
 ) -> Answer {
     if answer.is_error_page {
-        use_error_page(core, snapshot, request, site, variant, &mut answer).await;
+        use_error_page(core, snapshot, request, site, form, &mut answer).await;
     }
     answer.fields.extend_from_slice(&snapshot.sites[site].fields);
     answer
@@ -496,11 +498,11 @@ async fn use_error_page(
     snapshot: &Arc<Snapshot>,
     request: &Request,
     site: usize,
-    variant: Variant,
+    form: ConnectionForm,
     answer: &mut Answer,
 ) {
     if let Some(page) = snapshot.sites[site].config.error_pages.get(&answer.status) {
-        let file_request = file_request(snapshot, request, site, variant);
+        let file_request = file_request(snapshot, request, site, form);
         Box::pin(static_files::use_error_page(core, &file_request, page, answer)).await;
     }
 }
@@ -509,7 +511,7 @@ fn file_request<'a>(
     snapshot: &'a Arc<Snapshot>,
     request: &'a Request,
     site: usize,
-    variant: Variant,
+    form: ConnectionForm,
 ) -> FileRequest<'a> {
     FileRequest {
         snapshot,
@@ -519,6 +521,6 @@ fn file_request<'a>(
         buffer: &request.received.buffer,
         path: &request.path_as_sent,
         query: request.query.as_deref(),
-        variant,
+        form,
     }
 }

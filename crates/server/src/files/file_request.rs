@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use touchstone_files::cache::Variant;
+use touchstone_files::cache::ConnectionForm;
 use touchstone_handler::request::Request;
 use touchstone_http::content_coding::CodingPreference;
 use touchstone_http::request::{KnownField, Method, RequestHead};
@@ -25,7 +25,7 @@ pub struct FileRequest<'a> {
     /// The query as it was sent, without its question mark.
     pub query: Option<&'a [u8]>,
     /// The form of head that the connection wants.
-    pub variant: Variant,
+    pub form: ConnectionForm,
 }
 
 impl<'a> FileRequest<'a> {

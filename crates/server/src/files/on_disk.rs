@@ -8,7 +8,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use touchstone_files::cache::Variant;
+use touchstone_files::cache::ConnectionForm;
 use touchstone_files::mime;
 use touchstone_handler::answer::Answer;
 use touchstone_handler::handler::{OnDisk, Show};
@@ -26,7 +26,7 @@ pub async fn answer(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
     site: usize,
-    variant: Variant,
+    form: ConnectionForm,
     found: &OnDisk,
 ) -> Answer {
     let Some((place, below)) = place_of(snapshot, site, &found.path) else { return Answer::error(404) };
@@ -38,7 +38,7 @@ pub async fn answer(
         buffer: &found.request.received.buffer,
         path: &found.request.path_as_sent,
         query: found.request.query.as_deref(),
-        variant,
+        form,
     };
     let mut answer = match request.head.method {
         Method::Get | Method::Head if found.show == Show::Page => page(core, &request, &below).await,

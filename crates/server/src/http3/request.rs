@@ -11,7 +11,7 @@ use quinn::{RecvStream, SendStream};
 use tokio::time::timeout;
 use touchstone_access::MinimumPace;
 use touchstone_config::{LimitsConfig, LogLevel};
-use touchstone_files::cache::{Prepared, Variant};
+use touchstone_files::cache::{ConnectionForm, Prepared};
 use touchstone_handler::answer::{Answer, Framing};
 use touchstone_handler::pipe::{Receiver, pipe};
 use touchstone_handler::request::{Protocol, ReceivedHead, Request, TlsFacts};
@@ -148,8 +148,13 @@ impl Exchange<'_> {
                     writer.frames(encode_fields(100, [].into_iter())).await?;
                 }
                 let core = self.connection().listener.core.clone();
-                let work =
-                    exchange::answer(core, snapshot, *request, Variant::Persistent, self.progress.clone());
+                let work = exchange::answer(
+                    core,
+                    snapshot,
+                    *request,
+                    ConnectionForm::Persistent,
+                    self.progress.clone(),
+                );
                 let minimum = MinimumPace {
                     stall_timeout: limits.stall_timeout,
                     bytes_per_second: limits.minimum_receive_rate,

@@ -128,7 +128,7 @@ impl Sockets {
     }
 
     /// Keeps what was opened for a configuration that is applied now; returns the sockets of each core.
-    pub fn take_up(&mut self, opened: Opened) -> Vec<CoreSockets> {
+    pub fn apply(&mut self, opened: Opened) -> Vec<CoreSockets> {
         self.open.retain(|(address, _)| opened.addresses.contains(address));
         self.open.extend(opened.sockets);
         // Sockets that were kept for an unwanted address are closed, unless it is not known yet which

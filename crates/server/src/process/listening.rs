@@ -35,7 +35,7 @@ struct Address {
     sockets: Vec<TcpListener>,
 }
 
-/// New addresses; nothing changes before [`Listening::take_up`].
+/// New addresses; nothing changes before [`Listening::apply`].
 pub struct Added {
     addresses: Vec<Address>,
     /// The sockets of each core.
@@ -82,7 +82,7 @@ impl Listening {
 
     /// Adds what was prepared, and drops addresses that are no longer wanted. Returns the sockets of each
     /// core.
-    pub fn take_up(&mut self, added: Added, wanted: &[SocketAddr]) -> Vec<Vec<ListenerSeed>> {
+    pub fn apply(&mut self, added: Added, wanted: &[SocketAddr]) -> Vec<Vec<ListenerSeed>> {
         let Added { addresses, shares } = added;
         self.spare.retain(|spare| !addresses.iter().any(|address| address.bound == spare.bound));
         self.addresses.extend(addresses);
@@ -235,7 +235,7 @@ mod tests {
         let mut before = Listening::default();
         let added = before.prepare(&[any_port()], cores).unwrap();
         let bound = added.addresses().next().unwrap().1;
-        assert_eq!(counts(&before.take_up(added, &[any_port()])), vec![1; cores]);
+        assert_eq!(counts(&before.apply(added, &[any_port()])), vec![1; cores]);
         let passed = before.to_pass().unwrap();
         let sockets = passed
             .into_iter()
@@ -257,7 +257,7 @@ mod tests {
             let mut listening = Listening::inheriting(sockets);
             let added = listening.prepare(&[any_port()], now).unwrap();
             assert_eq!(added.addresses().collect::<Vec<_>>(), [(any_port(), bound)]);
-            assert_eq!(counts(&listening.take_up(added, &[any_port()])), expected, "{before} to {now}");
+            assert_eq!(counts(&listening.apply(added, &[any_port()])), expected, "{before} to {now}");
             assert!(listening.drop_unwanted().is_empty());
         }
     }
@@ -272,7 +272,7 @@ mod tests {
         let other: SocketAddr = "127.0.0.2:0".parse().unwrap();
         let mut listening = Listening::inheriting(all);
         let added = listening.prepare(&[other], 2).unwrap();
-        let shares = listening.take_up(added, &[other]);
+        let shares = listening.apply(added, &[other]);
         assert_eq!(listening.drop_unwanted(), [lent_address]);
         assert!(std::net::TcpStream::connect(bound).is_err());
         assert_eq!(counts(&shares), [1, 1]);
@@ -280,11 +280,11 @@ mod tests {
         // A reload may use it, release it, and use it again.
         for _ in 0..2 {
             let added = listening.prepare(&[other, lent_address], 2).unwrap();
-            let shares = listening.take_up(added, &[other, lent_address]);
+            let shares = listening.apply(added, &[other, lent_address]);
             assert_eq!(counts(&shares), [1, 1]);
             assert!(shares.iter().flatten().all(|seed| seed.lent && seed.configured == lent_address));
             let added = listening.prepare(&[other], 2).unwrap();
-            listening.take_up(added, &[other]);
+            listening.apply(added, &[other]);
             assert!(std::net::TcpStream::connect(lent_address).is_ok());
         }
     }

@@ -112,7 +112,7 @@ impl Server {
         let addresses = addresses(&config);
         let mut listening = Listening::inheriting(std::mem::take(&mut inheritance.sockets));
         let added = listening.prepare(&addresses, cores)?;
-        let shares = listening.take_up(added, &addresses);
+        let shares = listening.apply(added, &addresses);
         let in_vain = listening.drop_unwanted();
         let mut http3 = open_http3(&config, cores, &listening, inheritance, account.as_ref())?;
         let pid_file = open_pid_file(&config, account.as_ref())?;
@@ -156,7 +156,7 @@ impl Server {
             ));
         }
         let opened = http3.open(&snapshot, |address| listening.bound_of(address), &error_log);
-        let http3_shares = http3.take_up(opened.map_err(StartError)?);
+        let http3_shares = http3.apply(opened.map_err(StartError)?);
         raise_descriptor_limit(&error_log, snapshot.config.limits.connections);
         let metrics = Metrics::new(access_log.lost_lines_count());
         let view = OperatorView::new(metrics.clone());

@@ -78,7 +78,7 @@ fn rest_of_page(name: &str) -> Roff {
     const STATUS: [(&str, &str); 4] = [
         ("0", "done"),
         ("1", "the run or the check failed"),
-        ("2", "it could not start: bad usage, configuration or surroundings"),
+        ("2", "it could not start: bad usage, configuration or environment"),
         ("3", "it ran, and thresholds were not met"),
     ];
     const SIGNALS: [(&str, &str); 4] = [

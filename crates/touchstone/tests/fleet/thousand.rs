@@ -62,7 +62,7 @@ struct Mix {
 }
 
 /// A mix that an agent was told to begin, for the thread that delivers results.
-struct Begun {
+struct StartedMix {
     name: String,
     nats: Arc<Nats>,
     run: String,
@@ -117,7 +117,7 @@ impl Agent {
         let _ = self.nats.publish(&format!("fleet.lab.from.{}", self.name), body);
     }
 
-    fn turn(&mut self, plans: &mut Plans, begun: &Sender<Begun>) {
+    fn turn(&mut self, plans: &mut Plans, begun: &Sender<StartedMix>) {
         let heard: Vec<Message> = self.orders.iter().filter_map(|inbox| inbox.next(Duration::ZERO)).collect();
         for message in heard {
             let order: Order = serde_json::from_slice(&message.body).expect("an order");
@@ -129,7 +129,7 @@ impl Agent {
         }
     }
 
-    fn obey(&mut self, order: Order, message: &Message, plans: &mut Plans, begun: &Sender<Begun>) {
+    fn obey(&mut self, order: Order, message: &Message, plans: &mut Plans, begun: &Sender<StartedMix>) {
         match order {
             Order::Muster => self.tell(&Report::Here(Box::new(self.facts.clone()))),
             Order::Ping { exchange } => {
@@ -153,7 +153,7 @@ impl Agent {
                 let (run, portion, plan) = (run.clone(), portion.clone(), plan.clone());
                 let (name, nats) = (self.name.clone(), Arc::clone(&self.nats));
                 // If the test has failed, no thread delivers results any more.
-                let _ = begun.send(Begun { name, nats, run, number: *number, portion, plan, start_ns });
+                let _ = begun.send(StartedMix { name, nats, run, number: *number, portion, plan, start_ns });
             }
             Order::Refuse { reason } => panic!("{}: {reason}", self.name),
             Order::Lease { .. } | Order::Stop { .. } | Order::Drain | Order::Logs => {}
@@ -243,7 +243,7 @@ fn connect_all(fleet: &Fleet, names: &[String]) -> Vec<Agent> {
 }
 
 /// Prepares results during the mix, and delivers them when it is over.
-fn hand_in_results(begun: &Receiver<Begun>, over: &AtomicBool) {
+fn hand_in_results(begun: &Receiver<StartedMix>, over: &AtomicBool) {
     let mut results = Vec::new();
     while results.len() < *AGENTS && !over.load(Ordering::Relaxed) {
         let Ok(begun) = begun.recv_timeout(Duration::from_millis(100)) else { continue };
@@ -265,7 +265,7 @@ fn hand_in_results(begun: &Receiver<Begun>, over: &AtomicBool) {
 
 /// A possible result of an agent's engine: that of an engine that was stopped before it began, with so many
 /// requests.
-fn outcome(begun: &Begun, requests: u64) -> Outcome {
+fn outcome(begun: &StartedMix, requests: u64) -> Outcome {
     let plan = Plan { cores: vec![0], ..begun.plan.clone() };
     let stopped = Progress::default();
     stopped.stop.store(true, Ordering::Relaxed);

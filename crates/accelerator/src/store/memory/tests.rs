@@ -1,6 +1,6 @@
 use bytes::Bytes;
 use proptest::prelude::*;
-use touchstone_files::cache::{DateSecond, Variant};
+use touchstone_files::cache::{ConnectionForm, DateSecond};
 
 use super::*;
 use crate::rules::fields::FieldText;
@@ -175,22 +175,22 @@ fn a_core_gives_what_is_fresh_and_lets_go_of_what_nobody_wants() {
         policy: &policy,
         site_fields: b"S: 1\r\n",
     };
-    let prepared = front.hit(plain(b""), Variant::Close, &second(110)).unwrap();
+    let prepared = front.hit(plain(b""), ConnectionForm::Close, &second(110)).unwrap();
     let expected = "HTTP/1.1 200 OK\r\nServer: touchstone\r\nDate: Thu, 01 Jan 1970 00:01:40 GMT\r\n\
         X: 1\r\nAge: 10\r\n\
         Cache-Status: touchstone; hit; ttl=40\r\nS: 1\r\nContent-Length: 5\r\nConnection: close\r\n\r\nxxxxx";
     assert_eq!(String::from_utf8_lossy(prepared.first_buffer()), expected);
-    assert!(front.hit(plain(b"Cache-Control: no-cache\r\n"), Variant::Close, &second(110)).is_none());
-    assert!(front.hit(plain(b"Authorization: x\r\n"), Variant::Close, &second(110)).is_none());
-    assert!(front.hit(plain(b""), Variant::Persistent, &second(149)).is_some());
-    assert!(front.hit(plain(b""), Variant::Persistent, &second(150)).is_none());
+    assert!(front.hit(plain(b"Cache-Control: no-cache\r\n"), ConnectionForm::Close, &second(110)).is_none());
+    assert!(front.hit(plain(b"Authorization: x\r\n"), ConnectionForm::Close, &second(110)).is_none());
+    assert!(front.hit(plain(b""), ConnectionForm::Persistent, &second(149)).is_some());
+    assert!(front.hit(plain(b""), ConnectionForm::Persistent, &second(150)).is_none());
     front.tick();
     assert_eq!(front.len(), 1);
     front.tick();
     assert!(front.is_empty());
-    assert!(front.hit(plain(b""), Variant::Persistent, &second(120)).is_some());
+    assert!(front.hit(plain(b""), ConnectionForm::Persistent, &second(120)).is_some());
     store.purge(&Purge::All, PurgeMode::Remove);
-    assert!(front.hit(plain(b""), Variant::Persistent, &second(120)).is_none());
+    assert!(front.hit(plain(b""), ConnectionForm::Persistent, &second(120)).is_none());
 }
 
 /// Stated in docs/accelerator.md: what a small object costs beside its own bytes.

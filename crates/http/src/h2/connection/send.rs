@@ -128,7 +128,7 @@ impl ServerConnection {
         if open.response != Response::Awaited {
             return Responded::Gone;
         }
-        open.response = Response::Begun;
+        open.response = Response::Started;
         let length = match body {
             Body::Empty => Some(0),
             Body::Bytes(bytes) => Some(bytes.len() as u64),
@@ -164,7 +164,7 @@ impl ServerConnection {
     /// not open any more, or the body was ended.
     pub fn offer(&mut self, stream: StreamKey, bytes: usize) -> bool {
         let Some(open) = self.streams.get(stream) else { return false };
-        if open.response != Response::Begun || open.ends {
+        if open.response != Response::Started || open.ends {
             return false;
         }
         open.unsent += bytes as u64;
@@ -180,7 +180,7 @@ impl ServerConnection {
     /// which the result says.
     pub fn finish(&mut self, stream: StreamKey, trailers: Option<&[u8]>, out: &mut Vec<u8>) -> Responded {
         let Some(open) = self.streams.get(stream) else { return Responded::Gone };
-        if open.response != Response::Begun || open.ends {
+        if open.response != Response::Started || open.ends {
             return Responded::Gone;
         }
         open.ends = true;

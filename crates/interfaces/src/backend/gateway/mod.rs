@@ -5,9 +5,9 @@
 //! ```
 //!
 //! Here is the way up to the call; what follows is the [`Caller`]'s. A plain GET takes a shorter way where it
-//! can: see [`begun`].
+//! can: see [`pending_call`].
 
-mod begun;
+mod pending_call;
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -28,7 +28,7 @@ use super::script::{Script, Target};
 use super::settings::{Paths, Settings};
 use super::upload::Upload;
 use super::variables::ProgramVariables;
-use begun::{BegunCall, Scratch};
+use pending_call::{PendingGet, Scratch};
 
 /// Programs that listen, as a configuration has them.
 pub struct Programs<P> {
@@ -95,8 +95,8 @@ impl<P: ProgramProtocol> Handler for Gateway<P> {
     }
 
     fn answer_at_once(self: Rc<Self>, request: &PlainGet<'_>, _body: &mut Vec<u8>) -> AtOnce {
-        match BegunCall::begin(self, request) {
-            Some(begun) => AtOnce::Begun(Box::new(begun)),
+        match PendingGet::begin(self, request) {
+            Some(begun) => AtOnce::Pending(Box::new(begun)),
             None => AtOnce::Handle,
         }
     }
@@ -149,7 +149,7 @@ impl<P: ProgramProtocol> Gateway<P> {
     }
 
     /// Goes on with a request that was begun.
-    pub async fn go_on(&self, begun: BegunCall<P>, request: Request) -> Handled {
+    pub async fn go_on(&self, begun: PendingGet<P>, request: Request) -> Handled {
         let script = match self.script(&request.path) {
             Ok(script) => script,
             // It is gone since.

@@ -17,15 +17,15 @@ use crate::stream_head::head_of;
 impl Http2 {
     /// Answers a request from the caches, if that is possible at once.
     pub(super) fn try_hit(&mut self, state: &mut CoreState, request: &Request<'_>) -> bool {
-        if self.connection.generation != state.generation {
-            self.connection.apply_config(state);
+        if self.connection.listener.generation != state.generation {
+            self.connection.listener.apply_config(state);
         }
         let date = self.connection.core.clock.second();
         let transport = &self.connection.transport;
         let place = Place {
-            sites: self.connection.listener_index.map(|index| &state.snapshot.listeners[index]),
+            sites: self.connection.listener.index.map(|index| &state.snapshot.listeners[index]),
             may_serve: |host: Option<&[u8]>| transport.may_serve(host),
-            peer: self.connection.peer.map(|peer| peer.ip()),
+            peer: self.connection.peer.address.map(|peer| peer.ip()),
             is_tls: transport.scheme() != "http",
         };
         let lookup = Lookup::of_stream(**request, !request.end_of_stream());

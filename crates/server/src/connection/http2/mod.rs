@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use streams::{BodyEnd, Brought, Exchange, Found, Inbox, Incoming, Outgoing};
 use touchstone_access::{MinimumPace, Pace};
-use touchstone_files::cache::Variant;
+use touchstone_files::cache::ConnectionForm;
 use touchstone_handler::answer::{Answer, Framing, Part};
 use touchstone_handler::pipe::pipe;
 use touchstone_handler::request::{Protocol, ReceivedHead};
@@ -85,7 +85,7 @@ impl Http2 {
             }
         };
         connection.core.counts.http2_connections.add(1);
-        if let Some(deadline) = &connection.deadline {
+        if let Some(deadline) = &connection.timing.deadline {
             deadline.session.set_protocol("h2");
         }
         Http2 {
@@ -211,7 +211,7 @@ impl Http2 {
         let received = Rc::new(ReceivedHead { head, buffer: buffer.into() });
         let under_way =
             self.connection.begin_request(&state.snapshot, received.method_text(), received.target());
-        let progress = Progress::new(&state.snapshot, self.connection.peer, under_way);
+        let progress = Progress::new(&state.snapshot, self.connection.peer.address, under_way);
         let begun = match refusal {
             Some(answer) => Err(answer),
             None => self.begin(state, &received, request),
@@ -222,8 +222,8 @@ impl Http2 {
                 let (snapshot, inbox) = (state.snapshot.clone(), self.inbox.clone());
                 let (progress, kept) = (progress.clone(), snapshot.clone());
                 let task = tokio::task::spawn_local(async move {
-                    let variant = Variant::Persistent;
-                    let answer = exchange::answer(core, snapshot, request, variant, progress.clone());
+                    let form = ConnectionForm::Persistent;
+                    let answer = exchange::answer(core, snapshot, request, form, progress.clone());
                     let mut answer = pin!(answer);
                     let answered = poll_fn(|context| {
                         let polled = answer.as_mut().poll(context);
@@ -259,8 +259,8 @@ impl Http2 {
         received: &Rc<ReceivedHead>,
         request: &Request<'_>,
     ) -> Result<(touchstone_handler::request::Request, Option<BodyEnd>), Answer> {
-        if self.connection.generation != state.generation {
-            self.connection.apply_config(state);
+        if self.connection.listener.generation != state.generation {
+            self.connection.listener.apply_config(state);
         }
         let body = (!request.end_of_stream()).then(|| {
             let (sender, receiver) = pipe(BODY_BYTES);
@@ -282,12 +282,12 @@ impl Http2 {
         let arrival = Arrival {
             protocol: Protocol::Http2,
             peer: self.connection.known_peer(),
-            listener: self.connection.listener,
+            listener: self.connection.listener.address,
             tls: self.connection.tls_facts(),
-            connection: self.connection.number.get(),
+            connection: self.connection.peer.number.get(),
             stream: Some(u64::from(request.stream().id())),
         };
-        let sites = self.connection.listener_index.and_then(|index| state.snapshot.listeners.get(index));
+        let sites = self.connection.listener.index.and_then(|index| state.snapshot.listeners.get(index));
         let may_serve = |host: Option<&[u8]>| self.connection.transport.may_serve(host);
         let request = exchange::begin(&state.snapshot, sites, arrival, received.clone(), may_serve, body)?;
         Ok((request, body_end))
@@ -444,7 +444,7 @@ impl Http2 {
                 None => limits.stall_timeout,
             }
         };
-        if let Some(deadline) = &self.connection.deadline {
+        if let Some(deadline) = &self.connection.timing.deadline {
             deadline.session.requests.set(self.connection.requests);
             // A handler that takes its time is not the client's fault; it has limits of its own.
             match self.waits_for_handlers() {

@@ -16,10 +16,10 @@ pub struct Callers {
     /// The connection whose request is looked at.
     pub connection: Cell<usize>,
     /// By the interface's address. It is kept with the caller, so that no other can come to have the same.
-    made: RefCell<FxHashMap<usize, Made>>,
+    made: RefCell<FxHashMap<usize, ThreadCaller>>,
 }
 
-struct Made {
+struct ThreadCaller {
     _interface: Arc<dyn Interface>,
     caller: Option<Box<dyn Caller>>,
 }
@@ -34,7 +34,7 @@ impl Callers {
     pub fn get(&self, interface: &Arc<dyn Interface>) -> Option<RefMut<'_, Box<dyn Caller>>> {
         let address = Arc::as_ptr(interface).cast::<()>() as usize;
         RefMut::filter_map(self.made.borrow_mut(), |made| {
-            let made = made.entry(address).or_insert_with(|| Made {
+            let made = made.entry(address).or_insert_with(|| ThreadCaller {
                 _interface: interface.clone(),
                 caller: interface.caller(self.link.clone()),
             });

@@ -11,7 +11,7 @@ use std::time::Instant;
 use rustix::event::EventfdFlags;
 use tokio::sync::mpsc::UnboundedSender;
 use touchstone_files::cache::Prepared;
-use touchstone_handler::handler::{CallUnderWay, WayBack};
+use touchstone_handler::handler::{CallUnderWay, ConnectionReturn};
 use touchstone_sites::site::Snapshot;
 
 use crate::connection_number::ConnectionNumber;
@@ -233,8 +233,8 @@ impl WorkerLink {
     }
 }
 
-impl WayBack for WorkerLink {
-    fn go_back(&self, under_way: CallUnderWay) {
+impl ConnectionReturn for WorkerLink {
+    fn return_connection(&self, under_way: CallUnderWay) {
         let mut call = lock(&self.call);
         let (Some(of), Some(snapshot)) = (call.of.take(), call.snapshot.clone()) else { return };
         let (place, head) = (call.place, std::mem::take(&mut call.head));

@@ -12,14 +12,15 @@
 //! asks for anything else, or must end soon.
 //!
 //! A call may take any time. While a worker is in a call, all its other connections wait for their next
-//! request. If the call does not return soon, the watcher of the call hands them back ([`WayBack`]), and also
-//! the connection in the call, whose core then awaits the answer. A connection that cannot be moved in this
-//! way, such as one with a TLS session or a body under way, is never sent here.
+//! request. If the call does not return soon, the watcher of the call hands them back
+//! ([`ConnectionReturn`]), and also the connection in the call, whose core then awaits the answer. A
+//! connection that cannot be moved in this way, such as one with a TLS session or a body under way, is never
+//! sent here.
 //!
 //! This module has what both sides share, and the core's handle. `worker_start` and `worker_thread` of the
 //! module `connection` run the worker.
 //!
-//! [`WayBack`]: touchstone_handler::handler::WayBack
+//! [`ConnectionReturn`]: touchstone_handler::handler::ConnectionReturn
 
 mod callers;
 mod handle;

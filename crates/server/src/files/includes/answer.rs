@@ -107,7 +107,7 @@ pub async fn answer(
             lasts: Lasts::OneSecond,
             body: pieces.concat(),
         };
-        if let Some(prepared) = core.cache_insert(request.snapshot, new, ticket, request.variant) {
+        if let Some(prepared) = core.cache_insert(request.snapshot, new, ticket, request.form) {
             return PageAnswer::Kept(representation, prepared);
         }
     }

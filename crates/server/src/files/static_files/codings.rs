@@ -4,7 +4,9 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use touchstone_files::cache::{Begun, CodingJob, Entry, FileCache, Prepared, Representation, Selection};
+use touchstone_files::cache::{
+    CodingJob, EncodingStart, Entry, FileCache, Prepared, Representation, Selection,
+};
 use touchstone_files::coding::{CodingSource, Codings, twin_etag, twin_path};
 use touchstone_files::root::{Opened, Refused};
 use touchstone_handler::answer::Answer;
@@ -37,7 +39,7 @@ pub async fn choose_coding(
         let date = core.clock.second();
         let coding = match entry.select(preference, &date, cache) {
             Selection::Final(kept) | Selection::Meanwhile(kept) => {
-                let prepared = kept.response(entry, request.variant, &date, cache);
+                let prepared = kept.response(entry, request.form, &date, cache);
                 return Some(Found::Content(kept.representation().clone(), Content::Cached(prepared)));
             }
             Selection::NotAcceptable => return Some(Found::Other(not_acceptable())),
@@ -48,11 +50,11 @@ pub async fn choose_coding(
             }
             Selection::Make(coding) => coding,
         };
-        match entry.begin(coding, request.variant, &date, cache) {
-            Begun::Job(job) => make_coded(core, request, cache, entry, job).await?,
-            Begun::Taken => {}
-            Begun::Busy if preference.accepts_identity() => return plain_content(plain),
-            Begun::Busy => return Some(Found::Other(try_again())),
+        match entry.begin(coding, request.form, &date, cache) {
+            EncodingStart::Job(job) => make_coded(core, request, cache, entry, job).await?,
+            EncodingStart::AlreadyTaken => {}
+            EncodingStart::Busy if preference.accepts_identity() => return plain_content(plain),
+            EncodingStart::Busy => return Some(Found::Other(try_again())),
         }
     }
 }

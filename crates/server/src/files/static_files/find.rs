@@ -40,7 +40,7 @@ pub async fn find_page(core: &Rc<Core>, request: &FileRequest<'_>, page: &str) -
 /// Looks in the cache, where it would be under `key`, then on disk; a directory stands for its index file.
 pub async fn find(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], path: &[u8]) -> Found {
     for attempt in 0..READ_ATTEMPTS {
-        let kept = core.cache_entry(request.snapshot, request.site, key, request.variant);
+        let kept = core.cache_entry(request.snapshot, request.site, key, request.form);
         if attempt == 0 && request.snapshot.cache.is_some() {
             let counts = &core.counts;
             if kept.is_some() { counts.cache_hits.add(1) } else { counts.cache_misses.add(1) }
@@ -56,7 +56,7 @@ pub async fn find(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], path: 
             // hit.
             Found::Content(representation, Content::Cached(plain)) => {
                 let Some((entry, plain)) =
-                    core.cache_entry(request.snapshot, request.site, key, request.variant)
+                    core.cache_entry(request.snapshot, request.site, key, request.form)
                 else {
                     return Found::Content(representation, Content::Cached(plain));
                 };
@@ -186,7 +186,7 @@ async fn take_file(
         lasts: Lasts::UntilChanged,
         body,
     };
-    Some(match core.cache_insert(request.snapshot, new, ticket, request.variant) {
+    Some(match core.cache_insert(request.snapshot, new, ticket, request.form) {
         Some(prepared) => Found::Content(representation, Content::Cached(prepared)),
         None => Found::Other(Answer::error(500)),
     })

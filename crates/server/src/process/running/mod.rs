@@ -155,7 +155,7 @@ impl Running {
         }
         self.start_watchdog()?;
         self.announce();
-        self.parts.acme.take_up(&self.parts.snapshot.config);
+        self.parts.acme.apply_config(&self.parts.snapshot.config);
         self.tell(&Notice::Ready(&self.status_line()));
         match self.hear() {
             End::Stop => self.stop(),

@@ -21,7 +21,7 @@ use crate::process::listening::{Added, addresses};
 const RELOAD_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A configuration with all its files and sockets open.
-struct ReadyToTakeUp {
+struct OpenedConfig {
     snapshot: Arc<Snapshot>,
     wanted: Vec<SocketAddr>,
     added: Added,
@@ -68,13 +68,13 @@ impl Running {
                 .warning(format_args!("{key} changes only when the server is started anew or upgraded"));
         }
         let ready = self.make_ready(config).map_err(|problem| vec![problem])?;
-        self.take_up(ready);
+        self.apply(ready);
         Ok(())
     }
 
     /// Opens what the new configuration needs. The admin listener and the logs come last, because they change
     /// at once.
-    fn make_ready(&mut self, config: Config) -> Result<ReadyToTakeUp, String> {
+    fn make_ready(&mut self, config: Config) -> Result<OpenedConfig, String> {
         let parts = &mut self.parts;
         servlet::begin_configuration();
         python::begin_configuration();
@@ -103,12 +103,12 @@ impl Running {
             let reconfigured = parts.error_log.reconfigure(&snapshot.config.error_log);
             reconfigured.map_err(|error| error.to_string())?;
         }
-        Ok(ReadyToTakeUp { snapshot, wanted, added, http3 })
+        Ok(OpenedConfig { snapshot, wanted, added, http3 })
     }
 
     /// Passes the new configuration to the cores, and waits until they have applied it.
-    fn take_up(&mut self, ready: ReadyToTakeUp) {
-        let ReadyToTakeUp { snapshot, wanted, added, http3 } = ready;
+    fn apply(&mut self, ready: OpenedConfig) {
+        let OpenedConfig { snapshot, wanted, added, http3 } = ready;
         let parts = &mut self.parts;
         for (configured, bound) in added.addresses() {
             let sites = snapshot.listeners.iter().find(|sites| sites.address == configured);
@@ -116,9 +116,9 @@ impl Running {
             parts.error_log.info(format_args!("listening on {scheme}://{bound}"));
             parts.view.add_listener(configured, bound);
         }
-        let shares = parts.listening.take_up(added, &wanted);
+        let shares = parts.listening.apply(added, &wanted);
         let (done, all_done) = channel();
-        let http3_shares = parts.http3.take_up(http3);
+        let http3_shares = parts.http3.apply(http3);
         parts.metrics.reload_taken_up();
         for ((core, listeners), sockets) in parts.cores.iter().zip(shares).zip(http3_shares) {
             // A core that has ended is reported when the server stops.
@@ -126,7 +126,7 @@ impl Running {
         }
         drop(done);
         parts.view.show(&snapshot);
-        parts.acme.take_up(&snapshot.config);
+        parts.acme.apply_config(&snapshot.config);
         let mut old = vec![std::mem::replace(&mut parts.snapshot, snapshot)];
         old.extend(wait_for_all(&all_done, parts.cores.len()));
         servlet::taken_up();

@@ -119,7 +119,7 @@ impl Running {
         let listening = &parts.listening;
         match parts.http3.open(&parts.snapshot, |address| listening.bound_of(address), &parts.error_log) {
             Ok(opened) => {
-                for (core, sockets) in parts.cores.iter().zip(parts.http3.take_up(opened)) {
+                for (core, sockets) in parts.cores.iter().zip(parts.http3.apply(opened)) {
                     let _ = core.orders.send(Order::Http3(sockets));
                 }
             }

@@ -37,7 +37,7 @@ impl Replaceable {
 
     /// Has the server take up a configuration in which the route is another.
     fn reload(&self, keys: &str) {
-        take_up(
+        reload_with(
             &self.server,
             &self.tree,
             &configuration(&self.tree, "", &Replaceable::route(&self.war, self.isolation, keys)),
@@ -56,7 +56,7 @@ impl Replaceable {
     }
 }
 
-fn take_up(server: &Server, tree: &Tree, configuration: &str) {
+fn reload_with(server: &Server, tree: &Tree, configuration: &str) {
     let before = server.error_text().matches(" taken up").count();
     fs::write(tree.root().join("touchstone.toml"), configuration).unwrap();
     server.signal(Signal::HUP);
@@ -282,7 +282,7 @@ fn answers_over_ajp_go_on_while_a_configuration_changes_their_route() {
     client.set_patience(START);
     client.send(get(&format!("/shop/probe.jsp?do=slow&until={}", tomcat.beside("go").display())));
     client.wait_for_bytes(150);
-    take_up(&server, &tree, &with("6s"));
+    reload_with(&server, &tree, &with("6s"));
     assert_eq!(server.get("/shop/probe.jsp").status, 200);
     fs::write(tomcat.beside("go"), "").unwrap();
     assert_eq!(client.answer().body, b"first\nsecond\n");

@@ -3,9 +3,9 @@
 use super::BenchError;
 use super::ask::{Problem, Question, REQUEST_TIME_LIMIT};
 use super::certificate::Certificate;
-use super::entrant::{Entrant, EntrantKind, PartState};
 use super::origin::Origin;
 use super::prepare::Prepared;
+use super::system_selection::{PartState, SelectedSystem, SystemKind};
 use crate::probe;
 use crate::remote::Session;
 use crate::system::companion::SocketDirectory;
@@ -32,8 +32,8 @@ const ORIGIN_BYTES_MAX: u64 = 16 << 20;
 
 /// A system under test that is ready to be measured. Dropping it stops what the run started.
 #[derive(Debug)]
-pub(super) struct Contender {
-    pub(super) entrant: Entrant,
+pub(super) struct RunningSystem {
+    pub(super) system: SelectedSystem,
     pub(super) target: Target,
     /// Its port with TLS, where the suite asks for one.
     tls_target: Option<Target>,
@@ -55,59 +55,55 @@ enum Runs {
     Already,
 }
 
-impl Contender {
+impl RunningSystem {
     /// Starts the system unless it runs already, waits until it answers, and requests everything once. A part
     /// of the suite, other than the first, that it does not answer correctly is skipped.
     pub(super) fn start(
-        entrant: Entrant,
+        system: SelectedSystem,
         place: usize,
         prepared: &Prepared,
         interrupt: &AtomicBool,
-    ) -> Result<Contender, BenchError> {
-        let mut contender = match &entrant.kind {
-            EntrantKind::Running { .. } => Contender {
-                target: entrant.target(),
-                entrant,
+    ) -> Result<RunningSystem, BenchError> {
+        let mut running = match &system.kind {
+            SystemKind::Running { .. } => RunningSystem {
+                target: system.target(),
+                system,
                 tls_target: None,
                 place,
                 command: Vec::new(),
                 configuration: Vec::new(),
                 runs: Runs::Already,
             },
-            EntrantKind::Started { .. } => {
-                start_here(entrant, place, prepared).map_err(BenchError::Refused)?
-            }
-            EntrantKind::Remote { .. } => {
-                start_there(entrant, place, prepared).map_err(BenchError::Refused)?
-            }
+            SystemKind::Started { .. } => start_here(system, place, prepared).map_err(BenchError::Refused)?,
+            SystemKind::Remote { .. } => start_there(system, place, prepared).map_err(BenchError::Refused)?,
         };
         for part in 0..prepared.suite.parts.len() {
-            if contender.entrant.parts[part] != PartState::Runs {
+            if running.system.parts[part] != PartState::Runs {
                 continue;
             }
-            let asked = contender
+            let asked = running
                 .wait_until_ready(prepared, part, interrupt)
-                .and_then(|()| contender.warm(prepared, part, interrupt));
+                .and_then(|()| running.warm(prepared, part, interrupt));
             match asked {
                 Ok(()) => {}
                 Err(Refusal::Part(problem)) if part > 0 => {
-                    let reason = format!("{} {problem}", contender.entrant.title);
-                    contender.entrant.parts[part] = PartState::Skipped(reason);
+                    let reason = format!("{} {problem}", running.system.title);
+                    running.system.parts[part] = PartState::Skipped(reason);
                 }
                 Err(Refusal::Part(problem) | Refusal::System(problem)) => {
-                    return Err(contender.refusal(&problem));
+                    return Err(running.refusal(&problem));
                 }
                 Err(Refusal::Interrupted(error)) => return Err(error),
             }
         }
-        Ok(contender)
+        Ok(running)
     }
 
     /// The processes that the monitor watches, with all their descendants.
     pub(super) fn pids(&self) -> Vec<u32> {
-        match &self.entrant.kind {
-            EntrantKind::Running { pid, .. } => pid.iter().copied().collect(),
-            EntrantKind::Started { .. } | EntrantKind::Remote { .. } => {
+        match &self.system.kind {
+            SystemKind::Running { pid, .. } => pid.iter().copied().collect(),
+            SystemKind::Started { .. } | SystemKind::Remote { .. } => {
                 self.processes().map(SystemProcess::pid).collect()
             }
         }
@@ -123,19 +119,19 @@ impl Contender {
 
     /// The processors that it was given; empty if the run did not start it.
     pub(super) fn cpus(&self) -> &[usize] {
-        &self.entrant.cpus
+        &self.system.cpus
     }
 
     /// Whether a part of the suite is measured on it.
     pub(super) fn runs(&self, part: usize) -> bool {
-        self.entrant.parts[part] == PartState::Runs
+        self.system.parts[part] == PartState::Runs
     }
 
     /// Whether the kernel adds the processor time of programs of these capabilities to none of its processes.
     pub(super) fn does_not_count(&self, needs: &[&str]) -> bool {
-        match &self.entrant.kind {
-            EntrantKind::Running { .. } | EntrantKind::Remote { .. } => false,
-            EntrantKind::Started { definition, .. } => {
+        match &self.system.kind {
+            SystemKind::Running { .. } | SystemKind::Remote { .. } => false,
+            SystemKind::Started { definition, .. } => {
                 definition.uncounted.iter().any(|uncounted| needs.contains(&uncounted.as_str()))
             }
         }
@@ -143,9 +139,9 @@ impl Contender {
 
     /// The prefix of the workload's paths.
     pub(super) fn path_prefix(&self) -> &str {
-        match &self.entrant.kind {
-            EntrantKind::Running { url, .. } => &url.path_prefix,
-            EntrantKind::Started { .. } | EntrantKind::Remote { .. } => "",
+        match &self.system.kind {
+            SystemKind::Running { url, .. } => &url.path_prefix,
+            SystemKind::Started { .. } | SystemKind::Remote { .. } => "",
         }
     }
 
@@ -163,7 +159,7 @@ impl Contender {
             }
             Runs::There(session) => session.has_ended(),
             Runs::Already => {
-                let EntrantKind::Running { pid, .. } = &self.entrant.kind else { return None };
+                let SystemKind::Running { pid, .. } = &self.system.kind else { return None };
                 let pid = (*pid)?;
                 (!Path::new(&format!("/proc/{pid}")).exists()).then(|| format!("process {pid} is gone"))
             }
@@ -259,14 +255,14 @@ impl Contender {
     pub(super) fn empty_result(&self, suite: &Suite) -> SystemResult {
         SystemResult {
             command: self.command.clone(),
-            cpus: self.entrant.cpus.clone(),
-            machine: match &self.entrant.kind {
-                EntrantKind::Remote { found, .. } => Some(found.machine.clone()),
-                EntrantKind::Started { .. } | EntrantKind::Running { .. } => None,
+            cpus: self.system.cpus.clone(),
+            machine: match &self.system.kind {
+                SystemKind::Remote { found, .. } => Some(found.machine.clone()),
+                SystemKind::Started { .. } | SystemKind::Running { .. } => None,
             },
             configuration: self.configuration.clone(),
             origin: self.origin(),
-            ..not_measured(&self.entrant, suite)
+            ..not_measured(&self.system, suite)
         }
     }
 
@@ -280,7 +276,7 @@ impl Contender {
         let started = Instant::now();
         let mut first_answer = None;
         loop {
-            check_interrupt(interrupt, &self.entrant.title)?;
+            check_interrupt(interrupt, &self.system.title)?;
             let problem = match self.ask(prepared, part, 0, 0) {
                 Ok(()) => return Ok(()),
                 Err(problem) => problem,
@@ -308,7 +304,7 @@ impl Contender {
             let most = if class.endpoint.is_secure { SECURE_ASKED_MAX } else { u64::MAX };
             let step = class.requests().div_ceil(most).max(1);
             for number in (0..class.requests()).step_by(step as usize) {
-                check_interrupt(interrupt, &self.entrant.title)?;
+                check_interrupt(interrupt, &self.system.title)?;
                 self.ask(prepared, part, index, number).map_err(|problem| Refusal::Part(problem.text))?;
             }
         }
@@ -317,9 +313,9 @@ impl Contender {
 
     /// Requests one item of the workload; an error states what is wrong with the answer.
     fn ask(&self, prepared: &Prepared, part: usize, class: usize, number: u64) -> Result<(), Problem> {
-        let limit_bytes = self.entrant.is_limit.then(|| limit_body_bytes(prepared));
+        let limit_bytes = self.system.is_limit.then(|| limit_body_bytes(prepared));
         // A system that was started here was given the tree; another server may have one of the same shape.
-        let is_comparable = self.was_started() && !self.entrant.is_limit;
+        let is_comparable = self.was_started() && !self.system.is_limit;
         let drive = self.drive(&prepared.placement.load, 0);
         Question { prepared, drive, part, class, number, limit_bytes, is_comparable }.ask()
     }
@@ -332,7 +328,7 @@ impl Contender {
             path_prefix: self.path_prefix(),
             cores,
             seed,
-            lengths: match self.entrant.is_limit {
+            lengths: match self.system.is_limit {
                 true => Lengths::Unchecked,
                 // The files that were made belong to the systems that were started here.
                 false if self.was_started() => Lengths::OfTree,
@@ -343,7 +339,7 @@ impl Contender {
 
     /// The error that it cannot be measured, with its output or advice.
     fn refusal(&self, problem: &str) -> BenchError {
-        let title = &self.entrant.title;
+        let title = &self.system.title;
         if !self.was_started() {
             return BenchError::Refused(format!(
                 "{title} {problem}. The workload's files must be served there (`touchstone suites NAME \
@@ -375,11 +371,11 @@ impl From<BenchError> for Refusal {
 }
 
 /// The result of a system that was not measured.
-pub(super) fn not_measured(entrant: &Entrant, suite: &Suite) -> SystemResult {
+pub(super) fn not_measured(system: &SelectedSystem, suite: &Suite) -> SystemResult {
     SystemResult {
-        name: entrant.name.clone(),
-        title: entrant.title.clone(),
-        is_limit: entrant.is_limit,
+        name: system.name.clone(),
+        title: system.title.clone(),
+        is_limit: system.is_limit,
         command: Vec::new(),
         cpus: Vec::new(),
         machine: None,
@@ -388,7 +384,7 @@ pub(super) fn not_measured(entrant: &Entrant, suite: &Suite) -> SystemResult {
         loads: Vec::new(),
         peaks: Vec::new(),
         search: Vec::new(),
-        skipped: entrant.skipped(suite),
+        skipped: system.skipped(suite),
         origin: None,
         last_words: None,
     }
@@ -400,18 +396,18 @@ fn limit_body_bytes(prepared: &Prepared) -> u64 {
 }
 
 /// Starts a system here, after its origin if it has one.
-fn start_here(entrant: Entrant, place: usize, prepared: &Prepared) -> Result<Contender, String> {
-    let EntrantKind::Started { definition, installed, port, tls_port } = &entrant.kind else {
+fn start_here(system: SelectedSystem, place: usize, prepared: &Prepared) -> Result<RunningSystem, String> {
+    let SystemKind::Started { definition, installed, port, tls_port } = &system.kind else {
         return Err("only a system that is defined can be started".to_string());
     };
-    let directory = prepared.directory.system_directory(&entrant.name).map_err(|error| error.to_string())?;
+    let directory = prepared.directory.system_directory(&system.name).map_err(|error| error.to_string())?;
     let user = prepared.user.as_ref();
     let sockets = SocketDirectory::make(user)
-        .map_err(|error| format!("{}: a directory for its sockets cannot be made: {error}", entrant.title))?;
-    let needs = entrant.needs(&prepared.suite);
+        .map_err(|error| format!("{}: a directory for its sockets cannot be made: {error}", system.title))?;
+    let needs = system.needs(&prepared.suite);
     let certificate = needs.contains(&TLS).then(|| Certificate::make(sockets.path(), user)).transpose();
     let certificate =
-        certificate.map_err(|error| format!("{}: its certificate cannot be made: {error}", entrant.title))?;
+        certificate.map_err(|error| format!("{}: its certificate cannot be made: {error}", system.title))?;
     let mut ground = Ground {
         tree: &prepared.tree,
         tls: certificate.as_ref().map(|certificate| TlsGround {
@@ -425,52 +421,52 @@ fn start_here(entrant: Entrant, place: usize, prepared: &Prepared) -> Result<Con
         address: Ipv4Addr::LOCALHOST.into(),
         port: *port,
         origin_port: 0,
-        cpus: &entrant.cpus,
+        cpus: &system.cpus,
         user,
         mean_body_bytes: limit_body_bytes(prepared),
         needs: &needs,
     };
-    let start_origin = |name: &String| Origin::start(name, &entrant.name, &ground, prepared);
+    let start_origin = |name: &String| Origin::start(name, &system.name, &ground, prepared);
     let origin = definition.origin.as_ref().map(start_origin).transpose()?;
     ground.origin_port = origin.as_ref().map_or(0, |origin| origin.port);
     let launched = launch(definition, installed, sockets, &ground)
-        .map_err(|problem| format!("{}: {problem}", entrant.title))?;
+        .map_err(|problem| format!("{}: {problem}", system.title))?;
     let mut configuration = launched.configuration.clone();
     configuration.extend(origin.iter().flat_map(|origin| origin.configuration.clone()));
     let tls_target = certificate.map(|certificate| {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *tls_port));
         Target { tls: Some(certificate.tls_target()), ..Target::plain(address, &address.to_string()) }
     });
-    Ok(Contender {
-        target: entrant.target(),
+    Ok(RunningSystem {
+        target: system.target(),
         tls_target,
         place,
         command: launched.command.clone(),
         configuration,
         runs: Runs::Here { launched: Box::new(launched), origin: origin.map(Box::new) },
-        entrant,
+        system,
     })
 }
 
 /// Starts a system on another machine.
-fn start_there(entrant: Entrant, place: usize, prepared: &Prepared) -> Result<Contender, String> {
-    let EntrantKind::Remote { session, found, .. } = &entrant.kind else {
+fn start_there(system: SelectedSystem, place: usize, prepared: &Prepared) -> Result<RunningSystem, String> {
+    let SystemKind::Remote { session, found, .. } = &system.kind else {
         return Err("only a system on another machine is started there".to_string());
     };
     let session = session.clone();
-    let needs = entrant.needs(&prepared.suite);
+    let needs = system.needs(&prepared.suite);
     let (tree, programs) = (&prepared.tree, &prepared.programs.directory);
     let (command, configuration) = session
         .start(found, tree, programs, &needs, limit_body_bytes(prepared))
-        .map_err(|problem| format!("{}: {problem}", entrant.title))?;
-    Ok(Contender {
-        target: entrant.target(),
+        .map_err(|problem| format!("{}: {problem}", system.title))?;
+    Ok(RunningSystem {
+        target: system.target(),
         tls_target: None,
         place,
         command,
         configuration,
         runs: Runs::There(session),
-        entrant,
+        system,
     })
 }
 

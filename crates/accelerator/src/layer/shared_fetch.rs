@@ -1,4 +1,4 @@
-//! A flight: a response that is being fetched, for all requests that wait for it, on any core.
+//! A shared fetch: a response that is being fetched, for all requests that wait for it, on any core.
 //!
 //! The task that fetches it adds its head and the pieces of its body. Each reader reads them as they arrive,
 //! from its own position. The lock is held only while one item is added or taken.
@@ -18,10 +18,10 @@ use crate::store::lock;
 /// The most bytes of a response that wait for its slowest reader, if it will not be stored.
 const WINDOW_BYTES: usize = 1024 * 1024;
 
-/// The flights that other requests may join.
+/// The shared fetches that other requests may join.
 #[derive(Default)]
-pub struct Flights {
-    by_key: Mutex<HashMap<Box<[u8]>, Arc<Flight>>>,
+pub struct SharedFetches {
+    by_key: Mutex<HashMap<Box<[u8]>, Arc<SharedFetch>>>,
 }
 
 /// The head of a response that can be stored.
@@ -39,7 +39,7 @@ pub struct Head {
     pub length: Option<u64>,
 }
 
-/// The state of a flight.
+/// The state of a shared fetch.
 #[derive(Debug, Clone)]
 pub enum Phase {
     /// The head has not arrived yet.
@@ -57,13 +57,15 @@ pub enum Phase {
     },
     /// The response is only for the request for which it was fetched.
     NotShared {
-        /// Its status.
-        status: u16,
+        /// The status of an answer; `None`: the handler sends the request elsewhere.
+        status: Option<u16>,
     },
+    /// The fetch has ended without a response.
+    Failed,
 }
 
 /// A response that is being fetched.
-pub struct Flight {
+pub struct SharedFetch {
     /// The key under which it is found; empty: no other request may join it.
     key: Box<[u8]>,
     /// The number of purges when its request was sent; not set: it was not sent yet.
@@ -83,7 +85,7 @@ struct State {
     end: Option<bool>,
     /// It is too long to be stored. Pieces are dropped when all readers have read them, and no request may
     /// join.
-    is_passing: bool,
+    passes_through: bool,
     readers: Vec<Option<Place>>,
     fetcher: Option<Waker>,
 }
@@ -94,63 +96,63 @@ struct Place {
     waker: Option<Waker>,
 }
 
-/// A reader of a flight. Dropping it ends its waiting.
+/// A reader of a shared fetch. Dropping it ends its waiting.
 pub struct Reader {
-    flight: Arc<Flight>,
+    shared_fetch: Arc<SharedFetch>,
     index: usize,
 }
 
-impl Flights {
-    /// Joins the flight with this key. If there is none, the caller must fetch the response. `is_outdated`
-    /// gets a number of purges and returns whether a later purge applies to the response: a request after a
-    /// purge does not wait for a response that was requested before it.
+impl SharedFetches {
+    /// Joins the shared fetch with this key. If there is none, the caller must fetch the response.
+    /// `is_outdated` gets a number of purges and returns whether a later purge applies to the response: a
+    /// request after a purge does not wait for a response that was requested before it.
     pub fn join(&self, key: &[u8], is_outdated: impl Fn(u64) -> bool) -> Joined {
         let mut by_key = lock(&self.by_key);
-        if let Some(flight) = by_key.get(key)
-            && !flight.purge_count.get().is_some_and(|count| is_outdated(*count))
-            && let Some(reader) = flight.read(true)
+        if let Some(shared_fetch) = by_key.get(key)
+            && !shared_fetch.purge_count.get().is_some_and(|count| is_outdated(*count))
+            && let Some(reader) = shared_fetch.read(true)
         {
             return Joined::Other(reader);
         }
-        let flight = Flight::new(key);
-        by_key.insert(key.into(), flight.clone());
-        Joined::Own(flight)
+        let shared_fetch = SharedFetch::new(key);
+        by_key.insert(key.into(), shared_fetch.clone());
+        Joined::Own(shared_fetch)
     }
 
-    /// Removes a flight if it has no readers. Returns false if a reader has joined.
-    pub fn leave_if_abandoned(&self, flight: &Arc<Flight>) -> bool {
+    /// Removes a shared fetch if it has no readers. Returns false if a reader has joined.
+    pub fn leave_if_abandoned(&self, shared_fetch: &Arc<SharedFetch>) -> bool {
         // `join` holds the same lock.
         let mut by_key = lock(&self.by_key);
-        if lock(&flight.state).readers.iter().any(Option::is_some) {
+        if lock(&shared_fetch.state).readers.iter().any(Option::is_some) {
             return false;
         }
-        if by_key.get(&flight.key).is_some_and(|other| Arc::ptr_eq(other, flight)) {
-            by_key.remove(&flight.key);
+        if by_key.get(&shared_fetch.key).is_some_and(|other| Arc::ptr_eq(other, shared_fetch)) {
+            by_key.remove(&shared_fetch.key);
         }
         true
     }
 
-    /// Removes a flight, so that no request can join it any more.
-    pub fn leave(&self, flight: &Arc<Flight>) {
+    /// Removes a shared fetch, so that no request can join it any more.
+    pub fn leave(&self, shared_fetch: &Arc<SharedFetch>) {
         let mut by_key = lock(&self.by_key);
-        if by_key.get(&flight.key).is_some_and(|other| Arc::ptr_eq(other, flight)) {
-            by_key.remove(&flight.key);
+        if by_key.get(&shared_fetch.key).is_some_and(|other| Arc::ptr_eq(other, shared_fetch)) {
+            by_key.remove(&shared_fetch.key);
         }
     }
 }
 
-/// The result of [`Flights::join`].
+/// The result of [`SharedFetches::join`].
 pub enum Joined {
-    /// A reader of the flight of another request.
+    /// A reader of the shared fetch of another request.
     Other(Reader),
-    /// A new flight, whose response the caller must fetch.
-    Own(Arc<Flight>),
+    /// A new shared fetch, whose response the caller must fetch.
+    Own(Arc<SharedFetch>),
 }
 
-impl Flight {
-    /// A flight with this key. With an empty key no other request can join it.
-    pub fn new(key: &[u8]) -> Arc<Flight> {
-        Arc::new(Flight {
+impl SharedFetch {
+    /// A shared fetch with this key. With an empty key no other request can join it.
+    pub fn new(key: &[u8]) -> Arc<SharedFetch> {
+        Arc::new(SharedFetch {
             key: key.into(),
             purge_count: OnceLock::new(),
             state: Mutex::new(State {
@@ -160,7 +162,7 @@ impl Flight {
                 dropped: 0,
                 held_bytes: 0,
                 end: None,
-                is_passing: false,
+                passes_through: false,
                 readers: Vec::new(),
                 fetcher: None,
             }),
@@ -174,9 +176,9 @@ impl Flight {
 
     /// A reader from the beginning. `None` if another request `joins` and the beginning is not available any
     /// more.
-    pub fn read(self: &Arc<Flight>, joins: bool) -> Option<Reader> {
+    pub fn read(self: &Arc<SharedFetch>, joins: bool) -> Option<Reader> {
         let mut state = lock(&self.state);
-        if joins && (state.is_passing || state.end == Some(false)) {
+        if joins && (state.passes_through || state.end == Some(false)) {
             return None;
         }
         let place = Some(Place { next: 0, waker: None });
@@ -190,7 +192,7 @@ impl Flight {
                 state.readers.len() - 1
             }
         };
-        Some(Reader { flight: self.clone(), index })
+        Some(Reader { shared_fetch: self.clone(), index })
     }
 
     /// Sets its state.
@@ -249,7 +251,7 @@ impl Flight {
     /// Called when it will not be stored. From now on only the pieces that its readers need are kept.
     pub fn pass(&self) {
         let mut state = lock(&self.state);
-        state.is_passing = true;
+        state.passes_through = true;
         state.drop_read();
     }
 
@@ -270,7 +272,7 @@ impl Flight {
     pub async fn room(&self) -> bool {
         poll_fn(|context| {
             let mut state = lock(&self.state);
-            if !state.is_passing {
+            if !state.passes_through {
                 return Poll::Ready(true);
             }
             if state.readers.iter().all(Option::is_none) {
@@ -293,7 +295,7 @@ impl State {
 
     /// Drops the pieces that all readers have read, if it is not stored.
     fn drop_read(&mut self) {
-        if !self.is_passing {
+        if !self.passes_through {
             return;
         }
         let slowest = self.readers.iter().flatten().map(|place| place.next).min();
@@ -308,15 +310,15 @@ impl State {
 }
 
 impl Reader {
-    /// Waits for the head, and returns the state of the flight.
+    /// Waits for the head, and returns the state of the shared fetch.
     pub async fn head(&mut self) -> Phase {
         poll_fn(|context| {
-            let mut state = lock(&self.flight.state);
+            let mut state = lock(&self.shared_fetch.state);
             if !matches!(state.phase, Phase::Waiting) {
                 return Poll::Ready(state.phase.clone());
             }
             if state.end.is_some() {
-                return Poll::Ready(Phase::NotShared { status: 502 });
+                return Poll::Ready(Phase::Failed);
             }
             self.wait(&mut state, context);
             Poll::Pending
@@ -327,7 +329,7 @@ impl Reader {
     /// The next piece of the body; `None`: its end. The error: it broke off.
     pub async fn next(&mut self) -> Result<Option<Bytes>, BrokenOff> {
         poll_fn(|context| {
-            let mut state = lock(&self.flight.state);
+            let mut state = lock(&self.shared_fetch.state);
             let Some(place) = state.readers.get(self.index).and_then(Option::as_ref) else {
                 return Poll::Ready(Err(BrokenOff));
             };
@@ -353,7 +355,7 @@ impl Reader {
 
     /// The trailers, once the end of the body was read.
     pub fn trailers(&self) -> Bytes {
-        self.flight.trailers()
+        self.shared_fetch.trailers()
     }
 
     fn wait(&self, state: &mut State, context: &mut Context<'_>) {
@@ -369,7 +371,7 @@ pub struct BrokenOff;
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        let mut state = lock(&self.flight.state);
+        let mut state = lock(&self.shared_fetch.state);
         state.readers[self.index] = None;
         state.drop_read();
         wake(&mut state.fetcher);
@@ -392,64 +394,66 @@ mod tests {
 
     #[test]
     fn everybody_gets_everything_whenever_they_come() {
-        let flights = Flights::default();
-        let Joined::Own(flight) = flights.join(b"a", |_| false) else { panic!("joined another flight") };
-        let mut first = flight.read(false).unwrap();
+        let shared_fetches = SharedFetches::default();
+        let Joined::Own(shared_fetch) = shared_fetches.join(b"a", |_| false) else {
+            panic!("joined another fetch")
+        };
+        let mut first = shared_fetch.read(false).unwrap();
         assert!(poll_once(first.head()).is_pending());
-        flight.set_phase(Phase::Streaming(head()));
-        flight.push(Bytes::from_static(b"1"));
+        shared_fetch.set_phase(Phase::Streaming(head()));
+        shared_fetch.push(Bytes::from_static(b"1"));
         assert!(matches!(poll_once(first.head()), Poll::Ready(Phase::Streaming(_))));
         assert_eq!(poll_once(first.next()), Poll::Ready(Ok(Some(Bytes::from_static(b"1")))));
         assert!(poll_once(first.next()).is_pending());
-        let Joined::Other(mut second) = flights.join(b"a", |_| false) else { panic!("not joined") };
-        flight.push(Bytes::from_static(b"2"));
-        flight.finish(true);
+        let Joined::Other(mut second) = shared_fetches.join(b"a", |_| false) else { panic!("not joined") };
+        shared_fetch.push(Bytes::from_static(b"2"));
+        shared_fetch.finish(true);
         for expected in [&b"1"[..], b"2"] {
             let piece = Bytes::from_static(expected);
             assert_eq!(poll_once(second.next()), Poll::Ready(Ok(Some(piece))));
         }
         assert_eq!(poll_once(second.next()), Poll::Ready(Ok(None)));
-        flights.leave(&flight);
-        assert!(matches!(flights.join(b"a", |_| false), Joined::Own(_)));
+        shared_fetches.leave(&shared_fetch);
+        assert!(matches!(shared_fetches.join(b"a", |_| false), Joined::Own(_)));
     }
 
     #[test]
     fn who_comes_after_a_purge_waits_for_nothing_older() {
-        let flights = Flights::default();
-        let Joined::Own(older) = flights.join(b"a", |_| true) else { panic!("joined another flight") };
+        let shared_fetches = SharedFetches::default();
+        let Joined::Own(older) = shared_fetches.join(b"a", |_| true) else { panic!("joined another fetch") };
         let _reader = older.read(false).unwrap();
         // A request that was not sent yet is sent after the purge.
-        assert!(matches!(flights.join(b"a", |count| count < 2), Joined::Other(_)));
+        assert!(matches!(shared_fetches.join(b"a", |count| count < 2), Joined::Other(_)));
         older.begin(1);
-        let Joined::Own(newer) = flights.join(b"a", |count| count < 2) else { panic!("joined") };
+        let Joined::Own(newer) = shared_fetches.join(b"a", |count| count < 2) else { panic!("joined") };
         newer.begin(2);
-        flights.leave(&older);
-        assert!(matches!(flights.join(b"a", |count| count < 2), Joined::Other(_)));
+        shared_fetches.leave(&older);
+        assert!(matches!(shared_fetches.join(b"a", |count| count < 2), Joined::Other(_)));
     }
 
     #[test]
     fn the_last_who_leaves_is_noticed() {
-        let flight = Flight::new(b"");
-        let (one, other) = (flight.read(false), flight.read(false));
+        let shared_fetch = SharedFetch::new(b"");
+        let (one, other) = (shared_fetch.read(false), shared_fetch.read(false));
         drop(one);
-        assert!(poll_once(flight.abandoned()).is_pending());
+        assert!(poll_once(shared_fetch.abandoned()).is_pending());
         drop(other);
-        assert!(poll_once(flight.abandoned()).is_ready());
+        assert!(poll_once(shared_fetch.abandoned()).is_ready());
     }
 
     #[test]
     fn what_is_not_stored_waits_for_the_slowest_and_is_kept_no_longer() {
-        let flight = Flight::new(b"");
-        let (mut fast, mut slow) = (flight.read(false).unwrap(), flight.read(false).unwrap());
-        flight.push(Bytes::from(vec![0; WINDOW_BYTES]));
-        flight.pass();
-        assert!(flight.read(true).is_none());
+        let shared_fetch = SharedFetch::new(b"");
+        let (mut fast, mut slow) = (shared_fetch.read(false).unwrap(), shared_fetch.read(false).unwrap());
+        shared_fetch.push(Bytes::from(vec![0; WINDOW_BYTES]));
+        shared_fetch.pass();
+        assert!(shared_fetch.read(true).is_none());
         assert!(poll_once(fast.next()).is_ready());
-        assert!(poll_once(flight.room()).is_pending());
+        assert!(poll_once(shared_fetch.room()).is_pending());
         assert!(poll_once(slow.next()).is_ready());
-        assert_eq!(poll_once(flight.room()), Poll::Ready(true));
-        assert!(flight.pieces().is_empty());
+        assert_eq!(poll_once(shared_fetch.room()), Poll::Ready(true));
+        assert!(shared_fetch.pieces().is_empty());
         drop((fast, slow));
-        assert_eq!(poll_once(flight.room()), Poll::Ready(false));
+        assert_eq!(poll_once(shared_fetch.room()), Poll::Ready(false));
     }
 }

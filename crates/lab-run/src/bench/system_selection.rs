@@ -17,7 +17,7 @@ use touchstone_load::Target;
 
 /// A system that will be measured.
 #[derive(Debug, Clone)]
-pub struct Entrant {
+pub struct SelectedSystem {
     /// Its name, unlike any other's: one that is named twice gets a number.
     pub name: String,
     /// Its name for people, with its version.
@@ -25,7 +25,7 @@ pub struct Entrant {
     /// True for the kernel's limit.
     pub is_limit: bool,
     /// Whether and how it is started.
-    pub kind: EntrantKind,
+    pub kind: SystemKind,
     /// The processors that it gets; empty: it runs already, on its own processors.
     pub cpus: Vec<usize>,
     /// The state of each part of the suite on it.
@@ -45,7 +45,7 @@ pub enum PartState {
 
 /// Whether and how a system is started.
 #[derive(Debug, Clone)]
-pub enum EntrantKind {
+pub enum SystemKind {
     /// It is started here.
     Started {
         /// How.
@@ -78,7 +78,7 @@ pub enum EntrantKind {
 /// The systems that the options name.
 pub(super) struct Entered {
     /// The systems, with what they can do of the suite.
-    pub(super) entrants: Vec<Entrant>,
+    pub(super) selected: Vec<SelectedSystem>,
     /// The programs that the suite needs.
     pub(super) programs: Programs,
     /// The systems' ports, held so that no other program gets one before its system is started.
@@ -87,25 +87,25 @@ pub(super) struct Entered {
 
 /// The systems that the options name, with what is needed to run them.
 pub(super) fn enter(options: &Options, suite: &Suite, placement: &Placement) -> Result<Entered, String> {
-    let entrants = entrants(options, placement)?;
-    let mut entrants = on_processors(entrants, &options.processors, placement)?;
-    let programs = needed_programs(suite, &entrants);
-    for entrant in &mut entrants {
-        entrant.parts = part_states(suite, entrant, &programs);
+    let selected = selected(options, placement)?;
+    let mut selected = on_processors(selected, &options.processors, placement)?;
+    let programs = needed_programs(suite, &selected);
+    for system in &mut selected {
+        system.parts = part_states(suite, system, &programs);
     }
-    refuse_if_nothing_runs(&entrants)?;
+    refuse_if_nothing_runs(&selected)?;
     let secure = suite.parts.iter().any(|part| part.workload.endpoints().any_secure());
-    let held_ports = give_ports(&mut entrants, options.port, secure)?;
-    Ok(Entered { entrants, programs, held_ports })
+    let held_ports = give_ports(&mut selected, options.port, secure)?;
+    Ok(Entered { selected, programs, held_ports })
 }
 
-impl Entrant {
+impl SelectedSystem {
     /// Whether it shares this machine with the load engine.
     pub fn is_on_this_machine(&self) -> bool {
         match &self.kind {
-            EntrantKind::Started { .. } => true,
-            EntrantKind::Remote { found, .. } => crate::system::url::is_own_address(found.address),
-            EntrantKind::Running { url, .. } => url.is_this_machine(),
+            SystemKind::Started { .. } => true,
+            SystemKind::Remote { found, .. } => crate::system::url::is_own_address(found.address),
+            SystemKind::Running { url, .. } => url.is_this_machine(),
         }
     }
 
@@ -137,30 +137,30 @@ impl Entrant {
     /// Where the load is sent.
     pub fn target(&self) -> Target {
         match &self.kind {
-            EntrantKind::Started { port, .. } => {
+            SystemKind::Started { port, .. } => {
                 let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
                 Target::plain(address, &address.to_string())
             }
-            EntrantKind::Remote { found, .. } => {
+            SystemKind::Remote { found, .. } => {
                 let address = SocketAddr::from((found.address, found.port));
                 Target::plain(address, &address.to_string())
             }
-            EntrantKind::Running { url, .. } => url.target.clone(),
+            SystemKind::Running { url, .. } => url.target.clone(),
         }
     }
 
     /// How it is started, where it is.
     fn definition(&self) -> Option<&Definition> {
         match &self.kind {
-            EntrantKind::Started { definition, .. } | EntrantKind::Remote { definition, .. } => {
+            SystemKind::Started { definition, .. } | SystemKind::Remote { definition, .. } => {
                 Some(definition)
             }
-            EntrantKind::Running { .. } => None,
+            SystemKind::Running { .. } => None,
         }
     }
 }
 
-fn entrants(options: &Options, placement: &Placement) -> Result<Vec<Entrant>, String> {
+fn selected(options: &Options, placement: &Placement) -> Result<Vec<SelectedSystem>, String> {
     let own = ["touchstone".to_string()];
     let words = if options.systems.is_empty() { &own[..] } else { &options.systems[..] };
     let is_url = |word: &&String| !Host::looks_like(word) && SystemUrl::looks_like(word);
@@ -168,57 +168,57 @@ fn entrants(options: &Options, placement: &Placement) -> Result<Vec<Entrant>, St
     if let Some(pid) = options.pid {
         check_pid(pid, urls)?;
     }
-    let mut entrants: Vec<Entrant> = Vec::with_capacity(words.len());
+    let mut selected: Vec<SelectedSystem> = Vec::with_capacity(words.len());
     for word in words {
-        let mut entrant = if Host::looks_like(word) {
+        let mut system = if Host::looks_like(word) {
             remote(word, options, placement)?
         } else if SystemUrl::looks_like(word) {
             running(word, options.pid)?
         } else {
             to_be_started(word)?
         };
-        let before = entrants.iter().filter(|other| same_system(&other.name, &entrant.name)).count();
+        let before = selected.iter().filter(|other| same_system(&other.name, &system.name)).count();
         if before > 0 {
-            entrant.name = format!("{}#{}", entrant.name, before + 1);
-            entrant.title = format!("{} ({})", entrant.title, before + 1);
+            system.name = format!("{}#{}", system.name, before + 1);
+            system.title = format!("{} ({})", system.title, before + 1);
         }
-        entrants.push(entrant);
+        selected.push(system);
     }
-    Ok(entrants)
+    Ok(selected)
 }
 
-/// Gives the entrants their processors: all processors of systems, or, if numbers of them are named, each
-/// entrant once for each number with the first so many.
+/// Gives the selected their processors: all processors of systems, or, if numbers of them are named, each
+/// system once for each number with the first so many.
 fn on_processors(
-    entrants: Vec<Entrant>,
+    selected: Vec<SelectedSystem>,
     numbers: &[usize],
     placement: &Placement,
-) -> Result<Vec<Entrant>, String> {
-    let started = |entrant: &Entrant| matches!(entrant.kind, EntrantKind::Started { .. });
+) -> Result<Vec<SelectedSystem>, String> {
+    let started = |system: &SelectedSystem| matches!(system.kind, SystemKind::Started { .. });
     if numbers.len() < 2 {
-        let with_all = |entrant: Entrant| match started(&entrant) {
-            true => Entrant { cpus: placement.system.clone(), ..entrant },
-            false => entrant,
+        let with_all = |system: SelectedSystem| match started(&system) {
+            true => SelectedSystem { cpus: placement.system.clone(), ..system },
+            false => system,
         };
-        return Ok(entrants.into_iter().map(with_all).collect());
+        return Ok(selected.into_iter().map(with_all).collect());
     }
     let mut placed = Vec::new();
-    for entrant in entrants {
-        if !started(&entrant) {
+    for system in selected {
+        if !started(&system) {
             return Err(format!(
                 "{} runs already: it cannot be given one number of processors after the other (--cores)",
-                entrant.name
+                system.name
             ));
         }
         for &number in numbers {
             let cpus = placement.system.get(..number).filter(|cpus| !cpus.is_empty());
             let cpus = cpus.ok_or_else(|| format!("--cores: {number} processors cannot be had"))?;
             let of = if number == 1 { "1 processor".to_string() } else { format!("{number} processors") };
-            placed.push(Entrant {
-                name: speedup::name_on(&entrant.name, number),
-                title: format!("{}, {of}", entrant.title),
+            placed.push(SelectedSystem {
+                name: speedup::name_on(&system.name, number),
+                title: format!("{}, {of}", system.title),
                 cpus: cpus.to_vec(),
-                ..entrant.clone()
+                ..system.clone()
             });
         }
     }
@@ -240,23 +240,23 @@ fn check_pid(pid: u32, urls: usize) -> Result<(), String> {
     Ok(())
 }
 
-fn running(url: &str, pid: Option<u32>) -> Result<Entrant, String> {
+fn running(url: &str, pid: Option<u32>) -> Result<SelectedSystem, String> {
     let url = SystemUrl::parse(url)?;
     if pid.is_some() && !url.is_this_machine() {
         return Err(format!("--pid: {} is not an address of this machine", url.url));
     }
-    Ok(Entrant {
+    Ok(SelectedSystem {
         name: url.url.clone(),
         title: url.url.clone(),
         is_limit: false,
-        kind: EntrantKind::Running { url, pid },
+        kind: SystemKind::Running { url, pid },
         cpus: Vec::new(),
         parts: Vec::new(),
     })
 }
 
 /// A system on another machine: this program is copied there as its probe, and looks for the system.
-fn remote(word: &str, options: &Options, placement: &Placement) -> Result<Entrant, String> {
+fn remote(word: &str, options: &Options, placement: &Placement) -> Result<SelectedSystem, String> {
     let (host, name) = Host::parse(word)?;
     let definition = Definition::find(&name)?;
     let session = Session::open(&options.ssh, &host)?;
@@ -264,17 +264,17 @@ fn remote(word: &str, options: &Options, placement: &Placement) -> Result<Entran
     // here.
     let cpus = host.is_this_machine().then(|| placement.system.clone());
     let found = session.find(&name, &Definition::text_of(&name)?, cpus)?;
-    Ok(Entrant {
+    Ok(SelectedSystem {
         name: format!("{}@{}", definition.name, host.name),
         title: format!("{} on {}", found.title, host.name),
         is_limit: definition.is_limit,
         cpus: found.cpus.clone(),
-        kind: EntrantKind::Remote { session, found: Box::new(found), definition: Box::new(definition) },
+        kind: SystemKind::Remote { session, found: Box::new(found), definition: Box::new(definition) },
         parts: Vec::new(),
     })
 }
 
-fn to_be_started(word: &str) -> Result<Entrant, String> {
+fn to_be_started(word: &str) -> Result<SelectedSystem, String> {
     let definition = Definition::find(word)?;
     let installed = definition
         .installed()
@@ -282,21 +282,21 @@ fn to_be_started(word: &str) -> Result<Entrant, String> {
     if let Some(name) = &definition.origin {
         find_origin(name, &definition.name)?;
     }
-    Ok(Entrant {
+    Ok(SelectedSystem {
         name: definition.name.clone(),
         title: definition.title_with(installed.version.as_deref()),
         is_limit: definition.is_limit,
-        kind: EntrantKind::Started { definition: Box::new(definition), installed, port: 0, tls_port: 0 },
+        kind: SystemKind::Started { definition: Box::new(definition), installed, port: 0, tls_port: 0 },
         cpus: Vec::new(),
         parts: Vec::new(),
     })
 }
 
 /// Finds or builds the programs that the suite's interfaces call on the systems that are started here.
-fn needed_programs(suite: &Suite, entrants: &[Entrant]) -> Programs {
+fn needed_programs(suite: &Suite, selected: &[SelectedSystem]) -> Programs {
     let can = |part: &&Part| {
         let has_it = |definition: &Definition| definition.lacks(&part.needs(), "").is_none();
-        entrants.iter().filter_map(Entrant::definition).any(has_it)
+        selected.iter().filter_map(SelectedSystem::definition).any(has_it)
     };
     let mut names: Vec<&str> = suite.parts.iter().filter(can).flat_map(Part::programs).collect();
     names.sort_unstable();
@@ -305,11 +305,11 @@ fn needed_programs(suite: &Suite, entrants: &[Entrant]) -> Programs {
 }
 
 /// The state of each part of the suite on a system, as far as it is known before its start.
-fn part_states(suite: &Suite, entrant: &Entrant, programs: &Programs) -> Vec<PartState> {
-    let Some(definition) = entrant.definition() else {
+fn part_states(suite: &Suite, system: &SelectedSystem, programs: &Programs) -> Vec<PartState> {
+    let Some(definition) = system.definition() else {
         // A system that runs already is asked; its answers decide.
-        let state = |part| match &entrant.kind {
-            EntrantKind::Running { url, .. } => {
+        let state = |part| match &system.kind {
+            SystemKind::Running { url, .. } => {
                 no_address(part, url).map_or(PartState::Runs, PartState::Skipped)
             }
             _ => PartState::Runs,
@@ -317,7 +317,7 @@ fn part_states(suite: &Suite, entrant: &Entrant, programs: &Programs) -> Vec<Par
         return suite.parts.iter().map(state).collect();
     };
     if definition.is_limit && suite.parts.iter().any(|part| part.workload.endpoints().any_secure()) {
-        let reason = format!("{} is without TLS, which the suite asks for", entrant.title);
+        let reason = format!("{} is without TLS, which the suite asks for", system.title);
         return vec![PartState::Skipped(reason); suite.parts.len()];
     }
     if definition.is_limit {
@@ -328,7 +328,7 @@ fn part_states(suite: &Suite, entrant: &Entrant, programs: &Programs) -> Vec<Par
     }
     let state = |part: &Part| {
         let reason =
-            definition.lacks(&part.needs(), &entrant.title).or_else(|| missing_program(part, programs));
+            definition.lacks(&part.needs(), &system.title).or_else(|| missing_program(part, programs));
         reason.map_or(PartState::Runs, PartState::Skipped)
     };
     let mut states: Vec<PartState> = suite.parts.iter().map(state).collect();
@@ -364,12 +364,12 @@ fn missing_program(part: &Part, programs: &Programs) -> Option<String> {
 }
 
 /// At least one system must have something to measure.
-fn refuse_if_nothing_runs(entrants: &[Entrant]) -> Result<(), String> {
-    if entrants.iter().any(Entrant::runs) {
+fn refuse_if_nothing_runs(selected: &[SelectedSystem]) -> Result<(), String> {
+    if selected.iter().any(SelectedSystem::runs) {
         return Ok(());
     }
     let mut reasons: Vec<&str> = Vec::new();
-    for state in entrants.iter().flat_map(|entrant| &entrant.parts) {
+    for state in selected.iter().flat_map(|system| &system.parts) {
         if let PartState::Skipped(reason) = state
             && !reasons.contains(&reason.as_str())
         {
@@ -380,18 +380,22 @@ fn refuse_if_nothing_runs(entrants: &[Entrant]) -> Result<(), String> {
 }
 
 /// Finds a free port for every system that is started, and a second one for TLS if the suite needs it.
-fn give_ports(entrants: &mut [Entrant], first: Option<u16>, secure: bool) -> Result<Vec<HeldPort>, String> {
+fn give_ports(
+    selected: &mut [SelectedSystem],
+    first: Option<u16>,
+    secure: bool,
+) -> Result<Vec<HeldPort>, String> {
     let mut held = Vec::new();
     let mut next = first;
-    for entrant in entrants {
-        let EntrantKind::Started { port, tls_port, .. } = &mut entrant.kind else { continue };
+    for system in selected {
+        let SystemKind::Started { port, tls_port, .. } = &mut system.kind else { continue };
         for port in [port, tls_port].into_iter().take(if secure { 2 } else { 1 }) {
             let free = next.map_or_else(HeldPort::any, HeldPort::named).map_err(|error| match next {
                 Some(port) => format!(
                     "port {port} of 127.0.0.1 cannot be had for {} ({error}); name another with --port",
-                    entrant.name
+                    system.name
                 ),
-                None => format!("no port of 127.0.0.1 is free for {}: {error}", entrant.name),
+                None => format!("no port of 127.0.0.1 is free for {}: {error}", system.name),
             })?;
             *port = free.number();
             held.push(free);
@@ -435,10 +439,10 @@ pub(super) mod tests {
     fn a_program_that_cannot_be_built_is_a_reason() {
         let suite = Suite::find("spice-cgi").unwrap();
         let place = tempfile::tempdir().unwrap();
-        let entrant = to_be_started(&system(place.path(), "all", "\"files\", \"cgi\"")).unwrap();
+        let system = to_be_started(&system(place.path(), "all", "\"files\", \"cgi\"")).unwrap();
         let missing = [("cgi".to_string(), "there is no cc".to_string())].into();
         let programs = Programs { missing, ..Programs::default() };
-        let states = part_states(&suite, &entrant, &programs);
+        let states = part_states(&suite, &system, &programs);
         assert_eq!(states, [PartState::NotAsked, PartState::Skipped("CGI: there is no cc".to_string())]);
     }
 }

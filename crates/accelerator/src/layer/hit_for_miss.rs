@@ -1,5 +1,5 @@
-//! Targets whose responses turned out not to be for everybody: requests for them wait for no other's
-//! response.
+//! Targets whose latest response was not for all clients (hit-for-miss). A request for such a target does not
+//! wait for the response of another request.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,18 +11,18 @@ const REMEMBERED_SECONDS: u64 = 120;
 
 /// A table in which a newer target takes an older one's place. What is forgotten, or taken for another, costs
 /// a wait or a request more.
-pub struct Passing {
+pub struct HitForMiss {
     /// 32 bits of a hash, and the second until which it counts.
     places: Box<[AtomicU64]>,
 }
 
-impl Default for Passing {
-    fn default() -> Passing {
-        Passing { places: (0..PLACES).map(|_| AtomicU64::new(0)).collect() }
+impl Default for HitForMiss {
+    fn default() -> HitForMiss {
+        HitForMiss { places: (0..PLACES).map(|_| AtomicU64::new(0)).collect() }
     }
 }
 
-impl Passing {
+impl HitForMiss {
     /// Remembers a target.
     pub fn remember(&self, hash: u64, now: i64) {
         let until = (now.max(0) as u64 + REMEMBERED_SECONDS) & 0xffff_ffff;
@@ -53,12 +53,12 @@ mod tests {
 
     #[test]
     fn targets_are_remembered_for_a_while() {
-        let passing = Passing::default();
+        let table = HitForMiss::default();
         let hash = 0x1234_5678_9abc_def0;
-        passing.remember(hash, 1_700_000_000);
-        assert!(passing.has(hash, 1_700_000_119) && !passing.has(hash, 1_700_000_120));
-        assert!(!passing.has(hash ^ (1 << 40), 1_700_000_000));
-        passing.forget(hash);
-        assert!(!passing.has(hash, 1_700_000_000));
+        table.remember(hash, 1_700_000_000);
+        assert!(table.has(hash, 1_700_000_119) && !table.has(hash, 1_700_000_120));
+        assert!(!table.has(hash ^ (1 << 40), 1_700_000_000));
+        table.forget(hash);
+        assert!(!table.has(hash, 1_700_000_000));
     }
 }

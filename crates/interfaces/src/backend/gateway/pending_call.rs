@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use touchstone_handler::answer::Answer;
-use touchstone_handler::handler::{Begun, Handled, OnCore};
+use touchstone_handler::handler::{Handled, OnCore, PendingCall};
 use touchstone_handler::request::{PlainGet, Request};
 
 use super::Gateway;
@@ -37,7 +37,7 @@ pub struct Scratch {
 }
 
 /// A request that a program has.
-pub struct BegunCall<P> {
+pub struct PendingGet<P> {
     gateway: Rc<Gateway<P>>,
     busy: Busy,
     /// What it was sent on. Absent where there was no kept connection, and once the answer has come.
@@ -45,10 +45,10 @@ pub struct BegunCall<P> {
     began: Instant,
 }
 
-impl<P: ProgramProtocol> BegunCall<P> {
+impl<P: ProgramProtocol> PendingGet<P> {
     /// Chooses a backend, and sends it the request over a kept connection if there is one. `None`: it is for
     /// no script, or no program can have it.
-    pub fn begin(gateway: Rc<Gateway<P>>, get: &PlainGet<'_>) -> Option<BegunCall<P>> {
+    pub fn begin(gateway: Rc<Gateway<P>>, get: &PlainGet<'_>) -> Option<PendingGet<P>> {
         let settings = gateway.settings.clone();
         if settings.pool.as_ref().is_some_and(|pool| pool.problem().is_some()) {
             return None;
@@ -64,7 +64,7 @@ impl<P: ProgramProtocol> BegunCall<P> {
         let connection = kept.filter(|connection| connection.stream.try_send_all(&request));
         gateway.scratch.borrow_mut().request = request;
         let busy = gateway.group.begin(index);
-        Some(BegunCall { gateway, busy, connection, began: get.received_at })
+        Some(PendingGet { gateway, busy, connection, began: get.received_at })
     }
 
     /// The backend, and the exchange with it where there is one.
@@ -104,7 +104,7 @@ impl<P: ProgramProtocol> BegunCall<P> {
     }
 }
 
-impl<P: ProgramProtocol> Begun for BegunCall<P> {
+impl<P: ProgramProtocol> PendingCall for PendingGet<P> {
     fn limit(&self) -> Duration {
         let times = &self.gateway.settings.times;
         times.total.map_or(times.first_byte, |total| total.min(times.first_byte))

@@ -1,0 +1,29 @@
+//! The listener that accepted a connection, and where the current configuration has it.
+
+use std::net::SocketAddr;
+
+use crate::core::CoreState;
+
+/// The listener of a connection.
+pub struct OwnListener {
+    /// The address that accepted the connection.
+    pub address: SocketAddr,
+    /// Which generation of the configuration `index` belongs to.
+    pub generation: u64,
+    /// Index of the listener in the snapshot; `None` when a reload removed it.
+    pub index: Option<usize>,
+}
+
+impl OwnListener {
+    /// The listener with this address, which is not looked up yet.
+    pub fn new(address: SocketAddr) -> OwnListener {
+        OwnListener { address, generation: 0, index: None }
+    }
+
+    /// Finds the listener in a new generation of the configuration.
+    #[cold]
+    pub fn apply_config(&mut self, state: &CoreState) {
+        self.generation = state.generation;
+        self.index = state.snapshot.listeners.iter().position(|listener| listener.address == self.address);
+    }
+}

@@ -1,0 +1,60 @@
+//! Who is at the other end of a connection: its address, its number and the facts of its TLS session.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use touchstone_access::ConnectionPermit;
+use touchstone_handler::request::{Protocol, TlsFacts};
+use touchstone_transport::Transport;
+
+use super::Connection;
+use crate::accounting::Origin;
+use crate::connection_number::ConnectionNumber;
+
+/// The client of a connection.
+pub struct Peer {
+    /// Its address; `None` if nothing needed it when the connection was accepted.
+    pub address: Option<SocketAddr>,
+    /// The address as text, made for the first log line.
+    pub text: String,
+    /// The facts of the TLS session, made for the first request that is not a plain hit.
+    pub tls: Option<Arc<TlsFacts>>,
+    /// The number of the connection.
+    pub number: ConnectionNumber,
+    /// Counts the connection for its client.
+    pub permit: Option<ConnectionPermit>,
+}
+
+impl Peer {
+    /// The client of a connection that has just been accepted.
+    pub fn new(address: Option<SocketAddr>, permit: Option<ConnectionPermit>) -> Peer {
+        Peer { address, text: String::new(), tls: None, number: ConnectionNumber::default(), permit }
+    }
+
+    /// The facts of the TLS session for handlers and logs.
+    fn tls_facts(&mut self, transport: &Transport) -> Option<Arc<TlsFacts>> {
+        if self.tls.is_none() {
+            self.tls = transport.tls_facts().map(Arc::new);
+        }
+        self.tls.clone()
+    }
+}
+
+impl Connection {
+    /// The client's address; asks the transport once if it was not recorded on acceptance.
+    pub(super) fn known_peer(&mut self) -> Option<SocketAddr> {
+        self.peer.address = self.peer.address.or_else(|| self.transport.peer());
+        self.peer.address
+    }
+
+    /// The facts of the TLS session for handlers and logs.
+    pub(super) fn tls_facts(&mut self) -> Option<Arc<TlsFacts>> {
+        self.peer.tls_facts(&self.transport)
+    }
+
+    /// Where the requests of the connection come from.
+    pub(super) fn origin(&mut self, protocol: Protocol) -> Origin<'_> {
+        let Peer { address, text, tls, .. } = &mut self.peer;
+        Origin { protocol, peer: *address, peer_text: text, tls: tls.as_deref() }
+    }
+}

@@ -1,0 +1,69 @@
+//! What a connection waits for, until when, and how fast its client takes an answer.
+
+use std::task::Context;
+use std::time::Duration;
+
+use touchstone_access::Pace;
+
+use super::Connection;
+use crate::core::deadline::DeadlineGuard;
+
+/// What the current wait for input is for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Waiting {
+    /// Nothing yet.
+    #[default]
+    Nothing,
+    /// The first byte of a request.
+    Idle,
+    /// The rest of a head.
+    Head,
+}
+
+/// The waits of a connection.
+#[derive(Default)]
+pub struct Timing {
+    /// What the current wait for input is for.
+    pub waiting: Waiting,
+    /// The deadline of the current wait; `None` while the connection is no task.
+    pub deadline: Option<DeadlineGuard>,
+    /// Bytes sent since the last wait for the client.
+    pub sent_since_wait: u64,
+    /// How fast the client takes the present answer; `None`: there was no wait for it.
+    pub send_pace: Option<Pace>,
+}
+
+impl Connection {
+    pub(super) fn set_writing(&self, writing: bool) {
+        if let Some(deadline) = &self.timing.deadline {
+            deadline.session.set_writing(writing);
+        }
+    }
+
+    pub(super) fn set_deadline(&mut self, limit: Duration) {
+        self.timing.waiting = Waiting::Nothing;
+        if let Some(deadline) = &self.timing.deadline {
+            deadline.set(self.core.clock.coarse_ms(), limit, false);
+        }
+    }
+
+    pub(super) fn clear_deadline(&mut self) {
+        if let Some(deadline) = &self.timing.deadline {
+            deadline.clear();
+        }
+    }
+
+    /// Ends a wait whose deadline says nothing of the connection.
+    pub(super) fn forget_deadline(&mut self) {
+        if let Some(deadline) = &self.timing.deadline {
+            deadline.forget();
+        }
+    }
+
+    pub(super) fn deadline_expired(&self, context: &mut Context<'_>) -> bool {
+        self.timing.deadline.as_ref().is_some_and(|deadline| {
+            deadline.wakes(context.waker());
+            deadline.expired()
+        })
+    }
+}
