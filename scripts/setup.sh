@@ -45,7 +45,7 @@ testing|systemd-socket-activate|systemd|tests of socket activation and of the un
 testing|python3|python3 python3-venv|the HTTP/3 client of the tests, gRPC
 testing|/usr/share/doc/libpython3.11|libpython3.11|Python applications
 testing|node|nodejs|the public tests for HTTP caches
-testing|npm|npm|the public tests for HTTP caches, and the report's accessibility
+testing|npm|npm|public tests for HTTP caches and fields for browsers, the report's accessibility
 testing|java|default-jre-headless|servlet containers
 testing|minisign|minisign|signatures of certified results
 testing|soffice libreoffice|libreoffice-calc|opening the workbook
@@ -111,6 +111,11 @@ main() {
         scripts/setup-cache-tests.sh --brief
     fi || true
     if [ $brief = no ]; then scripts/setup-axe.sh; else scripts/setup-axe.sh --brief; fi || true
+    if [ $brief = no ]; then
+        scripts/setup-observatory.sh
+    else
+        scripts/setup-observatory.sh --brief
+    fi || true
     if [ $brief = no ]; then scripts/setup-tomcat.sh; else scripts/setup-tomcat.sh --brief; fi || true
     if [ $brief = no ]; then
         scripts/setup-python-servers.sh

@@ -93,6 +93,7 @@ fn a_hit_allocates_nothing() {
             may_be_known: false,
             policy: &policy,
             site_fields: b"",
+            added: None,
         };
         let prepared = front.hit(request, ConnectionForm::Persistent, &date);
         assert_eq!(prepared.map(|prepared| prepared.body_length()), Some(6250));

@@ -201,15 +201,22 @@ impl Gate {
         Some(admitted)
     }
 
+    /// The rules that ask for no user.
+    fn check_without_user(&self, before: &[&Gate], request: &RequestView<'_>) -> Result<(), Refusal> {
+        let is_new = |same: &dyn Fn(&Gate) -> bool| !before.iter().any(|gate| same(gate));
+        if is_new(&|gate| same(&gate.addresses, &self.addresses)) && !self.allows(request) {
+            return Err(Refusal::new(403));
+        }
+        if is_new(&|gate| same(&gate.rate, &self.rate)) {
+            self.count(request)?;
+        }
+        Ok(())
+    }
+
     /// As [`Gate::check`], without the rules that gates before this one have applied already.
     fn check_behind(&self, before: &[&Gate], request: &RequestView<'_>) -> Verdict {
         let is_new = |same: &dyn Fn(&Gate) -> bool| !before.iter().any(|gate| same(gate));
-        if is_new(&|gate| same(&gate.addresses, &self.addresses)) && !self.allows(request) {
-            return Verdict::Refuse(Refusal::new(403));
-        }
-        if is_new(&|gate| same(&gate.rate, &self.rate))
-            && let Err(refusal) = self.count(request)
-        {
+        if let Err(refusal) = self.check_without_user(before, request) {
             return Verdict::Refuse(refusal);
         }
         let is_same = |gate: &Gate| match (&gate.user, &self.user) {
@@ -249,6 +256,12 @@ pub async fn pass(gates: &[&Gate], request: &RequestView<'_>) -> Result<Admitted
         admitted.identity = now.identity.or(admitted.identity);
     }
     Ok(admitted)
+}
+
+/// The same for the rules that ask for no user.
+pub fn pass_without_user(gates: &[&Gate], request: &RequestView<'_>) -> Result<(), Refusal> {
+    let mut gates_before = (0..gates.len()).map(|position| (&gates[..position], gates[position]));
+    gates_before.try_for_each(|(before, gate)| gate.check_without_user(before, request))
 }
 
 fn same<T>(one: &Option<Arc<T>>, other: &Option<Arc<T>>) -> bool {

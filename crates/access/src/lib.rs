@@ -43,7 +43,7 @@ pub use allow::AddressRules;
 pub use basic::{PendingCheck, User};
 pub use connection_gate::{Admission, ConnectionGate, TOO_MANY_CONNECTIONS};
 pub use connections::ConnectionPermit;
-pub use gate::{Admitted, Gate, Verdict, Verification, pass};
+pub use gate::{Admitted, Gate, Verdict, Verification, pass, pass_without_user};
 pub use pace::{MinimumPace, Pace};
 pub use password_file::PasswordFile;
 pub use refusal::Refusal;

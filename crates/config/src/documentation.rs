@@ -165,11 +165,15 @@ fn explain_key<C>(text: &mut String, section: &Section<C>, key: &Key<C>) {
     }
     let value = value_of(&key.kind).replace('`', "");
     let default = default_of(key).replace('`', "");
-    let _ = writeln!(
-        text,
-        "    value: {value}\n    default: {default}\n    example: {} = {}",
-        key.name, key.example
-    );
+    for (what, value) in
+        [("value", value), ("default", default), ("example", format!("{} = {}", key.name, key.example))]
+    {
+        let line = format!("    {what}: {value}");
+        let _ = match line.chars().count() {
+            ..=100 => writeln!(text, "{line}"),
+            _ => writeln!(text, "    {what}:\n{}", wrap(&value, "      ")),
+        };
+    }
 }
 
 /// The description of a value, with code between backquotes.

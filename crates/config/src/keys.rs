@@ -12,10 +12,12 @@ use std::time::Duration;
 pub use super::section::{ABSENT, Choice, Key, Kind, Section};
 
 use super::access;
+use super::cors;
 use super::includes::INCLUDES;
 use super::jwt;
 use super::routes::config as route;
 use super::section::as_usize;
+use super::security_fields;
 use super::values;
 use super::{
     AccessConfig, AccessLogConfig, AccessLogFormat, CacheConfig, ClientCertificateMode, DirectoryListing,
@@ -392,6 +394,8 @@ pub static SITE: Section<SiteConfig> = Section {
         fallback: String::new(),
         error_pages: BTreeMap::new(),
         headers: BTreeMap::new(),
+        security_fields: None,
+        cors: None,
         includes: None,
         access: AccessConfig::default(),
         routes: Vec::new(),
@@ -716,6 +720,10 @@ pub static SITE: Section<SiteConfig> = Section {
                 set: |site, value| site.headers = value,
             },
         },
+        security_fields::security_fields(|reader, value, site| {
+            security_fields::read(reader, value, &mut site.security_fields)
+        }),
+        cors::cors(|reader, value, site| cors::read(reader, value, &mut site.cors)),
         access::allow(|site, value| site.access.allow = value),
         access::deny(|site, value| site.access.deny = value),
         access::basic_authentication(|reader, value, site| {
@@ -802,6 +810,14 @@ macro_rules! for_each_section {
         }
         {
             let $section = &$crate::keys::SITE;
+            $code
+        }
+        {
+            let $section = &$crate::security_fields::SECURITY_FIELDS;
+            $code
+        }
+        {
+            let $section = &$crate::cors::CORS;
             $code
         }
         {

@@ -16,6 +16,7 @@ mod account_name;
 mod acme;
 mod admin;
 mod cgi;
+mod cors;
 mod documentation;
 mod include;
 mod includes;
@@ -32,6 +33,7 @@ mod python;
 pub mod routes;
 mod schema;
 mod section;
+mod security_fields;
 mod server;
 mod servlet;
 mod values;
@@ -45,6 +47,7 @@ pub use account_name::check_name as check_account_name;
 pub use acme::{AcmeChallenge, AcmeConfig, ExternalAccountConfig};
 pub use admin::{AdminConfig, AdminListen};
 pub use cgi::{CgiConfig, parse_umask};
+pub use cors::CorsConfig;
 pub use documentation::{complete_example, documentation_markdown, explain};
 pub use includes::{IncludesConfig, XBitHack};
 pub use jwt::{JwtConfig, TOKEN_ALGORITHMS, TokenKeys};
@@ -59,6 +62,7 @@ pub use proxy::tables::{ProxyCheckConfig, ProxyForwardConfig, ProxyHealthConfig,
 pub use python::PythonConfig;
 pub use routes::config::{RedirectConfig, RespondConfig, RewriteConfig, RouteConfig};
 pub use schema::json_schema;
+pub use security_fields::{NONCE, NONCE_FIELD, SecurityFieldsConfig};
 pub use server::{ControlSocket, ServerConfig};
 pub use servlet::{JavaConfig, ServletConfig};
 
@@ -208,6 +212,10 @@ pub struct SiteConfig {
     pub error_pages: BTreeMap<u16, String>,
     /// Fields of every answer.
     pub headers: BTreeMap<String, String>,
+    /// Fields that protect visitors; `None`: not set here.
+    pub security_fields: Option<SecurityFieldsConfig>,
+    /// Scripts of which other sites may read answers; `None`: not set here.
+    pub cors: Option<CorsConfig>,
     /// Pages with directives; `None`: there are none.
     pub includes: Option<IncludesConfig>,
     /// Who is let in.

@@ -138,6 +138,7 @@ fn load(first: Source) -> Result<Loaded, Vec<ConfigProblem>> {
     reader.check_hosts(&loaded);
     reader.check_tls(&loaded);
     reader.check_access(&loaded);
+    reader.check_nonces(&loaded);
     reader.check_acme(&loaded);
     reader.check_admin(&loaded);
     let position = |problem: &ConfigProblem| sources.iter().position(|source| source.name == problem.file);

@@ -107,6 +107,8 @@ fn defaults() {
             fallback: String::new(),
             error_pages: BTreeMap::new(),
             headers: BTreeMap::new(),
+            security_fields: None,
+            cors: None,
             includes: None,
             access: AccessConfig::default(),
             routes: vec![],
@@ -274,8 +276,8 @@ fn unknown_names() {
          certificate, key, development_certificate, tls_minimum, tls_maximum, http3, client_authorities, \
          client_certificate, root, index, symlinks, hidden_files, merge_slashes, refuse_escapes, mime_types, \
          charset, cache_control, precompressed, compression, compression_levels, listing, listing_entries, \
-         fallback, error_pages, headers, allow, deny, basic_authentication, jwt, rate_limit, includes \
-         and route"
+         fallback, error_pages, headers, security_fields, cors, allow, deny, basic_authentication, jwt, \
+         rate_limit, includes and route"
     );
     assert_eq!(
         problem_in_site("drain_timeout = '1s'"),

@@ -7,9 +7,10 @@
 //! [`chunked`] (its body), [`conditional`] with [`entity_tag`] and [`date`] (whether to answer in full) and
 //! [`range`] (which part); [`content_coding`] and [`accept`] with [`weight`] say which form of it the client
 //! wants, [`status`] names the answer. [`request_view`] is a request of any version as rules see it.
-//! [`response`] is the other side: the head as a client sees it. [`trace_context`] is the trace that a
-//! request belongs to. [`grammar`] and [`decimal`] hold what all of them share. [`h2`] is HTTP/2 as a whole,
-//! from frames to priorities; [`h3`] is HTTP/3, on the streams of QUIC.
+//! [`response`] is the other side: the head as a client sees it. [`added_fields`] are what a server adds to
+//! answers. [`trace_context`] is the trace that a request belongs to. [`grammar`] and [`decimal`] hold what
+//! all of them share. [`h2`] is HTTP/2 as a whole, from frames to priorities; [`h3`] is HTTP/3, on the
+//! streams of QUIC.
 //!
 //! # Fuzzing
 //! The parsers have cargo-fuzz targets in `fuzz/`: `request_head`, `response_head`, `chunked`, `target`,
@@ -21,6 +22,7 @@
 //! ```
 
 pub mod accept;
+pub mod added_fields;
 pub mod authorization;
 pub mod chunked;
 pub mod conditional;

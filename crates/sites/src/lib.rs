@@ -3,15 +3,17 @@
 //!
 //! [`site::Snapshot`] is one generation of the configuration. [`route`] applies the routes and access rules
 //! of a site. [`interface`] opens the interface of a route, with a module for each kind; [`compression`] and
-//! [`accelerator`] stand before it. [`machine`] checks what a configuration needs from the machine, and
+//! [`accelerator`] stand before it. [`answer_policy`] is what answers say to browsers. [`machine`] checks what a configuration needs from the machine, and
 //! [`archives`] what applications are packed in.
 //!
 //! Nothing here knows listeners or connections.
 
 pub mod accelerator;
+pub mod answer_policy;
 pub mod archives;
 mod cgi;
 pub mod compression;
+mod cors;
 pub mod hidden_names;
 pub mod includes;
 pub mod interface;

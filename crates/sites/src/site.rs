@@ -76,6 +76,8 @@ pub struct Site {
     pub codings: CodingSettings,
     /// The field lines that it adds to every answer, each with its CRLF.
     pub fields: Arc<[u8]>,
+    /// The same for cached files, with what answers say to browsers.
+    pub file_fields: Arc<[u8]>,
 }
 
 /// The sites of one address.
@@ -216,6 +218,11 @@ fn open_site(
         .map_err(|error| Unusable(format!("cannot serve {}: {error}", config.root.display())))?;
     let rules =
         SiteRules::open(config, access, accelerator).map_err(|problems| Unusable(problems.join("; ")))?;
+    let fields = field_lines(config);
+    let mut file_fields = fields.to_vec();
+    if let Some(policy) = rules.as_ref().and_then(SiteRules::policy) {
+        policy.common().apply(&mut file_fields);
+    }
     Ok(Site {
         config: config.clone(),
         root: Arc::new(root.mounted_at(mount)),
@@ -225,7 +232,8 @@ fn open_site(
         places: 0..0,
         includes: config.includes.as_ref().map(SiteIncludes::new),
         codings: compression::settings(config),
-        fields: field_lines(config),
+        fields,
+        file_fields: file_fields.into(),
     })
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use touchstone_files::cache::{ConnectionForm, DateSecond, Prepared};
+use touchstone_http::added_fields::AddedFields;
 
 use super::memory::{Store, hash_of};
 use super::object::{Object, State};
@@ -48,6 +49,8 @@ pub struct PlainRequest<'a, F> {
     pub may_be_known: bool,
     /// Field lines that the site adds to all its answers.
     pub site_fields: &'a [u8],
+    /// Fields that are added behind those, each by its rule.
+    pub added: Option<&'a AddedFields>,
 }
 
 impl Front {
@@ -110,7 +113,8 @@ impl Front {
         date: &DateSecond,
     ) -> Option<usize> {
         let object = self.current(hash, request, brings, date)?;
-        let prepared = object.prepare(form, date, request.policy.cache_status, request.site_fields);
+        let prepared =
+            object.prepare(form, date, request.policy.cache_status, (request.site_fields, request.added));
         let slots = self.slots.entry(hash).or_default();
         // Responses that were replaced are dropped.
         slots.retain(|slot| slot.object.state() == State::Stored);

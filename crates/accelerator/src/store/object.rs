@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use touchstone_files::cache::{ConnectionForm, DateSecond, Prepared, SharedBody, WHOLE_BODY_BYTES};
+use touchstone_http::added_fields::AddedFields;
 use touchstone_http::date::format_imf_fixdate;
 use touchstone_http::decimal;
 use touchstone_http::status::reason;
@@ -240,13 +241,14 @@ impl Object {
         }
     }
 
-    /// The answer to a plain GET, ready to be written in this second. `site_fields` are added to it.
+    /// The answer to a plain GET, ready to be written in this second. Field lines and fields
+    /// by rules are added to it.
     pub fn prepare(
         &self,
         form: ConnectionForm,
         date: &DateSecond,
         says_status: bool,
-        site_fields: &[u8],
+        (site_fields, added): (&[u8], Option<&AddedFields>),
     ) -> Prepared {
         let mut head = Vec::with_capacity(256 + self.fields().len());
         head.extend_from_slice(b"HTTP/1.1 ");
@@ -259,8 +261,13 @@ impl Object {
         let now = date.unix_seconds;
         let fresh_for = Some(self.terms.fresh_for(now));
         let status = says_status.then_some(CacheStatus { fresh_for, ..CacheStatus::new(Outcome::Hit) });
-        self.append_fields(now, status, &mut head);
-        head.extend_from_slice(site_fields);
+        let mut fields = Vec::with_capacity(256 + self.fields().len());
+        self.append_fields(now, status, &mut fields);
+        fields.extend_from_slice(site_fields);
+        if let Some(added) = added {
+            added.apply(&mut fields);
+        }
+        head.extend_from_slice(&fields);
         head.extend_from_slice(b"Content-Length: ");
         decimal::append(self.body().len() as u64, &mut head);
         head.extend_from_slice(b"\r\n");

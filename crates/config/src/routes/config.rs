@@ -8,6 +8,7 @@ use touchstone_accelerator::rules::policy::Policy;
 use crate::accelerator::CACHE_OF_ROUTE;
 use crate::access::{self, AccessConfig};
 use crate::cgi::{CGI, CgiConfig};
+use crate::cors::{self, CorsConfig};
 use crate::includes::{INCLUDES, IncludesConfig};
 use crate::jwt;
 use crate::nsapi::{NSAPI, NsapiConfig};
@@ -18,6 +19,7 @@ use crate::proxy::{PROXY, ProxyConfig};
 use crate::python::{PYTHON, PythonConfig};
 use crate::section::reader::{Reader, Value};
 use crate::section::{ABSENT, Choice, Key, Kind, Section};
+use crate::security_fields::{self, SecurityFieldsConfig};
 use crate::servlet::{SERVLET, ServletConfig};
 use crate::wasm::{MIDDLEWARE, WASM, WasmConfig};
 use crate::{DirectoryListing, SectionPlaces, SiteConfig, routes, values};
@@ -85,6 +87,10 @@ pub struct RouteConfig {
     pub headers: BTreeMap<String, String>,
     /// Values of Link that are sent before an answer that takes time.
     pub early_hints: Vec<String>,
+    /// Fields that protect visitors; `None`: those of the site.
+    pub security_fields: Option<SecurityFieldsConfig>,
+    /// Scripts of which other sites may read answers; `None`: as in the site.
+    pub cors: Option<CorsConfig>,
     /// Which clients are admitted.
     pub access: AccessConfig,
 }
@@ -117,6 +123,8 @@ impl RouteConfig {
             listing: self.listing.unwrap_or(site.listing),
             fallback: if fallback == NO_FALLBACK { String::new() } else { fallback },
             cache_control: or(&self.cache_control, &site.cache_control),
+            security_fields: None,
+            cors: None,
             access: AccessConfig::default(),
             routes: Vec::new(),
             ..site.clone()
@@ -196,6 +204,8 @@ pub static ROUTE: Section<RouteConfig> = Section {
         includes: None,
         headers: BTreeMap::new(),
         early_hints: Vec::new(),
+        security_fields: None,
+        cors: None,
         access: AccessConfig::default(),
     },
     keys: &[
@@ -547,6 +557,10 @@ pub static ROUTE: Section<RouteConfig> = Section {
                 set: |route, value| route.early_hints = value,
             },
         },
+        security_fields::security_fields(|reader, value, route| {
+            security_fields::read(reader, value, &mut route.security_fields)
+        }),
+        cors::cors(|reader, value, route| cors::read(reader, value, &mut route.cors)),
         access::allow(|route, value| route.access.allow = value),
         access::deny(|route, value| route.access.deny = value),
         access::basic_authentication(|reader, value, route| {

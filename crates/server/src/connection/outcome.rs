@@ -69,7 +69,13 @@ impl ReadyAnswer {
     /// With what the site says of all its answers.
     pub fn with_site_fields(mut self) -> ReadyAnswer {
         let site = self.progress.site.get().unwrap_or_default();
-        self.answered.answer.fields.extend_from_slice(&self.snapshot.sites[site].fields);
+        let site = &self.snapshot.sites[site];
+        let fields = &mut self.answered.answer.fields;
+        fields.extend_from_slice(&site.fields);
+        let route = self.progress.route.get();
+        if let Some(policy) = site.rules.as_ref().and_then(|rules| rules.policy_at(route)) {
+            policy.common().apply(fields);
+        }
         self
     }
 }

@@ -7,6 +7,7 @@ use touchstone_accelerator::rules::key::Target;
 use touchstone_accelerator::store::{Front, PlainRequest};
 use touchstone_files::cache::{ConnectionForm, DateSecond, Prepared};
 use touchstone_http::request_view::RequestView;
+use touchstone_sites::answer_policy::AnswerPolicy;
 use touchstone_sites::site::Site;
 
 /// An answer that is ready.
@@ -42,6 +43,7 @@ pub fn ready<'f, F: Fields>(
         policy: &cached.policy,
         may_be_known: site.config.tls.client_authorities.is_some(),
         site_fields: &site.fields,
+        added: program.policy.map(AnswerPolicy::common),
     };
     let prepared = front.hit(request, form, date)?;
     // Last, because it counts.

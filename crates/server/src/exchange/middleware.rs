@@ -77,6 +77,7 @@ impl Chain {
             outcome,
             fields: Vec::new(),
             route: rules.route_at(self.route),
+            policy: None,
         };
         let progress = Progress::default();
         // What the components say of the client stands.

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `begin` | from a received head to a request with its site |
 //! | `progress` | how an exchange stands, for the connection and the logs |
+//! | `browser` | what an answer says to browsers |
 //! | `middleware` | components that stand before what a route does |
 //! | `core_handlers` | the handlers of interfaces on a core, and what they may ask of it |
 //!
@@ -17,6 +18,7 @@
 //! meanwhile, and drops both when the client leaves.
 
 mod begin;
+mod browser;
 mod core_handlers;
 mod middleware;
 mod progress;
@@ -36,7 +38,8 @@ use touchstone_http::path::{ESCAPED_SLASH, needs_escapes};
 use touchstone_http::request_view::{HeadFields, RequestView};
 use touchstone_http::target::{PathError, normalise_path};
 use touchstone_http::trace_context;
-use touchstone_sites::route::{Outcome, Resolved};
+use touchstone_sites::answer_policy::AnswerPolicy;
+use touchstone_sites::route::{Outcome, Resolved, SiteRules};
 use touchstone_sites::site::Snapshot;
 
 use crate::core::{Core, OwnRequests};
@@ -46,6 +49,7 @@ use crate::files::on_disk;
 use crate::files::site_files;
 use crate::files::static_files;
 
+use browser::ForBrowser;
 use middleware::Chain;
 
 pub use begin::{Arrival, begin, client_of, refuse};
@@ -194,7 +198,7 @@ enum Step {
 async fn step(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
-    mut request: Request,
+    request: Request,
     form: ConnectionForm,
     progress: &Progress,
     answered: &mut Answered,
@@ -203,7 +207,11 @@ async fn step(
     progress.at(snapshot, site, None);
     if request.path.is_empty() {
         let answer = Answer::error(path_status(&request.path_as_sent));
-        return Step::Answer(finish(core, snapshot, &request, site, form, answer).await);
+        let mut answer = finish(core, snapshot, &request, site, form, answer).await;
+        if let Some(policy) = snapshot.sites[site].rules.as_ref().and_then(SiteRules::policy) {
+            policy.common().apply(&mut answer.fields);
+        }
+        return Step::Answer(answer);
     }
     let Some(rules) = &snapshot.sites[site].rules else {
         progress.with("files");
@@ -223,28 +231,59 @@ async fn step(
         host: came.host.as_deref(),
         fields: &fields,
     };
+    if let Some((answer, policy, fields)) = preflight(rules, &view) {
+        progress.with("cors");
+        let mut answer = finish(core, snapshot, &request, site, form, answer).await;
+        policy.common().apply(&mut answer.fields);
+        answer.fields.extend_from_slice(&fields);
+        return Step::Answer(answer);
+    }
     let mut resolved = rules.resolve(&view);
     if rules.resolves_otherwise(&resolved, &view, &came.path_as_sent) {
         resolved.outcome = Outcome::AMBIGUOUS;
         resolved.rewritten = None;
     }
     progress.at(snapshot, site, resolved.route.map(|route| route.index));
-    match access::pass(&resolved.gates, &view).await {
-        Ok(admitted) => {
-            if !use_fields_of_token(&admitted, &mut request) {
-                let answer = finish(core, snapshot, &request, site, form, Answer::error(500)).await;
-                return Step::Answer(apply(&resolved, answer));
-            }
-            if let Some(user) = admitted.user {
-                let name: Box<str> = String::from_utf8_lossy(user.name()).into();
-                (request.user, answered.user) = (Some(name.clone()), Some(name));
-            }
-        }
-        Err(refusal) => {
-            progress.with("access");
-            let answer = finish(core, snapshot, &request, site, form, refusal.answer()).await;
-            return Step::Answer(apply(&resolved, answer));
-        }
+    let browser = ForBrowser::new(&resolved, &view);
+    let mut judged = Judged { rules, resolved, view, browser };
+    match follow(core, snapshot, &mut judged, request, form, progress, answered).await {
+        Step::Answer(answer) => Step::Answer(judged.apply(answer)),
+        again @ Step::Again(_) => again,
+    }
+}
+
+/// A request with what the routes have decided for it.
+struct Judged<'r, 'v> {
+    rules: &'r SiteRules,
+    resolved: Resolved<'r>,
+    view: RequestView<'v>,
+    browser: ForBrowser<'r>,
+}
+
+impl Judged<'_, '_> {
+    /// Adds the fields of the route, and what is said to browsers.
+    fn apply(&self, mut answer: Answer) -> Answer {
+        self.browser.apply(answer.status, &mut answer.fields);
+        self.resolved.fields.iter().for_each(|fields| fields.apply(&mut answer.fields));
+        answer
+    }
+}
+
+/// Lets a request through the access rules, and does what the routes have decided.
+async fn follow(
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
+    judged: &mut Judged<'_, '_>,
+    mut request: Request,
+    form: ConnectionForm,
+    progress: &Progress,
+    answered: &mut Answered,
+) -> Step {
+    let Judged { rules, resolved, view, browser } = judged;
+    let (rules, view) = (*rules, *view);
+    let site = request.site;
+    if let Err(answer) = admit(resolved, &view, &mut request, progress, answered).await {
+        return Step::Answer(finish(core, snapshot, &request, site, form, answer).await);
     }
     if let Some(rewritten) = resolved.rewritten.take() {
         request.path = rewritten.path;
@@ -256,8 +295,7 @@ async fn step(
     {
         progress.with("redirect");
         let answer = static_files::redirect_to_slash(view.path, view.query);
-        let answer = finish(core, snapshot, &request, site, form, answer).await;
-        return Step::Answer(apply(&resolved, answer));
+        return Step::Answer(finish(core, snapshot, &request, site, form, answer).await);
     }
     if let Some(route) = resolved.tries_files() {
         let now = RequestView { path: &request.path, query: request.query.as_deref(), ..view };
@@ -267,7 +305,10 @@ async fn step(
             request.path_as_sent = file.path_as_sent;
         }
     }
-    if let Some(chain) = Chain::of(core, snapshot, rules, &resolved, (site, form)) {
+    if !browser.give_nonce(snapshot, rules, resolved, &mut request) {
+        return Step::Answer(finish(core, snapshot, &request, site, form, Answer::error(500)).await);
+    }
+    if let Some(chain) = Chain::of(core, snapshot, rules, resolved, (site, form)) {
         progress.with("middleware");
         progress.is_with_handler.set(true);
         hand_on(snapshot, &mut request);
@@ -277,11 +318,51 @@ async fn step(
             use_error_page(core, snapshot, &left, site, form, &mut answer).await;
         }
         middleware::add_missing(&snapshot.sites[site].fields, &mut answer);
-        return Step::Answer(apply(&resolved, answer));
+        return Step::Answer(answer);
     }
-    match carry_out(core, snapshot, &resolved, request, form, progress).await {
-        Step::Answer(answer) => Step::Answer(apply(&resolved, answer)),
-        again @ Step::Again(_) => again,
+    carry_out(core, snapshot, resolved, request, form, progress).await
+}
+
+/// Asks the access rules. The error is the answer to a request that they refuse.
+async fn admit(
+    resolved: &Resolved<'_>,
+    view: &RequestView<'_>,
+    request: &mut Request,
+    progress: &Progress,
+    answered: &mut Answered,
+) -> Result<(), Answer> {
+    let admitted = access::pass(&resolved.gates, view).await.map_err(|refusal| {
+        progress.with("access");
+        refusal.answer()
+    })?;
+    if !use_fields_of_token(&admitted, request) {
+        return Err(Answer::error(500));
+    }
+    if let Some(user) = admitted.user {
+        let name: Box<str> = String::from_utf8_lossy(user.name()).into();
+        (request.user, answered.user) = (Some(name.clone()), Some(name));
+    }
+    Ok(())
+}
+
+/// The answer to a browser that asks whether a script of another site may send a request, where the route of
+/// that request says so: the status, the policy of the route, and lines for the answer. Addresses and rates
+/// are judged; users are not, because such a question has no credentials.
+fn preflight<'r>(
+    rules: &'r SiteRules,
+    view: &RequestView<'_>,
+) -> Option<(Answer, &'r AnswerPolicy, Vec<u8>)> {
+    let method = rules.preflight_method(view)?;
+    let resolved = rules.resolve(&RequestView { method, ..*view });
+    let policy = resolved.policy?;
+    let (status, fields) = policy.preflight(view)?;
+    if matches!(resolved.outcome, Outcome::Failed { .. }) {
+        return None;
+    }
+    match access::pass_without_user(&resolved.gates, view) {
+        Ok(()) if status < 300 => Some((Answer::new(status), policy, fields)),
+        Ok(()) => Some((Answer::error(status), policy, fields)),
+        Err(refusal) => Some((refusal.answer(), policy, Vec::new())),
     }
 }
 
@@ -455,11 +536,6 @@ impl std::fmt::Display for Named<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.0.is_empty() { Ok(()) } else { write!(formatter, " (request {})", self.0) }
     }
-}
-
-fn apply(resolved: &Resolved<'_>, mut answer: Answer) -> Answer {
-    resolved.fields.iter().for_each(|fields| fields.apply(&mut answer.fields));
-    answer
 }
 
 async fn answer_file(

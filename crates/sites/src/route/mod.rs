@@ -17,6 +17,7 @@ use touchstone_handler::handler::Interface;
 use touchstone_http::path::PathRules;
 use touchstone_http::request_view::RequestView;
 
+use crate::answer_policy::{self, AnswerPolicy};
 use crate::interface::{self, RouteInterface};
 
 /// How often a request may be rewritten.
@@ -34,6 +35,12 @@ pub struct SiteRules {
     begins: FxHashSet<Box<[u8]>>,
     has_programs_at_once: bool,
     has_called_programs: bool,
+    /// What answers say to browsers.
+    policy: Option<Arc<AnswerPolicy>>,
+    /// The same of each route.
+    route_policies: Box<[Option<Arc<AnswerPolicy>>]>,
+    has_cors: bool,
+    has_nonces: bool,
 }
 
 /// Whether a request can be served from the cache at once.
@@ -52,6 +59,8 @@ pub struct ProgramAtOnce<'r> {
     pub interface: &'r Arc<dyn Interface>,
     /// The cache before it.
     pub cache: Option<&'r CachedRoute>,
+    /// What the answer says to browsers beside what the program says.
+    pub policy: Option<&'r AnswerPolicy>,
     gate: Option<&'r Gate>,
 }
 
@@ -79,6 +88,8 @@ pub struct Resolved<'r> {
     pub fields: Vec<&'r AnswerFields>,
     /// The last route that matched.
     pub route: Option<&'r Route>,
+    /// What the answer says to browsers.
+    pub policy: Option<&'r AnswerPolicy>,
 }
 
 /// The outcome of a request.
@@ -165,7 +176,20 @@ impl SiteRules {
         };
         let route_interfaces: Box<[_]> =
             config.routes.iter().enumerate().map(open).collect::<Result<_, _>>()?;
-        let says_nothing = gate.is_none() && routes.is_none();
+        let policy = AnswerPolicy::open(config, config.security_fields.as_ref(), config.cors.as_ref());
+        let open = |route: &touchstone_config::RouteConfig| match (&route.security_fields, &route.cors) {
+            (None, None) => policy.clone(),
+            (security, cors) => AnswerPolicy::open(
+                config,
+                security.as_ref().or(config.security_fields.as_ref()),
+                cors.as_ref().or(config.cors.as_ref()),
+            ),
+        };
+        let route_policies: Box<[_]> = config.routes.iter().map(open).collect();
+        let policies = || policy.iter().chain(route_policies.iter().flatten());
+        let has_cors = policies().any(|policy| policy.has_cors());
+        let has_nonces = policies().any(|policy| policy.has_nonce());
+        let says_nothing = gate.is_none() && routes.is_none() && policy.is_none();
         let any = |of: fn(&dyn Interface) -> bool| {
             let mut interfaces =
                 route_interfaces.iter().filter_map(|route: &RouteInterface| route.interface.as_ref());
@@ -186,6 +210,10 @@ impl SiteRules {
             begins,
             has_programs_at_once,
             has_called_programs,
+            policy,
+            route_policies,
+            has_cors,
+            has_nonces,
         }))
     }
 
@@ -225,6 +253,15 @@ impl SiteRules {
         if !route.is_none_or(is_for_files) {
             return AtOnce::Resolve;
         }
+        // The fields of the site are part of a cached file; those of a route are not.
+        let policy = self.policy_of(route);
+        let is_of_site = match (policy, self.policy.as_deref()) {
+            (Some(one), Some(other)) => std::ptr::eq(one, other) && one.is_common_for(request),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        if !is_of_site {
+            return AtOnce::Resolve;
+        }
         let admitted = match self.gate_of(route) {
             None => Some(Admitted::default()),
             Some(gate) => gate.admit_at_once(request),
@@ -255,10 +292,14 @@ impl SiteRules {
         let says_nothing_else =
             matches!(route.action, Action::Files) && route.fields.is_empty() && route.early_hints.is_empty();
         let says_nothing_else = says_nothing_else && route.includes.is_none() && route.try_files.is_empty();
+        let policy = self.policy_of(Some(route));
+        let says_nothing_else = says_nothing_else
+            && policy.is_none_or(|policy| !policy.has_nonce() && policy.is_common_for(request));
         says_nothing_else.then(|| ProgramAtOnce {
             route: route.index,
             interface,
             cache: cache.as_ref(),
+            policy,
             gate: self.gate_of(Some(route)),
         })
     }
@@ -272,6 +313,7 @@ impl SiteRules {
             outcome: Outcome::Files { root: None },
             fields: Vec::new(),
             route: None,
+            policy: self.policy.as_deref(),
         };
         let mut used = Vec::new();
         let mut root = None;
@@ -297,6 +339,7 @@ impl SiteRules {
                 return resolved;
             };
             resolved.route = Some(route);
+            resolved.policy = self.policy_of(Some(route));
             if !route.fields.is_empty() {
                 resolved.fields.push(&route.fields);
             }
@@ -374,6 +417,34 @@ impl SiteRules {
 
     fn interface_of(&self, route: &Route) -> Option<&Arc<dyn Interface>> {
         self.route_interfaces.get(route.index)?.interface.as_ref()
+    }
+
+    /// What answers of the site say to browsers, where no route says something else.
+    pub fn policy(&self) -> Option<&AnswerPolicy> {
+        self.policy.as_deref()
+    }
+
+    /// What answers of a route say to browsers, by the route's position.
+    pub fn policy_at(&self, route: Option<usize>) -> Option<&AnswerPolicy> {
+        match route {
+            Some(route) => self.route_policies.get(route)?.as_deref(),
+            None => self.policy(),
+        }
+    }
+
+    /// Whether the programs of a route get a nonce.
+    pub fn has_nonces(&self) -> bool {
+        self.has_nonces
+    }
+
+    /// The method that a browser asks about for a script of another site, where the site answers that.
+    pub fn preflight_method<'a>(&self, request: &RequestView<'a>) -> Option<&'a [u8]> {
+        if !self.has_cors { None } else { answer_policy::preflight_method(request) }
+    }
+
+    #[inline]
+    fn policy_of(&self, route: Option<&Route>) -> Option<&AnswerPolicy> {
+        self.policy_at(route.map(|route| route.index))
     }
 
     fn gate_of(&self, route: Option<&Route>) -> Option<&Gate> {

@@ -7,6 +7,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod browser_fields;
 mod http3;
 mod protocol;
 mod random_requests;

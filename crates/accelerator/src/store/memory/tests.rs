@@ -174,6 +174,7 @@ fn a_core_gives_what_is_fresh_and_lets_go_of_what_nobody_wants() {
         may_be_known: false,
         policy: &policy,
         site_fields: b"S: 1\r\n",
+        added: None,
     };
     let prepared = front.hit(plain(b""), ConnectionForm::Close, &second(110)).unwrap();
     let expected = "HTTP/1.1 200 OK\r\nServer: touchstone\r\nDate: Thu, 01 Jan 1970 00:01:40 GMT\r\n\

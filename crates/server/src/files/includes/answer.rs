@@ -146,7 +146,7 @@ fn represent(site: &Site, includes: &SiteIncludes, file_path: &[u8], facts: &Fil
         cache_control: site.config.cache_control.as_str().into(),
         content_coding: None,
         vary: "",
-        site_fields: site.fields.clone(),
+        site_fields: site.file_fields.clone(),
     }
 }
 

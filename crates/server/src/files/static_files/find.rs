@@ -219,7 +219,7 @@ fn represent(site: &Site, file_path: &[u8], facts: &FileFacts, kept: bool) -> (R
         cache_control: site.config.cache_control.as_str().into(),
         content_coding: None,
         vary: if codings.is_negotiable() { "Accept-Encoding" } else { "" },
-        site_fields: site.fields.clone(),
+        site_fields: site.file_fields.clone(),
     };
     (representation, codings)
 }
