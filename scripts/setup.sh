@@ -73,6 +73,7 @@ go_programs() {
 pebble|github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1|certificates by ACME
 pebble-challtestsrv|github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv@v2.10.1|certificates by ACME
 nats-server|github.com/nats-io/nats-server/v2@v2.15.2|the fleet's broker
+oauth2-proxy|github.com/oauth2-proxy/oauth2-proxy/v7@v7.15.6|a server that decides which requests pass
 END
 }
 

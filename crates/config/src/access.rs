@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::forward_auth::ForwardAuthConfig;
 use super::jwt::JwtConfig;
 use super::network::Network;
 use super::section::reader::{Reader, Value};
@@ -23,6 +24,8 @@ pub struct AccessConfig {
     pub jwt: Option<JwtConfig>,
     /// How many requests a client may make; `None`: not set here.
     pub rate_limit: Option<RateLimitConfig>,
+    /// The server that decides; `None`: not set here.
+    pub forward_auth: Option<ForwardAuthConfig>,
 }
 
 /// `basic_authentication`

@@ -13,6 +13,7 @@ pub use super::section::{ABSENT, Choice, Key, Kind, Section};
 
 use super::access;
 use super::cors;
+use super::forward_auth;
 use super::includes::INCLUDES;
 use super::jwt;
 use super::routes::config as route;
@@ -733,6 +734,9 @@ pub static SITE: Section<SiteConfig> = Section {
         access::rate_limit(|reader, value, site| {
             reader.table_into(&access::RATE_LIMIT, value, &mut site.access.rate_limit)
         }),
+        forward_auth::forward_auth(|reader, value, site| {
+            forward_auth::read(reader, value, &mut site.access.forward_auth)
+        }),
         Key {
             name: "includes",
             default: Some(ABSENT),
@@ -834,6 +838,10 @@ macro_rules! for_each_section {
         }
         {
             let $section = &$crate::access::RATE_LIMIT;
+            $code
+        }
+        {
+            let $section = &$crate::forward_auth::FORWARD_AUTH;
             $code
         }
         {

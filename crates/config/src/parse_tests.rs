@@ -277,7 +277,7 @@ fn unknown_names() {
          client_certificate, root, index, symlinks, hidden_files, merge_slashes, refuse_escapes, mime_types, \
          charset, cache_control, precompressed, compression, compression_levels, listing, listing_entries, \
          fallback, error_pages, headers, security_fields, cors, allow, deny, basic_authentication, jwt, \
-         rate_limit, includes and route"
+         rate_limit, forward_auth, includes and route"
     );
     assert_eq!(
         problem_in_site("drain_timeout = '1s'"),

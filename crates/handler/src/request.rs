@@ -206,6 +206,8 @@ pub struct RequestDetails {
     pub tls: Option<Arc<TlsFacts>>,
     /// The user that the server has authenticated.
     pub user: Option<Box<str>>,
+    /// An authority has let it pass, so answers to it may be for this client alone.
+    pub is_admitted: bool,
     /// The request's id in logs; empty if ids are not configured.
     pub id: Box<str>,
     /// How deep it was derived from a request of a client; 0: it is the client's own.
@@ -417,6 +419,7 @@ mod tests {
             server: "127.0.0.1:80".parse().unwrap(),
             tls: None,
             user: None,
+            is_admitted: false,
             id: "".into(),
             depth: 0,
             connection: 1,

@@ -2,7 +2,7 @@
 //! their interfaces.
 //!
 //! [`site::Snapshot`] is one generation of the configuration. [`route`] applies the routes and access rules
-//! of a site. [`interface`] opens the interface of a route, with a module for each kind; [`compression`] and
+//! of a site; [`forward_auth`] is a server that decides. [`interface`] opens the interface of a route, with a module for each kind; [`compression`] and
 //! [`accelerator`] stand before it. [`answer_policy`] is what answers say to browsers. [`machine`] checks what a configuration needs from the machine, and
 //! [`archives`] what applications are packed in.
 //!
@@ -14,6 +14,7 @@ pub mod archives;
 mod cgi;
 pub mod compression;
 mod cors;
+pub mod forward_auth;
 pub mod hidden_names;
 pub mod includes;
 pub mod interface;

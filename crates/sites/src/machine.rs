@@ -180,6 +180,9 @@ fn check_access_and_routes(
         if let Some(problem) = access.jwt.as_ref().and_then(|jwt| KeySource::check(&jwt.keys).err()) {
             problems.push(places.problem(within.map(|within| within.key_below("jwt.keys")), problem));
         }
+        if let Some(problem) = access.forward_auth.as_ref().and_then(crate::forward_auth::problem) {
+            problems.push(places.problem(within.map(|within| within.key_below("forward_auth.url")), problem));
+        }
         let basic = access.basic_authentication.as_ref();
         let Some(PasswordSource::File(path)) = basic.map(|basic| &basic.file) else { return };
         let place = within.map(|within| within.key_below("basic_authentication.file"));

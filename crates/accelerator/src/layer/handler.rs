@@ -65,7 +65,9 @@ fn means_another_path(request: &Request) -> bool {
 
 /// Whether the server knows who the client is. The program may then give each client another answer.
 fn is_known(request: &Request) -> bool {
-    request.user.is_some() || request.tls.as_ref().is_some_and(|tls| !tls.client_certificates.is_empty())
+    request.user.is_some()
+        || request.is_admitted
+        || request.tls.as_ref().is_some_and(|tls| !tls.client_certificates.is_empty())
 }
 
 impl AcceleratedOfCore {

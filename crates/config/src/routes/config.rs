@@ -9,6 +9,7 @@ use crate::accelerator::CACHE_OF_ROUTE;
 use crate::access::{self, AccessConfig};
 use crate::cgi::{CGI, CgiConfig};
 use crate::cors::{self, CorsConfig};
+use crate::forward_auth;
 use crate::includes::{INCLUDES, IncludesConfig};
 use crate::jwt;
 use crate::nsapi::{NSAPI, NsapiConfig};
@@ -569,6 +570,9 @@ pub static ROUTE: Section<RouteConfig> = Section {
         jwt::jwt(|reader, value, route| reader.table_into(&jwt::JWT, value, &mut route.access.jwt)),
         access::rate_limit(|reader, value, route| {
             reader.table_into(&access::RATE_LIMIT, value, &mut route.access.rate_limit)
+        }),
+        forward_auth::forward_auth(|reader, value, route| {
+            forward_auth::read(reader, value, &mut route.access.forward_auth)
         }),
     ],
 };

@@ -101,6 +101,7 @@ pub fn begin(
         server: arrival.listener,
         tls: arrival.tls,
         user: None,
+        is_admitted: false,
         id: Box::default(),
         depth: 0,
         connection: arrival.connection,

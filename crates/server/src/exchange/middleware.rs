@@ -73,6 +73,7 @@ impl Chain {
         };
         let resolved = Resolved {
             gates: Vec::new(),
+            authorities: Vec::new(),
             rewritten: None,
             outcome,
             fields: Vec::new(),

@@ -11,6 +11,7 @@
 //! | `begin` | from a received head to a request with its site |
 //! | `progress` | how an exchange stands, for the connection and the logs |
 //! | `browser` | what an answer says to browsers |
+//! | `forward_auth` | asks the authority of a site or route |
 //! | `middleware` | components that stand before what a route does |
 //! | `core_handlers` | the handlers of interfaces on a core, and what they may ask of it |
 //!
@@ -20,6 +21,7 @@
 mod begin;
 mod browser;
 mod core_handlers;
+mod forward_auth;
 mod middleware;
 mod progress;
 
@@ -245,7 +247,7 @@ async fn step(
     }
     progress.at(snapshot, site, resolved.route.map(|route| route.index));
     let browser = ForBrowser::new(&resolved, &view);
-    let mut judged = Judged { rules, resolved, view, browser };
+    let mut judged = Judged { rules, resolved, view, browser, cookies: Vec::new() };
     match follow(core, snapshot, &mut judged, request, form, progress, answered).await {
         Step::Answer(answer) => Step::Answer(judged.apply(answer)),
         again @ Step::Again(_) => again,
@@ -258,6 +260,8 @@ struct Judged<'r, 'v> {
     resolved: Resolved<'r>,
     view: RequestView<'v>,
     browser: ForBrowser<'r>,
+    /// Cookies of the authority for the client.
+    cookies: Vec<u8>,
 }
 
 impl Judged<'_, '_> {
@@ -265,6 +269,9 @@ impl Judged<'_, '_> {
     fn apply(&self, mut answer: Answer) -> Answer {
         self.browser.apply(answer.status, &mut answer.fields);
         self.resolved.fields.iter().for_each(|fields| fields.apply(&mut answer.fields));
+        if !self.cookies.is_empty() {
+            forward_auth::add_cookies(&self.cookies, &mut answer);
+        }
         answer
     }
 }
@@ -279,11 +286,22 @@ async fn follow(
     progress: &Progress,
     answered: &mut Answered,
 ) -> Step {
-    let Judged { rules, resolved, view, browser } = judged;
+    let Judged { rules, resolved, view, browser, cookies } = judged;
     let (rules, view) = (*rules, *view);
     let site = request.site;
     if let Err(answer) = admit(resolved, &view, &mut request, progress, answered).await {
         return Step::Answer(finish(core, snapshot, &request, site, form, answer).await);
+    }
+    if !resolved.authorities.is_empty() {
+        // Apart, for the sake of the size of futures that do not need it.
+        let asked = Box::pin(ask_authorities(core, snapshot, resolved, &mut request, progress, cookies));
+        if let Err(answer) = asked.await {
+            progress.with("forward_auth");
+            return Step::Answer(finish(core, snapshot, &request, site, form, answer).await);
+        }
+        if request.user.is_some() {
+            answered.user.clone_from(&request.user);
+        }
     }
     if let Some(rewritten) = resolved.rewritten.take() {
         request.path = rewritten.path;
@@ -311,7 +329,9 @@ async fn follow(
     if let Some(chain) = Chain::of(core, snapshot, rules, resolved, (site, form)) {
         progress.with("middleware");
         progress.is_with_handler.set(true);
-        hand_on(snapshot, &mut request);
+        if !progress.is_handed_on.get() {
+            hand_on(snapshot, &mut request);
+        }
         let left = request.without_body();
         let mut answer = Box::pin(chain.answer_here(request)).await;
         if answer.is_error_page {
@@ -341,6 +361,38 @@ async fn admit(
     if let Some(user) = admitted.user {
         let name: Box<str> = String::from_utf8_lossy(user.name()).into();
         (request.user, answered.user) = (Some(name.clone()), Some(name));
+    }
+    Ok(())
+}
+
+/// Asks the authorities that must let a request pass, and notes in it what they say. The error is the answer
+/// to one that does not pass.
+async fn ask_authorities(
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
+    resolved: &Resolved<'_>,
+    request: &mut Request,
+    progress: &Progress,
+    cookies: &mut Vec<u8>,
+) -> Result<(), Answer> {
+    let came = request.without_body();
+    // What the client says in fields that only a server may set ends before those of the authority come.
+    if !progress.is_handed_on.replace(true) {
+        hand_on(snapshot, request);
+    }
+    for authority in &resolved.authorities {
+        let allowed = forward_auth::ask(core, snapshot, authority, &came).await?;
+        let (names, fields) = (&authority.config.fields, &allowed.passed.fields);
+        let is_of_authority =
+            |name: &[u8]| names.iter().any(|other| forged_fields::is_alike(name, other.as_bytes()));
+        let added = fields.iter().map(|(name, value)| (name.as_bytes(), &**value));
+        let written = request.received.with_fields(|name| !is_of_authority(name), added);
+        request.received = Rc::new(written.ok_or_else(|| Answer::error(502))?);
+        request.is_admitted = true;
+        if allowed.passed.user.is_some() {
+            request.user = allowed.passed.user;
+        }
+        cookies.extend_from_slice(&allowed.cookies);
     }
     Ok(())
 }

@@ -11,13 +11,15 @@ use rustc_hash::FxHashSet;
 use touchstone_accelerator::layer::{Accelerator, CachedRoute};
 use touchstone_access::{AccessShared, Admitted, Gate};
 use touchstone_config::routes::{Action, AnswerFields, Rewritten, Route, Routes};
-use touchstone_config::{RespondConfig, SiteConfig};
+use touchstone_config::{RespondConfig, SiteConfig, route_name, site_name};
 use touchstone_handler::answer::{Answer, Part};
 use touchstone_handler::handler::Interface;
 use touchstone_http::path::PathRules;
 use touchstone_http::request_view::RequestView;
+use touchstone_interfaces::proxy::GroupName;
 
 use crate::answer_policy::{self, AnswerPolicy};
+use crate::forward_auth::ForwardAuth;
 use crate::interface::{self, RouteInterface};
 
 /// How often a request may be rewritten.
@@ -35,6 +37,10 @@ pub struct SiteRules {
     begins: FxHashSet<Box<[u8]>>,
     has_programs_at_once: bool,
     has_called_programs: bool,
+    /// The server that decides which requests pass.
+    authority: Option<Arc<ForwardAuth>>,
+    /// The same of each route.
+    route_authorities: Box<[Option<Arc<ForwardAuth>>]>,
     /// What answers say to browsers.
     policy: Option<Arc<AnswerPolicy>>,
     /// The same of each route.
@@ -80,6 +86,8 @@ impl ProgramAtOnce<'_> {
 pub struct Resolved<'r> {
     /// The gates that it must pass before the outcome applies, see [`pass`](touchstone_access::pass).
     pub gates: Vec<&'r Gate>,
+    /// The servers that must let it pass, each once.
+    pub authorities: Vec<&'r Arc<ForwardAuth>>,
     /// The path and query to use instead of those of the request.
     pub rewritten: Option<Rewritten>,
     /// The outcome.
@@ -176,6 +184,7 @@ impl SiteRules {
         };
         let route_interfaces: Box<[_]> =
             config.routes.iter().enumerate().map(open).collect::<Result<_, _>>()?;
+        let (authority, route_authorities) = open_authorities(config)?;
         let policy = AnswerPolicy::open(config, config.security_fields.as_ref(), config.cors.as_ref());
         let open = |route: &touchstone_config::RouteConfig| match (&route.security_fields, &route.cors) {
             (None, None) => policy.clone(),
@@ -189,7 +198,7 @@ impl SiteRules {
         let policies = || policy.iter().chain(route_policies.iter().flatten());
         let has_cors = policies().any(|policy| policy.has_cors());
         let has_nonces = policies().any(|policy| policy.has_nonce());
-        let says_nothing = gate.is_none() && routes.is_none() && policy.is_none();
+        let says_nothing = gate.is_none() && routes.is_none() && policy.is_none() && authority.is_none();
         let any = |of: fn(&dyn Interface) -> bool| {
             let mut interfaces =
                 route_interfaces.iter().filter_map(|route: &RouteInterface| route.interface.as_ref());
@@ -210,6 +219,8 @@ impl SiteRules {
             begins,
             has_programs_at_once,
             has_called_programs,
+            authority,
+            route_authorities,
             policy,
             route_policies,
             has_cors,
@@ -231,11 +242,12 @@ impl SiteRules {
 
     /// Whether clients' addresses must be known for these rules.
     pub fn wants_peers(&self) -> bool {
+        let has_authority = self.authority.is_some() || self.route_authorities.iter().any(Option::is_some);
         let tells_programs = self
             .route_interfaces
             .iter()
             .any(|route| route.interface.is_some() || !route.middleware.is_empty());
-        self.gate.is_some() || tells_programs || self.route_gates.iter().any(Option::is_some)
+        self.gate.is_some() || has_authority || tells_programs || self.route_gates.iter().any(Option::is_some)
     }
 
     /// Whether a GET of a cached file may be answered from the cache.
@@ -259,7 +271,7 @@ impl SiteRules {
             (Some(one), Some(other)) => std::ptr::eq(one, other) && one.is_common_for(request),
             (one, other) => one.is_none() && other.is_none(),
         };
-        if !is_of_site {
+        if !is_of_site || self.authority_of(route).is_some() {
             return AtOnce::Resolve;
         }
         let admitted = match self.gate_of(route) {
@@ -294,6 +306,7 @@ impl SiteRules {
         let says_nothing_else = says_nothing_else && route.includes.is_none() && route.try_files.is_empty();
         let policy = self.policy_of(Some(route));
         let says_nothing_else = says_nothing_else
+            && self.authority_of(Some(route)).is_none()
             && policy.is_none_or(|policy| !policy.has_nonce() && policy.is_common_for(request));
         says_nothing_else.then(|| ProgramAtOnce {
             route: route.index,
@@ -309,6 +322,7 @@ impl SiteRules {
     pub fn resolve(&self, request: &RequestView<'_>) -> Resolved<'_> {
         let mut resolved = Resolved {
             gates: Vec::new(),
+            authorities: Vec::new(),
             rewritten: None,
             outcome: Outcome::Files { root: None },
             fields: Vec::new(),
@@ -326,6 +340,11 @@ impl SiteRules {
             let is_used = |index| used.contains(&index);
             let route = routes.and_then(|routes| routes.find_unless(&now, is_used));
             resolved.gates.extend(self.gate_of(route));
+            if let Some(authority) = self.authority_of(route)
+                && !resolved.authorities.iter().any(|other| Arc::ptr_eq(other, authority))
+            {
+                resolved.authorities.push(authority);
+            }
             let interface = route.and_then(|route| self.interface_of(route));
             let with_parameters = !interface.is_some_and(|interface| interface.judges_parameters());
             let is_ambiguous =
@@ -388,6 +407,12 @@ impl SiteRules {
         other.route.map(|route| route.index) != resolved.route.map(|route| route.index)
             || other.gates.len() != resolved.gates.len()
             || !other.gates.iter().zip(&resolved.gates).all(is_same_gate)
+            || other.authorities.len() != resolved.authorities.len()
+            || !other
+                .authorities
+                .iter()
+                .zip(&resolved.authorities)
+                .all(|(one, other)| Arc::ptr_eq(one, other))
     }
 
     /// Whether the path lacks only a slash at its end to be that of a route with a program or an alias.
@@ -417,6 +442,14 @@ impl SiteRules {
 
     fn interface_of(&self, route: &Route) -> Option<&Arc<dyn Interface>> {
         self.route_interfaces.get(route.index)?.interface.as_ref()
+    }
+
+    #[inline]
+    fn authority_of(&self, route: Option<&Route>) -> Option<&Arc<ForwardAuth>> {
+        match route {
+            Some(route) => self.route_authorities.get(route.index)?.as_ref(),
+            None => self.authority.as_ref(),
+        }
     }
 
     /// What answers of the site say to browsers, where no route says something else.
@@ -454,6 +487,24 @@ impl SiteRules {
         };
         gate.as_deref()
     }
+}
+
+/// The authorities of a site and of its routes, of which those without a key have that of the site.
+type Authorities = (Option<Arc<ForwardAuth>>, Box<[Option<Arc<ForwardAuth>>]>);
+
+fn open_authorities(site: &SiteConfig) -> Result<Authorities, Vec<String>> {
+    let name = |route: String| GroupName { site: site_name(site), route };
+    let of_site = match &site.access.forward_auth {
+        Some(config) => ForwardAuth::open(config, name(String::new())).map_err(|problem| vec![problem])?,
+        None => None,
+    };
+    let open = |route: &touchstone_config::RouteConfig| match &route.access.forward_auth {
+        Some(config) => ForwardAuth::open(config, name(route_name(&site.routes, route))),
+        None => Ok(of_site.clone()),
+    };
+    let of_routes =
+        site.routes.iter().map(open).collect::<Result<_, _>>().map_err(|problem| vec![problem])?;
+    Ok((of_site, of_routes))
 }
 
 /// A path without its escapes, and with its repeated slashes.

@@ -13,6 +13,7 @@ mod content;
 mod control;
 mod files;
 mod first_minutes;
+mod forward_auth;
 mod https;
 mod import_nginx;
 mod killing;

@@ -97,7 +97,10 @@ pub fn lead_at_once(
     let fields = HeadFields { head: &held.received.head, buffer: &held.received.buffer };
     let view = held.view(&fields);
     let resolved = rules.resolve(&view);
-    if !resolved.gates.iter().all(|gate| gate.admit_at_once(&view).is_some()) {
+    // An authority would have to be asked.
+    if !resolved.authorities.is_empty()
+        || !resolved.gates.iter().all(|gate| gate.admit_at_once(&view).is_some())
+    {
         return Err(format!("{} is refused", held.shown()));
     }
     lead.follow(snapshot, resolved, &view);
@@ -174,6 +177,8 @@ impl Lead {
             }
         }
         self.to = match resolved.outcome {
+            // What an authority must let pass is asked for through the routes, as a client would.
+            _ if !resolved.authorities.is_empty() => LeadTo::Handler,
             Outcome::Files { root } => LeadTo::Files { site: snapshot.files_of(self.request.site, root) },
             Outcome::Handler(_) => LeadTo::Handler,
             outcome => LeadTo::Answer { status: outcome.answer().map_or(500, |answer| answer.status) },

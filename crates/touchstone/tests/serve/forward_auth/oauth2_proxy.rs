@@ -34,7 +34,9 @@ impl Oauth2Proxy {
         match child {
             Ok(child) => Some(Oauth2Proxy { child, port }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                skipped("forward authentication with oauth2-proxy (install golang, then run scripts/setup.sh)");
+                skipped(
+                    "forward authentication with oauth2-proxy (install golang, then run scripts/setup.sh)",
+                );
                 None
             }
             Err(error) => panic!("oauth2-proxy: {error}"),

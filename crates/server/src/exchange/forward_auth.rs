@@ -1,0 +1,208 @@
+//! Asks the authority of a site or route (`forward_auth`) whether a request passes.
+//!
+//! ```text
+//! request -> question (GET, without the body) -> decision: 2xx passes, 3xx and 4xx go to the client
+//!                                                         anything else, or nothing: 502, 503 or 504
+//! ```
+//!
+//! The question names the path in the form that rules judge and handlers are given, so that no other reading
+//! of it can pass. While the authority cannot be asked, nothing passes.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::handler::Handled;
+use touchstone_handler::request::Request;
+use touchstone_http::added_fields::{AddedFields, IfPresent};
+use touchstone_http::forged_fields::{ends_here, is_alike};
+use touchstone_http::request::Method;
+use touchstone_sites::forward_auth::{ForwardAuth, Passed};
+use touchstone_sites::site::Snapshot;
+
+use super::core_handlers::handler_of;
+use crate::core::Core;
+
+/// The largest body of a refusal.
+const MOST_BODY_BYTES: usize = 256 * 1024;
+
+/// Fields that tell an authority what is judged. Those of the client are never sent.
+const OF_QUESTION: [&str; 6] = [
+    "x-auth-request-redirect",
+    "x-forwarded-method",
+    "x-forwarded-uri",
+    "x-original-method",
+    "x-original-uri",
+    "x-original-url",
+];
+
+/// A request that an authority lets pass.
+pub struct Allowed {
+    /// What is said of it.
+    pub passed: Passed,
+    /// `Set-Cookie` lines for the client.
+    pub cookies: Vec<u8>,
+}
+
+/// Asks whether a request passes. The error is the answer to one that does not.
+pub async fn ask(
+    core: &Rc<Core>,
+    snapshot: &Arc<Snapshot>,
+    authority: &ForwardAuth,
+    request: &Request,
+) -> Result<Allowed, Answer> {
+    let Some(question) = question(authority, request) else { return Err(Answer::error(400)) };
+    let key = authority.key(request, &question);
+    if let Some(passed) = key.and_then(|key| authority.remembered(key)) {
+        return Ok(Allowed { passed, cookies: Vec::new() });
+    }
+    let handler = handler_of(core, snapshot, &authority.interface);
+    let whole = async {
+        match handler.handle(question).await {
+            Handled::Answer(answer) => with_whole_body(answer).await,
+            _ => Answer::error(502),
+        }
+    };
+    let answer = match tokio::time::timeout(authority.config.timeout, whole).await {
+        Ok(answer) => answer,
+        Err(_) => Answer::error(504),
+    };
+    match answer.status {
+        200..=299 => {
+            let allowed = allowed(authority, &answer);
+            if let Some(key) = key.filter(|_| allowed.cookies.is_empty() && !is_not_stored(&answer)) {
+                authority.remember(key, &allowed.passed);
+            }
+            Ok(allowed)
+        }
+        300..=499 => Err(refusal(authority, request, answer)),
+        502..=504 if answer.is_error_page => Err(answer),
+        _ => Err(Answer::error(502)),
+    }
+}
+
+/// Adds cookies to an answer, which no shared cache may then keep.
+pub fn add_cookies(cookies: &[u8], answer: &mut Answer) {
+    answer.fields.extend_from_slice(cookies);
+    let is_kept_by_one = |value: &[u8]| {
+        value.split(|&byte| byte == b',').any(|word| {
+            let word = word.trim_ascii();
+            word.eq_ignore_ascii_case(b"no-store") || word.eq_ignore_ascii_case(b"private")
+        })
+    };
+    if !fields_of(answer, "cache-control").any(|(_, value)| is_kept_by_one(value)) {
+        let mut private = AddedFields::default();
+        private.add("Cache-Control", "private, no-cache", IfPresent::Replace);
+        private.apply(&mut answer.fields);
+    }
+}
+
+/// The question; `None` if the request cannot be put into one.
+fn question(authority: &ForwardAuth, request: &Request) -> Option<Request> {
+    let mut question = request.derive(&authority.target)?;
+    let is_trusted = request.trusted_proxy.is_some();
+    let send = &authority.config.send;
+    let is_of_proxy = |name: &[u8]| {
+        is_trusted
+            && (name.eq_ignore_ascii_case(b"x-forwarded-proto") || name.eq_ignore_ascii_case(b"forwarded"))
+    };
+    let stays = |name: &[u8]| {
+        let is_sent = || send.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
+        !ends_here(name, is_trusted)
+            && !OF_QUESTION.iter().any(|other| is_alike(name, other.as_bytes()))
+            // The head would not be valid without a host; what is sent is that of the authority.
+            && (send.is_empty() || is_sent() || is_of_proxy(name) || name.eq_ignore_ascii_case(b"host"))
+    };
+    let (method, uri) = (request.received.method_text(), request.path_and_query());
+    let scheme: &[u8] = if request.is_https() { b"https://" } else { b"http://" };
+    let url = request.host.as_ref().map(|host| [scheme, host, &uri].concat());
+    let url = url.as_ref().map(|url| (&b"X-Original-URL"[..], &url[..]));
+    let added =
+        [(&b"X-Forwarded-Method"[..], method), (b"X-Forwarded-Uri", &uri), (b"X-Original-Method", method)];
+    let received = question.received.with_fields(stays, added.into_iter().chain(url))?;
+    question.received = Rc::new(received);
+    question.user = None;
+    Some(question)
+}
+
+/// An answer with its body in memory; 502 if it is too long, or ends too early.
+async fn with_whole_body(mut answer: Answer) -> Answer {
+    let mut whole = Vec::new();
+    for part in std::mem::take(&mut answer.body) {
+        match part {
+            Part::Bytes(bytes) => whole.extend_from_slice(&bytes),
+            Part::Stream { mut body, .. } => match body.collect(MOST_BODY_BYTES).await {
+                Ok(bytes) => whole.extend_from_slice(&bytes),
+                Err(_) => return Answer::error(502),
+            },
+            Part::Cached(..) | Part::File { .. } => return Answer::error(502),
+        }
+    }
+    answer.body.push(Part::Bytes(whole.into()));
+    answer
+}
+
+/// What a passing answer says.
+fn allowed(authority: &ForwardAuth, answer: &Answer) -> Allowed {
+    let of = |name: &str| fields_of(answer, name).map(|(_, value)| value).collect::<Vec<_>>();
+    let config = &authority.config;
+    let mut fields = Vec::new();
+    for name in &config.fields {
+        fields.extend(of(name).into_iter().map(|value| (name.as_str().into(), value.into())));
+    }
+    let user = match config.user.as_str() {
+        "" => None,
+        name => of(name).first().and_then(|value| std::str::from_utf8(value).ok()).map(Box::from),
+    };
+    let cookies = fields_of(answer, "set-cookie").flat_map(|(line, _)| line).copied().collect();
+    Allowed { passed: Passed { user: user.filter(|user: &Box<str>| !user.is_empty()), fields }, cookies }
+}
+
+/// What the client gets of a refusal: all of it, or the way to sign in.
+fn refusal(authority: &ForwardAuth, request: &Request, mut answer: Answer) -> Answer {
+    let sign_in = &authority.config.sign_in;
+    let is_page = matches!(request.method(), Method::Get | Method::Head);
+    if answer.status == 401 && is_page && !sign_in.is_empty() {
+        let location = sign_in.replace("{url}", &asked_url(request));
+        let mut redirect = Answer::redirect(302, location.as_bytes());
+        fields_of(&answer, "set-cookie").for_each(|(line, _)| redirect.fields.extend_from_slice(line));
+        return redirect.field("Cache-Control", "no-store");
+    }
+    // It is for this client alone, whatever the authority says.
+    if !is_not_stored(&answer) {
+        answer = answer.field("Cache-Control", "no-store");
+    }
+    answer
+}
+
+/// What the client asked for, percent-encoded for a query.
+fn asked_url(request: &Request) -> String {
+    use std::fmt::Write as _;
+    let scheme: &[u8] = if request.is_https() { b"https://" } else { b"http://" };
+    let (host, uri) = (request.host.as_deref().unwrap_or_default(), request.path_and_query());
+    let mut url = String::new();
+    for &byte in [scheme, host, &uri].concat().iter() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => url.push(char::from(byte)),
+            _ => _ = write!(url, "%{byte:02X}"),
+        }
+    }
+    url
+}
+
+fn is_not_stored(answer: &Answer) -> bool {
+    let has = |value: &[u8]| {
+        value.split(|&byte| byte == b',').any(|word| word.trim_ascii().eq_ignore_ascii_case(b"no-store"))
+    };
+    fields_of(answer, "cache-control").any(|(_, value)| has(value))
+}
+
+/// The lines of this name, with their values.
+fn fields_of<'a>(answer: &'a Answer, name: &str) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+    let lines = answer.fields.split_inclusive(|&byte| byte == b'\n');
+    lines.filter_map(move |line| {
+        let (found, value) = line.split_at_checked(name.len())?;
+        let value = value.strip_prefix(b":")?;
+        found.eq_ignore_ascii_case(name.as_bytes()).then(|| (line, value.trim_ascii()))
+    })
+}
