@@ -117,6 +117,7 @@ main() {
     else
         scripts/setup-observatory.sh --brief
     fi || true
+    if [ $brief = no ]; then scripts/setup-geoip.sh; else scripts/setup-geoip.sh --brief; fi || true
     if [ $brief = no ]; then scripts/setup-tomcat.sh; else scripts/setup-tomcat.sh --brief; fi || true
     if [ $brief = no ]; then
         scripts/setup-python-servers.sh

@@ -6,17 +6,19 @@ use std::sync::Arc;
 use super::allow::AddressRules;
 use super::basic::{self, BasicAuthentication, PendingCheck, User};
 use super::client_table::Client;
+use super::geoip::GeoRules;
 use super::rate::{Limit, Rate};
 use super::refusal::Refusal;
 use super::shared::AccessShared;
 use super::token::{self, Identity, PendingToken, TokenAuthentication};
-use touchstone_config::{AccessConfig, PasswordSource};
+use touchstone_config::{AccessConfig, NetworkSet, PasswordSource};
 use touchstone_http::request_view::RequestView;
 
 /// The rules of one site or route. There is none ([`None`]) where nothing is configured, so that a request
 /// there costs one branch.
 pub struct Gate {
     addresses: Option<Arc<AddressRules>>,
+    places: Option<Arc<GeoRules>>,
     rate: Option<Arc<Limit>>,
     user: Option<Authentication>,
     shared: Arc<AccessShared>,
@@ -139,6 +141,10 @@ impl Gate {
             return Ok(Some(site.clone()));
         }
         let addresses = AddressRules::new(&config.allow, &config.deny).map(Arc::new);
+        let places = config.geoip.as_ref().map(|rules| {
+            let exempt = NetworkSet::new(&config.allow);
+            shared.geoip().and_then(|geoip| GeoRules::new(rules, exempt, &geoip)).map(Arc::new)
+        });
         let rate = config.rate_limit.as_ref().map(|limit| {
             let burst = if limit.burst == 0 { limit.requests } else { limit.burst };
             let id = shared.limit_id(&(name, limit.requests, limit.per, burst));
@@ -147,11 +153,13 @@ impl Gate {
         let user = Gate::authentication(config, shared)?;
         let gate = Gate {
             addresses: addresses.or_else(|| site.and_then(|site| site.addresses.clone())),
+            places: places.unwrap_or_else(|| site.and_then(|site| site.places.clone())),
             rate: rate.unwrap_or_else(|| site.and_then(|site| site.rate.clone())),
             user: user.unwrap_or_else(|| site.and_then(|site| site.user.clone())),
             shared: shared.clone(),
         };
-        let says_nothing = gate.addresses.is_none() && gate.rate.is_none() && gate.user.is_none();
+        let says_nothing =
+            gate.addresses.is_none() && gate.places.is_none() && gate.rate.is_none() && gate.user.is_none();
         Ok((!says_nothing).then(|| Arc::new(gate)))
     }
 
@@ -189,7 +197,7 @@ impl Gate {
     /// Lets a request through if nothing is to be waited for and nothing is against it, and counts it;
     /// otherwise does nothing, and [`Gate::check`] says what becomes of it.
     pub fn admit_at_once(&self, request: &RequestView<'_>) -> Option<Admitted> {
-        if !self.allows(request) {
+        if !self.allows(request) || !self.allows_place(request) {
             return None;
         }
         let admitted = match self.user.as_ref().map(|user| user.look(request)) {
@@ -205,6 +213,9 @@ impl Gate {
     fn check_without_user(&self, before: &[&Gate], request: &RequestView<'_>) -> Result<(), Refusal> {
         let is_new = |same: &dyn Fn(&Gate) -> bool| !before.iter().any(|gate| same(gate));
         if is_new(&|gate| same(&gate.addresses, &self.addresses)) && !self.allows(request) {
+            return Err(Refusal::new(403));
+        }
+        if is_new(&|gate| same(&gate.places, &self.places)) && !self.allows_place(request) {
             return Err(Refusal::new(403));
         }
         if is_new(&|gate| same(&gate.rate, &self.rate)) {
@@ -234,6 +245,10 @@ impl Gate {
 
     fn allows(&self, request: &RequestView<'_>) -> bool {
         self.addresses.as_ref().is_none_or(|rules| rules.allows(request.client))
+    }
+
+    fn allows_place(&self, request: &RequestView<'_>) -> bool {
+        self.places.as_ref().is_none_or(|rules| rules.allows(request.client))
     }
 
     fn count(&self, request: &RequestView<'_>) -> Result<(), Refusal> {

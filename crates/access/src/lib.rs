@@ -9,6 +9,7 @@
 //! | `connection_gate` | connections: how many per client, the PROXY protocol, the client |
 //! | `gate` | requests: the rules of a site or route together |
 //! | `allow` | which networks are admitted |
+//! | `geoip` | where an address is, and from where clients are admitted |
 //! | `client_table`, `rate` | what is remembered of clients, and how many requests they may make |
 //! | `connections` | how many connections each client has open |
 //! | `token`, `token_keys` | JSON Web Tokens, and the keys of their issuers |
@@ -26,6 +27,7 @@ mod client_table;
 mod connection_gate;
 mod connections;
 mod gate;
+mod geoip;
 mod pace;
 mod password_file;
 mod password_hash;
@@ -44,6 +46,7 @@ pub use basic::{PendingCheck, User};
 pub use connection_gate::{Admission, ConnectionGate, TOO_MANY_CONNECTIONS};
 pub use connections::ConnectionPermit;
 pub use gate::{Admitted, Gate, Verdict, Verification, pass, pass_without_user};
+pub use geoip::{GeoFile, GeoIp, Location};
 pub use pace::{MinimumPace, Pace};
 pub use password_file::PasswordFile;
 pub use refusal::Refusal;

@@ -10,10 +10,12 @@ use std::time::{Duration, Instant};
 use super::checks::Checks;
 use super::client_table::ClientTable;
 use super::connections::ConnectionCounts;
+use super::geoip::{GeoFile, GeoIp};
 use super::password_file::PasswordFile;
 use super::success_cache::SuccessCache;
 use super::token_keys::{KeySource, Location};
-use touchstone_config::TokenKeys;
+use touchstone_config::{GeoIpConfig, TokenKeys};
+use touchstone_observe::client_location::{self, Locates};
 
 /// Clients that rates are remembered for, each under each limit: 2 MiB, taken when the first limit is used.
 const CLIENT_PLACES: usize = 131_072;
@@ -34,10 +36,19 @@ pub struct AccessShared {
     pub(super) report: Report,
     files: Mutex<HashMap<PathBuf, Weak<PasswordFile>>>,
     key_sources: Mutex<HashMap<(Location, Duration), Weak<KeySource>>>,
+    geoip: Mutex<Places>,
     started: Instant,
     /// How far tests have moved the clock on.
     #[cfg(test)]
     ahead_ns: std::sync::atomic::AtomicU64,
+}
+
+/// What says where addresses are.
+#[derive(Default)]
+struct Places {
+    files: HashMap<PathBuf, Weak<GeoFile>>,
+    geoip: Option<Arc<GeoIp>>,
+    tells_programs: bool,
 }
 
 impl AccessShared {
@@ -53,6 +64,7 @@ impl AccessShared {
             report,
             files: Mutex::default(),
             key_sources: Mutex::default(),
+            geoip: Mutex::default(),
             started: Instant::now(),
             #[cfg(test)]
             ahead_ns: Default::default(),
@@ -86,6 +98,40 @@ impl AccessShared {
         let file = Arc::new(PasswordFile::open(path)?);
         files.insert(path.to_path_buf(), Arc::downgrade(&file));
         Ok(file)
+    }
+
+    /// Opens the files that say where addresses are, for the rules that are opened next and for the log.
+    pub fn open_geoip(&self, config: &GeoIpConfig) -> Result<(), String> {
+        let mut places = self.geoip.lock().unwrap_or_else(PoisonError::into_inner);
+        places.files.retain(|_, file| file.strong_count() > 0);
+        let mut files = Vec::new();
+        for path in &config.files {
+            let file = match places.files.get(path).and_then(Weak::upgrade) {
+                Some(file) => {
+                    // A new configuration is about to rely on it, so it must be right as it is now.
+                    GeoFile::check(path)?;
+                    file
+                }
+                None => GeoFile::open(path, self.report.clone())?,
+            };
+            places.files.insert(path.clone(), Arc::downgrade(&file));
+            files.push(file);
+        }
+        places.geoip = (!files.is_empty()).then(|| Arc::new(GeoIp::new(files)));
+        places.tells_programs = config.request_fields && places.geoip.is_some();
+        client_location::set_source(places.geoip.clone().map(|geoip| geoip as Arc<dyn Locates>));
+        Ok(())
+    }
+
+    /// What says where addresses are, as it was opened last.
+    pub fn geoip(&self) -> Option<Arc<GeoIp>> {
+        self.geoip.lock().unwrap_or_else(PoisonError::into_inner).geoip.clone()
+    }
+
+    /// The same, if programs and origins are told.
+    pub fn geoip_for_programs(&self) -> Option<Arc<GeoIp>> {
+        let places = self.geoip.lock().unwrap_or_else(PoisonError::into_inner);
+        places.geoip.clone().filter(|_| places.tells_programs)
     }
 
     /// The keys at this place, followed once for all rules that name it.

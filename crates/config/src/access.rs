@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::forward_auth::ForwardAuthConfig;
+use super::geoip::GeoRulesConfig;
 use super::jwt::JwtConfig;
 use super::network::Network;
 use super::section::reader::{Reader, Value};
@@ -24,6 +25,8 @@ pub struct AccessConfig {
     pub jwt: Option<JwtConfig>,
     /// How many requests a client may make; `None`: not set here.
     pub rate_limit: Option<RateLimitConfig>,
+    /// From where clients are admitted; `None`: not set here.
+    pub geoip: Option<GeoRulesConfig>,
     /// The server that decides; `None`: not set here.
     pub forward_auth: Option<ForwardAuthConfig>,
 }

@@ -200,6 +200,7 @@ fn value_of<C>(kind: &Kind<C>) -> String {
         Kind::FileOrWord { word, .. } => format!("path of a file, or `\"{word}\"`"),
         Kind::HeaderValue(_) => "string of printable ASCII".to_string(),
         Kind::Token(_) => "string, one word".to_string(),
+        Kind::Files(_) => "array of paths of files".to_string(),
         Kind::FileNames(_) => "array of file names".to_string(),
         Kind::Hosts(_) => "array of host names".to_string(),
         Kind::ListenAddresses(_) => "array of `\"ADDRESS:PORT\"`, at least one".to_string(),

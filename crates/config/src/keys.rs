@@ -14,6 +14,7 @@ pub use super::section::{ABSENT, Choice, Key, Kind, Section};
 use super::access;
 use super::cors;
 use super::forward_auth;
+use super::geoip;
 use super::includes::INCLUDES;
 use super::jwt;
 use super::routes::config as route;
@@ -734,6 +735,7 @@ pub static SITE: Section<SiteConfig> = Section {
         access::rate_limit(|reader, value, site| {
             reader.table_into(&access::RATE_LIMIT, value, &mut site.access.rate_limit)
         }),
+        geoip::geoip(|reader, value, site| reader.table_into(&geoip::RULES, value, &mut site.access.geoip)),
         forward_auth::forward_auth(|reader, value, site| {
             forward_auth::read(reader, value, &mut site.access.forward_auth)
         }),
@@ -801,6 +803,10 @@ macro_rules! for_each_section {
             $code
         }
         {
+            let $section = &$crate::geoip::GEOIP;
+            $code
+        }
+        {
             let $section = &$crate::admin::REQUEST_ID;
             $code
         }
@@ -838,6 +844,10 @@ macro_rules! for_each_section {
         }
         {
             let $section = &$crate::access::RATE_LIMIT;
+            $code
+        }
+        {
+            let $section = &$crate::geoip::RULES;
             $code
         }
         {

@@ -19,6 +19,7 @@ mod cgi;
 mod cors;
 mod documentation;
 mod forward_auth;
+mod geoip;
 mod include;
 mod includes;
 mod jwt;
@@ -51,6 +52,7 @@ pub use cgi::{CgiConfig, parse_umask};
 pub use cors::CorsConfig;
 pub use documentation::{complete_example, documentation_markdown, explain};
 pub use forward_auth::ForwardAuthConfig;
+pub use geoip::{COUNTRY_FIELD, GeoEntry, GeoIpConfig, GeoRulesConfig, SYSTEM_FIELD};
 pub use includes::{IncludesConfig, XBitHack};
 pub use jwt::{JwtConfig, TOKEN_ALGORITHMS, TokenKeys};
 pub use names::{names_of_sites, route_name, site_name};
@@ -101,6 +103,8 @@ pub struct Config {
     pub proxies: ProxiesConfig,
     /// `[acme]`
     pub acme: AcmeConfig,
+    /// `[geoip]`
+    pub geoip: GeoIpConfig,
     /// `[request_id]`
     pub request_id: RequestIdConfig,
     /// `[admin]`
@@ -303,6 +307,7 @@ pub fn quick(root: PathBuf, listen: SocketAddr) -> Config {
         access_log: keys::ACCESS_LOG.defaults(),
         error_log: keys::ERROR_LOG.defaults(),
         proxies: ProxiesConfig::default(),
+        geoip: GeoIpConfig::default(),
         request_id: admin::REQUEST_ID.defaults(),
         admin: AdminConfig::default(),
         java: JavaConfig::default(),

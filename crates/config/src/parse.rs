@@ -23,7 +23,7 @@ use super::section::reader::{Lines, Reader, Value, is_array_of_tables, words};
 use super::values;
 use super::{
     Config, ConfigPlaces, ConfigProblem, Loaded, MaximumVersion, MinimumVersion, Place, SectionPlaces,
-    ServerConfig, SiteConfig, accelerator, access, acme, admin, server, servlet,
+    ServerConfig, SiteConfig, accelerator, access, acme, admin, geoip, server, servlet,
 };
 
 /// The largest file that is read as a configuration, in bytes.
@@ -139,6 +139,7 @@ fn load(first: Source) -> Result<Loaded, Vec<ConfigProblem>> {
     reader.check_tls(&loaded);
     reader.check_access(&loaded);
     reader.check_nonces(&loaded);
+    reader.check_geoip(&loaded);
     reader.check_acme(&loaded);
     reader.check_admin(&loaded);
     let position = |problem: &ConfigProblem| sources.iter().position(|source| source.name == problem.file);
@@ -213,6 +214,7 @@ impl<'t> Reader<'t> {
             error_log: self.single(&keys::ERROR_LOG, documents, &mut places),
             proxies: self.single(&access::PROXIES, documents, &mut places),
             acme: self.single(&acme::ACME, documents, &mut places),
+            geoip: self.single(&geoip::GEOIP, documents, &mut places),
             request_id: self.single(&admin::REQUEST_ID, documents, &mut places),
             admin: self.single(&admin::ADMIN, documents, &mut places),
             java: self.single(&servlet::JAVA, documents, &mut places),

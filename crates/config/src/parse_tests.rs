@@ -277,7 +277,7 @@ fn unknown_names() {
          client_certificate, root, index, symlinks, hidden_files, merge_slashes, refuse_escapes, mime_types, \
          charset, cache_control, precompressed, compression, compression_levels, listing, listing_entries, \
          fallback, error_pages, headers, security_fields, cors, allow, deny, basic_authentication, jwt, \
-         rate_limit, forward_auth, includes and route"
+         rate_limit, geoip, forward_auth, includes and route"
     );
     assert_eq!(
         problem_in_site("drain_timeout = '1s'"),
@@ -290,8 +290,8 @@ fn unknown_names() {
     assert_eq!(
         problem_beside_a_site("[upstream]\nranges = 1"),
         "site.toml:4:2: unknown section 'upstream'; the sections are [server], [limits], [cache], \
-         [accelerator], [access_log], [error_log], [proxies], [acme], [request_id], [admin], [java] and \
-         [[site]]"
+         [accelerator], [access_log], [error_log], [proxies], [acme], [geoip], [request_id], [admin], [java] \
+         and [[site]]"
     );
     assert_eq!(
         problems("[[sites]]\nroot = 'x'\n"),

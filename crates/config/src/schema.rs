@@ -125,7 +125,8 @@ fn of_kind<C>(kind: &Kind<C>) -> Value {
             json!({ "type": "string", "enum": words })
         }
         Kind::ListenAddresses(_) => json!({ "type": "array", "minItems": 1, "items": text() }),
-        Kind::FileNames(_)
+        Kind::Files(_)
+        | Kind::FileNames(_)
         | Kind::Hosts(_)
         | Kind::SocketAddresses(_)
         | Kind::Networks(_)

@@ -2,8 +2,9 @@
 //! their interfaces.
 //!
 //! [`site::Snapshot`] is one generation of the configuration. [`route`] applies the routes and access rules
-//! of a site; [`forward_auth`] is a server that decides. [`interface`] opens the interface of a route, with a module for each kind; [`compression`] and
-//! [`accelerator`] stand before it. [`answer_policy`] is what answers say to browsers. [`machine`] checks what a configuration needs from the machine, and
+//! of a site; [`forward_auth`] is a server that decides, and [`answer_policy`] what answers say to browsers.
+//! [`interface`] opens the interface of a route, with a module for each kind; [`compression`] and
+//! [`accelerator`] stand before it. [`machine`] checks what a configuration needs from the machine, and
 //! [`archives`] what applications are packed in.
 //!
 //! Nothing here knows listeners or connections.

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
-use touchstone_access::{KeySource, PasswordFile};
+use touchstone_access::{GeoFile, KeySource, PasswordFile};
 use touchstone_acme::read_hmac_key;
 use touchstone_admin::token::read_token;
 use touchstone_config::{
@@ -105,6 +105,11 @@ fn check_files(config: &Config, places: &ConfigPlaces) -> Vec<ConfigProblem> {
     }
     if config.sites.iter().any(|site| site.tls.acme) {
         check_acme(&config.acme, places, &mut problems);
+    }
+    for path in &config.geoip.files {
+        if let Err(message) = GeoFile::check(path) {
+            problems.push(places.problem_in_section("geoip", "files", message));
+        }
     }
     check_admin(config, places, &mut problems);
     check_java(config, places, &mut problems);

@@ -130,6 +130,7 @@ impl Snapshot {
         acme_challenges: &Arc<HttpChallenges>,
         error_log: &ErrorLog,
     ) -> Result<Snapshot, Unusable> {
+        access.open_geoip(&config.geoip).map_err(Unusable)?;
         let open = |site: &SiteConfig| open_site(site, b"/", access, accelerator);
         let mut sites = config.sites.iter().map(open).collect::<Result<Vec<Site>, Unusable>>()?;
         // What a route says of its own about files is a site of its own that no host leads to: so its files

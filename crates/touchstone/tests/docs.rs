@@ -466,6 +466,8 @@ fn check_configuration(text: &str) -> Result<(), String> {
         let made = std::fs::create_dir_all(&tls).and_then(|()| std::fs::write(tls.join(name), content));
         made.map_err(|error| error.to_string())?;
     }
+    std::fs::write(directory.path().join("places.mmdb"), EMPTY_LOCATIONS)
+        .map_err(|error| error.to_string())?;
     let mut placed = String::new();
     let mut in_server = false;
     for line in text.lines() {
@@ -498,6 +500,12 @@ fn check_configuration(text: &str) -> Result<(), String> {
     }
 }
 
+/// A file in MaxMind's form that knows no address: one node, and what readers must know of it.
+const EMPTY_LOCATIONS: &[u8] = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
+    \xab\xcd\xefMaxMind.com\xe9\x4anode_count\xc1\x01\x4brecord_size\xa1\x18\x4aip_version\xa1\x04\
+    \x5bbinary_format_major_version\xa1\x02\x5bbinary_format_minor_version\xa1\0\
+    \x4bbuild_epoch\x01\x02\x01\x4ddatabase_type\x44None\x49languages\0\x04\x4bdescription\xe0";
+
 /// A line of `[server]` that names the server's user: here the user of the test, because examples name users
 /// that this machine need not have, and that may not read a directory of the test.
 fn as_ourselves(line: &str) -> Option<String> {
@@ -519,7 +527,13 @@ fn in_directory(line: &str, directory: &Path) -> Result<String, String> {
         std::fs::create_dir_all(&path).map_err(|error| error.to_string())?;
         return Ok(format!("directories = [\"/data={}\"]", path.display()));
     }
+    if line.starts_with("files = [") {
+        return Ok(format!("files = [{:?}]", directory.join("places.mmdb")));
+    }
     let Some((key, value)) = line.split_once(" = \"") else { return Ok(line.to_string()) };
+    if key == "ca_certificate" {
+        return Ok(format!("ca_certificate = {:?}", directory.join("tls/internal.pem")));
+    }
     let value = value.split('"').next().unwrap_or(value);
     let place = directory.join(value.trim_start_matches('/'));
     let made = match key {

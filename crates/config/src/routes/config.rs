@@ -10,6 +10,7 @@ use crate::access::{self, AccessConfig};
 use crate::cgi::{CGI, CgiConfig};
 use crate::cors::{self, CorsConfig};
 use crate::forward_auth;
+use crate::geoip;
 use crate::includes::{INCLUDES, IncludesConfig};
 use crate::jwt;
 use crate::nsapi::{NSAPI, NsapiConfig};
@@ -571,6 +572,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
         access::rate_limit(|reader, value, route| {
             reader.table_into(&access::RATE_LIMIT, value, &mut route.access.rate_limit)
         }),
+        geoip::geoip(|reader, value, route| reader.table_into(&geoip::RULES, value, &mut route.access.geoip)),
         forward_auth::forward_auth(|reader, value, route| {
             forward_auth::read(reader, value, &mut route.access.forward_auth)
         }),

@@ -59,6 +59,7 @@ impl Reader<'_> {
                 };
                 self.text(name, value, file, |v| set(target, v));
             }
+            Kind::Files(set) => self.array(name, value, |t| values::parse_path(t, base), |v| set(target, v)),
             Kind::HeaderValue(set) => {
                 self.text(name, value, values::parse_header_value, |v| set(target, v));
             }

@@ -120,6 +120,8 @@ pub enum Kind<C: 'static> {
     Directory(fn(&mut C, PathBuf)),
     /// A file; empty: none.
     File(fn(&mut C, Option<PathBuf>)),
+    /// An array of files.
+    Files(fn(&mut C, Vec<PathBuf>)),
     /// A file, or one word that stands for something else; empty: none.
     FileOrWord {
         /// The word.

@@ -8,6 +8,7 @@ use touchstone_http::decimal;
 use super::clock::LogClock;
 use super::escape::append_common;
 use super::record::Record;
+use crate::client_location;
 
 /// One variable.
 pub struct Variable {
@@ -61,6 +62,22 @@ pub static VARIABLES: &[Variable] = &[
     variable("client", "the client's address", |line, _, record| {
         line.extend_from_slice(record.client.as_bytes())
     }),
+    variable(
+        "geoip_country",
+        "the country of the client, two letters, with [`[geoip]`](configuration.md#geoip)",
+        |line, _, record| {
+            let country = client_location::country(record.client);
+            optional(line, country.as_ref().map(|country| &country[..]));
+        },
+    ),
+    variable(
+        "geoip_asn",
+        "the number of the client's autonomous system, with `[geoip]`",
+        |line, _, record| match client_location::system(record.client) {
+            Some(number) => decimal::append(u64::from(number), line),
+            None => optional(line, None),
+        },
+    ),
     variable("user", "the user name, where the client had to give one", |line, _, record| {
         optional(line, record.user.map(str::as_bytes))
     }),

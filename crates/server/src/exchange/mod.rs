@@ -30,7 +30,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use touchstone_access as access;
-use touchstone_config::LogLevel;
+use touchstone_config::{COUNTRY_FIELD, LogLevel, SYSTEM_FIELD};
 use touchstone_files::cache::ConnectionForm;
 use touchstone_handler::answer::Answer;
 use touchstone_handler::handler::{self, Handled, OnCore, PendingCall};
@@ -323,7 +323,7 @@ async fn follow(
             request.path_as_sent = file.path_as_sent;
         }
     }
-    if !browser.give_nonce(snapshot, rules, resolved, &mut request) {
+    if !tell_place(rules, &mut request) || !browser.give_nonce(snapshot, rules, resolved, &mut request) {
         return Step::Answer(finish(core, snapshot, &request, site, form, Answer::error(500)).await);
     }
     if let Some(chain) = Chain::of(core, snapshot, rules, resolved, (site, form)) {
@@ -363,6 +363,23 @@ async fn admit(
         (request.user, answered.user) = (Some(name.clone()), Some(name));
     }
     Ok(())
+}
+
+/// Tells programs and origins where the client is, in fields that clients cannot set. Returns whether that
+/// was possible.
+fn tell_place(rules: &SiteRules, request: &mut Request) -> bool {
+    let Some(places) = rules.places() else { return true };
+    let location = request.client.map(|client| places.locate(client.ip())).unwrap_or_default();
+    let is_of_place = |name: &[u8]| {
+        [COUNTRY_FIELD, SYSTEM_FIELD].iter().any(|other| forged_fields::is_alike(name, other.as_bytes()))
+    };
+    let country = location.country.as_ref().map(|code| (COUNTRY_FIELD.as_bytes(), &code[..]));
+    let number = location.asn.map(|number| number.to_string());
+    let system = number.as_ref().map(|number| (SYSTEM_FIELD.as_bytes(), number.as_bytes()));
+    let written = request.received.with_fields(|name| !is_of_place(name), country.into_iter().chain(system));
+    let Some(written) = written else { return false };
+    request.received = Rc::new(written);
+    true
 }
 
 /// Asks the authorities that must let a request pass, and notes in it what they say. The error is the answer

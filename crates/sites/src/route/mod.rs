@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 use touchstone_accelerator::layer::{Accelerator, CachedRoute};
-use touchstone_access::{AccessShared, Admitted, Gate};
+use touchstone_access::{AccessShared, Admitted, Gate, GeoIp};
 use touchstone_config::routes::{Action, AnswerFields, Rewritten, Route, Routes};
 use touchstone_config::{RespondConfig, SiteConfig, route_name, site_name};
 use touchstone_handler::answer::{Answer, Part};
@@ -47,6 +47,8 @@ pub struct SiteRules {
     route_policies: Box<[Option<Arc<AnswerPolicy>>]>,
     has_cors: bool,
     has_nonces: bool,
+    /// Programs and origins are told where clients are.
+    places: Option<Arc<GeoIp>>,
 }
 
 /// Whether a request can be served from the cache at once.
@@ -225,6 +227,7 @@ impl SiteRules {
             route_policies,
             has_cors,
             has_nonces,
+            places: shared.geoip_for_programs(),
         }))
     }
 
@@ -306,6 +309,7 @@ impl SiteRules {
         let says_nothing_else = says_nothing_else && route.includes.is_none() && route.try_files.is_empty();
         let policy = self.policy_of(Some(route));
         let says_nothing_else = says_nothing_else
+            && self.places.is_none()
             && self.authority_of(Some(route)).is_none()
             && policy.is_none_or(|policy| !policy.has_nonce() && policy.is_common_for(request));
         says_nothing_else.then(|| ProgramAtOnce {
@@ -463,6 +467,11 @@ impl SiteRules {
             Some(route) => self.route_policies.get(route)?.as_deref(),
             None => self.policy(),
         }
+    }
+
+    /// What says to programs and origins where clients are.
+    pub fn places(&self) -> Option<&GeoIp> {
+        self.places.as_deref()
     }
 
     /// Whether the programs of a route get a nonce.

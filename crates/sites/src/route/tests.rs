@@ -342,7 +342,7 @@ fn the_examples_of_the_pages_parse() {
             }
         }
     }
-    assert_eq!(whole, 3);
+    assert_eq!(whole, 4);
 }
 
 fn problems_of(lines: &str) -> Vec<String> {

@@ -14,6 +14,7 @@ mod control;
 mod files;
 mod first_minutes;
 mod forward_auth;
+mod geoip;
 mod https;
 mod import_nginx;
 mod killing;
