@@ -185,6 +185,11 @@ fn check_access_and_routes(
         if let Some(problem) = access.jwt.as_ref().and_then(|jwt| KeySource::check(&jwt.keys).err()) {
             problems.push(places.problem(within.map(|within| within.key_below("jwt.keys")), problem));
         }
+        let authorities = access.jwt.as_ref().and_then(|jwt| jwt.ca_certificate.as_deref());
+        if let Some(Err(problem)) = authorities.map(read_certificates) {
+            let place = within.map(|within| within.key_below("jwt.ca_certificate"));
+            problems.push(places.problem(place, format!("'jwt.ca_certificate': {problem}")));
+        }
         if let Some(problem) = access.forward_auth.as_ref().and_then(crate::forward_auth::problem) {
             problems.push(places.problem(within.map(|within| within.key_below("forward_auth.url")), problem));
         }
