@@ -22,6 +22,10 @@ impl Engine<'_> {
             }
             Phase::Open => {}
         }
+        if self.cut_websocket(index) {
+            return;
+        }
+        let connection = &mut self.connections[index];
         let was_reused = connection.reused;
         let layers = connection.layers.get_or_insert_default();
         let untouched = |client: usize| match (&layers.h2, &layers.h3) {

@@ -56,8 +56,10 @@ mod threshold;
 mod timers;
 mod tls;
 mod tls_setup;
+mod upgraded;
 mod url;
 mod varying;
+mod websocket;
 mod wire;
 
 pub use check::{
@@ -73,7 +75,7 @@ pub use messages::{MessageForm, MessagePlan};
 pub use moments::Moments;
 pub use outcome::{
     ArrivalsOutcome, ClassOutcome, ClientOutcome, EngineUse, ErrorCounts, ErrorReason, HandshakeCounts,
-    Interval, LATE, MessagesOutcome, Outcome, Saturation, StageOutcome, TimeSummary,
+    Interval, LATE, MessagesOutcome, Outcome, Saturation, StageOutcome, TimeSummary, WebSocketsOutcome,
 };
 pub use plan::{
     Arrivals, ConnectionUse, DEFAULT_RECEIVE_BUFFER_BYTES, DEFAULT_TIMEOUT, Plan, PlanError, PlannedRequest,
@@ -90,3 +92,4 @@ pub use touchstone_session::{
     check_text, read_csv, read_json,
 };
 pub use url::{HttpUrl, MAXIMUM_URL_BYTES, UrlError};
+pub use websocket::WebSocketPlan;

@@ -3,6 +3,7 @@
 use crate::curve::Stage;
 use crate::messages::MessagePlan;
 use crate::target::{HttpVersion, Target};
+use crate::websocket::WebSocketPlan;
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -76,6 +77,8 @@ pub struct PlannedRequest {
     pub step: Option<StepPlan>,
     /// Set: its answer is a stream of messages, each of which is timed.
     pub messages: Option<MessagePlan>,
+    /// Set: it asks for a WebSocket, on which its body is sent as a message.
+    pub websocket: Option<WebSocketPlan>,
 }
 
 impl PlannedRequest {
@@ -97,6 +100,7 @@ impl PlannedRequest {
             expected_body_sha256: None,
             step: None,
             messages: None,
+            websocket: None,
         }
     }
 }
@@ -240,6 +244,21 @@ impl Plan {
     /// Whether requests arrive independently of the answers.
     pub fn is_open(&self) -> bool {
         self.rate.is_some() || !self.recorded.is_empty()
+    }
+
+    /// Whether any answer has messages in it.
+    pub(crate) fn has_messages(&self) -> bool {
+        self.requests.iter().any(|request| request.messages.is_some() || request.websocket.is_some())
+    }
+
+    /// Whether WebSockets are asked for.
+    pub(crate) fn has_websockets(&self) -> bool {
+        self.requests.iter().any(|request| request.websocket.is_some())
+    }
+
+    /// Whether one of the targets is asked for WebSockets.
+    pub(crate) fn has_websockets_of(&self, target: usize) -> bool {
+        self.requests.iter().any(|request| request.target == target && request.websocket.is_some())
     }
 
     /// The version of the requests to one of the targets.

@@ -77,6 +77,7 @@ impl Plan {
         self.check_clients()?;
         self.check_connections()?;
         self.check_messages()?;
+        self.check_websockets()?;
         compile(self)?;
         check_cores(&self.cores)?;
         let connections = own_clients.div_ceil(self.streams) * self.targets().len();
@@ -365,6 +366,41 @@ impl Plan {
             }
             None => Ok(()),
         }
+    }
+
+    /// WebSockets are opened over HTTP/1.1, by requests that have nothing else to do.
+    fn check_websockets(&self) -> Result<(), PlanError> {
+        for request in &self.requests {
+            let Some(websocket) = request.websocket else { continue };
+            let path = &request.path;
+            let version = self.targets().nth(request.target).map(|target| self.version_of(target));
+            if version != Some(HttpVersion::Http11) {
+                return refuse(format!(
+                    "{path:?}: a WebSocket is opened over HTTP/1.1, and no other version"
+                ));
+            }
+            if request.method != "GET" || request.messages.is_some() || request.step.is_some() {
+                return refuse(format!(
+                    "{path:?}: a WebSocket is asked for with GET, has its own messages, and no values are \
+                     taken from its answer"
+                ));
+            }
+            if request.expected_body_bytes.is_some()
+                || request.expected_body_sha256.is_some()
+                || !request.expected_status.is_empty()
+            {
+                return refuse(format!("{path:?}: the answer that opens a WebSocket is 101, without a body"));
+            }
+            let times = [websocket.send_every, websocket.ping_every];
+            if times.into_iter().flatten().any(|every| every.is_zero() || every > MAXIMUM_LENGTH) {
+                return refuse(format!("{path:?}: messages and pings are sent every so often, above 0"));
+            }
+            let is_text = |body: &[u8]| std::str::from_utf8(body).is_ok();
+            if !websocket.is_binary && !request.body.as_deref().is_none_or(is_text) {
+                return refuse(format!("{path:?}: the message is not UTF-8: send it as a binary one"));
+            }
+        }
+        Ok(())
     }
 
     /// A connection needs a local port of its own as long as the target is the same.

@@ -3,7 +3,7 @@
 //! The same words serve at the end, on the outcome, and while the load runs, on what the threads hand over
 //! ([`Standings`]).
 
-use crate::outcome::{ClassOutcome, ErrorCounts, MessagesOutcome, Outcome};
+use crate::outcome::{ClassOutcome, ErrorCounts, MessagesOutcome, Outcome, WebSocketsOutcome};
 use crate::plan::{Plan, PlannedRequest};
 use crate::record::{Record, add, small_histogram};
 use hdrhistogram::{Counter, Histogram};
@@ -43,6 +43,9 @@ enum Distribution {
     Handshake,
     FirstMessage,
     MessageGap,
+    Opening,
+    MessageAnswer,
+    Pong,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -169,8 +172,15 @@ impl Threshold {
     pub fn bind(mut self, plan: &Plan) -> Result<Threshold, String> {
         let is_of_messages =
             matches!(self.measure, Measure::Time(Distribution::FirstMessage | Distribution::MessageGap, _));
-        if is_of_messages && plan.requests.iter().all(|request| request.messages.is_none()) {
+        if is_of_messages && !plan.has_messages() {
             return Err(format!("{}: no answer is a stream of messages", self.text));
+        }
+        let is_of_websockets = matches!(
+            self.measure,
+            Measure::Time(Distribution::Opening | Distribution::MessageAnswer | Distribution::Pong, _)
+        );
+        if is_of_websockets && !plan.has_websockets() {
+            return Err(format!("{}: no WebSocket is opened", self.text));
         }
         if self.measure == Measure::Unsent && !plan.is_open() {
             return Err(format!("{}: only an open load has requests that are due: give a rate", self.text));
@@ -281,6 +291,15 @@ impl Threshold {
                 (None, Distribution::MessageGap) => {
                     figures.messages.and_then(|messages| time_us(&messages.gap_ns, figure))
                 }
+                (None, Distribution::Opening) => {
+                    figures.websockets.and_then(|websockets| time_us(&websockets.open_ns, figure))
+                }
+                (None, Distribution::MessageAnswer) => {
+                    figures.websockets.and_then(|websockets| time_us(&websockets.answer_ns, figure))
+                }
+                (None, Distribution::Pong) => {
+                    figures.websockets.and_then(|websockets| time_us(&websockets.pong_ns, figure))
+                }
             },
             Measure::Errors(_) if self.unit == Unit::Share => {
                 // Errors of one kind are a share of all requests, too.
@@ -325,6 +344,9 @@ fn measure(text: &str) -> Result<Measure, String> {
         Some(("handshake", figure)) => (Distribution::Handshake, figure),
         Some(("first", figure)) => (Distribution::FirstMessage, figure),
         Some(("gap", figure)) => (Distribution::MessageGap, figure),
+        Some(("open", figure)) => (Distribution::Opening, figure),
+        Some(("answer", figure)) => (Distribution::MessageAnswer, figure),
+        Some(("pong", figure)) => (Distribution::Pong, figure),
         Some(("latency", figure)) => (Distribution::Latency, figure),
         _ => (Distribution::Latency, text),
     };
@@ -337,7 +359,7 @@ fn measure(text: &str) -> Result<Measure, String> {
             let kinds: Vec<_> = kinds.iter().map(|(kind, _)| *kind).collect();
             format!(
                 "{text:?} is no measure: they are p50, p99.9 and the like, min, mean, max (of latency, or \
-                 service.p99, connect.p99, handshake.p99, first.p99, gap.p99), errors, {}, rate, requests, \
+                 service.p99, connect.p99, handshake.p99, first.p99, gap.p99, open.p99, answer.p99, pong.p99), errors, {}, rate, requests, \
                  unsent",
                 kinds.join(", ")
             )
@@ -408,6 +430,7 @@ struct Figures<'a> {
     connect_ns: &'a Histogram<u64>,
     handshake_ns: &'a Histogram<u64>,
     messages: Option<&'a MessagesOutcome>,
+    websockets: Option<&'a WebSocketsOutcome>,
     unsent_and_due: Option<(u64, u64)>,
 }
 
@@ -423,6 +446,7 @@ impl Figures<'_> {
             connect_ns: &outcome.connect_ns,
             handshake_ns: &outcome.handshake_ns,
             messages: outcome.messages.as_ref(),
+            websockets: outcome.websockets.as_ref(),
             unsent_and_due: outcome.arrivals.as_ref().map(|arrivals| (arrivals.unsent(), arrivals.due)),
         }
     }
@@ -441,6 +465,7 @@ pub struct Standing {
     connect_ns: Histogram<u64>,
     handshake_ns: Histogram<u64>,
     messages: Option<MessagesOutcome>,
+    websockets: Option<WebSocketsOutcome>,
 }
 
 impl Standing {
@@ -457,6 +482,7 @@ impl Standing {
             connect_ns: record.connect_ns.clone(),
             handshake_ns: record.handshake_ns.clone(),
             messages: record.messages.clone(),
+            websockets: record.websockets.as_deref().cloned(),
         }
     }
 
@@ -481,6 +507,11 @@ impl Standing {
             add(&mut sum.first_ns, &messages.first_ns);
             add(&mut sum.gap_ns, &messages.gap_ns);
         }
+        if let (Some(sum), Some(websockets)) = (&mut self.websockets, &other.websockets) {
+            add(&mut sum.open_ns, &websockets.open_ns);
+            add(&mut sum.answer_ns, &websockets.answer_ns);
+            add(&mut sum.pong_ns, &websockets.pong_ns);
+        }
     }
 
     fn figures(&self) -> Figures<'_> {
@@ -494,6 +525,7 @@ impl Standing {
             connect_ns: &self.connect_ns,
             handshake_ns: &self.handshake_ns,
             messages: self.messages.as_ref(),
+            websockets: self.websockets.as_ref(),
             unsent_and_due: None,
         }
     }

@@ -18,6 +18,7 @@ mod load_live;
 mod load_open;
 mod load_sessions;
 mod load_thresholds;
+mod load_websockets;
 mod method;
 mod plan;
 mod remote;

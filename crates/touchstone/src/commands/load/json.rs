@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use touchstone_load::{
     Arrivals, ArrivalsOutcome, ClassOutcome, ClientOutcome, ConnectionUse, ErrorCounts, ErrorReason,
     Interval, MessagesOutcome, Outcome, Plan, PlannedRequest, Saturation, StageOutcome, TimeSpread,
-    TimeSummary, Verdict,
+    TimeSummary, Verdict, WebSocketsOutcome,
 };
 
 /// Everything that is printed.
@@ -37,6 +37,7 @@ pub(super) fn of(finished: &Finished) -> Value {
         "connect_us": times(TimeSummary::of(&outcome.connect_ns)),
         "handshake_us": times(TimeSummary::of(&outcome.handshake_ns)),
         "messages": outcome.messages.as_ref().map(messages),
+        "websockets": outcome.websockets.as_ref().map(websockets),
         "tls": tls(plan, outcome),
         "arrivals": outcome.arrivals.as_ref().map(arrivals),
         "stages": outcome.stages.iter().map(stage).collect::<Vec<_>>(),
@@ -144,6 +145,20 @@ fn messages(messages: &MessagesOutcome) -> Value {
         "whole_run": messages.total,
         "first_us": times(TimeSummary::of(&messages.first_ns)),
         "gap_us": times(TimeSummary::of(&messages.gap_ns)),
+    })
+}
+
+fn websockets(websockets: &WebSocketsOutcome) -> Value {
+    let closes = websockets.closes.iter().map(|(code, count)| (code.to_string(), json!(count)));
+    json!({
+        "opened": websockets.opened,
+        "sent": websockets.sent,
+        "whole_run": { "opened": websockets.total_opened, "sent": websockets.total_sent },
+        "server_pings": websockets.pings,
+        "close_codes": closes.collect::<serde_json::Map<_, _>>(),
+        "open_us": times(TimeSummary::of(&websockets.open_ns)),
+        "answer_us": times(TimeSummary::of(&websockets.answer_ns)),
+        "pong_us": times(TimeSummary::of(&websockets.pong_ns)),
     })
 }
 

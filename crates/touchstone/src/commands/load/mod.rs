@@ -38,7 +38,7 @@ use values::{
 /// threshold was missed.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// What to load: http://HOST[:PORT][/PATH], or https://
+    /// What to load: http://HOST[:PORT][/PATH], or https://; ws:// or wss:// for WebSockets
     #[arg(value_name = "URL", required_unless_present_any = ["urls", "replay"])]
     url: Option<String>,
 
@@ -219,9 +219,38 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["sessions", "replay", "method"], help_heading = "Requests")]
     grpc: bool,
 
-    /// With --messages or --grpc: the client ends an answer after so many messages
+    /// With --messages, --grpc or WebSockets: the client ends an answer after so many messages; on a
+    /// WebSocket 0 means that answers are not waited for [default of WebSockets: as many as are sent]
     #[arg(long, value_name = "N", help_heading = "Requests")]
     end_after: Option<u64>,
+
+    /// Open WebSockets, as a URL with ws:// or wss:// says as well; the body is the message that is sent
+    #[arg(
+        long,
+        conflicts_with_all = [
+            "sessions", "replay", "messages", "grpc", "method", "expect_status", "expect_size",
+            "expect_sha256", "http2", "http3", "http10", "new_connections", "new_connection_share",
+        ],
+        help_heading = "WebSockets"
+    )]
+    websocket: bool,
+
+    /// How many messages are sent on each WebSocket, or "all": until the run ends [default: 1 with a body,
+    /// all with --send-every, else 0]
+    #[arg(long, value_name = "N|all", value_parser = values::sends, help_heading = "WebSockets")]
+    sends: Option<values::Sends>,
+
+    /// A message is due so often, whatever the server answers [default: each after the answer to the last]
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "WebSockets")]
+    send_every: Option<Duration>,
+
+    /// Send messages as binary ones, not as text
+    #[arg(long, help_heading = "WebSockets")]
+    binary: bool,
+
+    /// Send a ping so often, and time the pongs
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "WebSockets")]
+    ping_every: Option<Duration>,
 
     /// A new connection for every request
     #[arg(long, help_heading = "Connections")]
@@ -245,7 +274,7 @@ pub struct Arguments {
     #[arg(long, help_heading = "Connections")]
     http2: bool,
 
-    /// Speak HTTP/3 (experimental: correct, but the engine's own cost is high)
+    /// Speak HTTP/3, over QUIC: always with https://
     #[arg(long, conflicts_with_all = ["http10", "http2"], help_heading = "Connections")]
     http3: bool,
 
