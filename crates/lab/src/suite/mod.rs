@@ -69,6 +69,9 @@ const BUILT_IN: [(&str, &str); 34] = [
     ("tls-full", include_str!("../../../../suites/tls-full.toml")),
     ("tls-resumed", include_str!("../../../../suites/tls-resumed.toml")),
     ("page-2025", include_str!("../../../../suites/page-2025.toml")),
+    ("page-2025-h3", include_str!("../../../../suites/page-2025-h3.toml")),
+    ("h3-static", include_str!("../../../../suites/h3-static.toml")),
+    ("h3-small", include_str!("../../../../suites/h3-small.toml")),
     ("api-json", include_str!("../../../../suites/api-json.toml")),
     ("conformance", include_str!("../../../../suites/conformance.toml")),
 ];
@@ -90,7 +93,7 @@ pub struct Suite {
     pub new_connection_share: Option<f64>,
     /// The protocol version that the requests are written in, where their class has none of its own.
     pub http_version: HttpVersion,
-    /// Clients that share a connection of HTTP/2.
+    /// Clients that share a connection of HTTP/2 or 3.
     pub streams: usize,
     /// Whether Host, User-Agent and Accept are sent without being named.
     pub usual_headers: bool,
@@ -575,6 +578,27 @@ mod tests {
         assert_eq!(offers("tls"), (ConnectionUse::Kept, TlsVersions::Tls13, 1.0));
         assert_eq!(offers("tls-full"), (ConnectionUse::New, TlsVersions::Tls13, 0.0));
         assert_eq!(offers("tls-resumed"), (ConnectionUse::New, TlsVersions::Tls13, 1.0));
+    }
+
+    #[test]
+    fn suites_of_http_3_ask_for_the_same_as_their_counterparts() {
+        let [two, three] = ["page-2025", "page-2025-h3"].map(|name| Suite::find(name).unwrap());
+        let classes = |suite: &Suite| {
+            let classes = suite.first_part().workload.classes.iter();
+            classes
+                .map(|class| (class.name.clone(), class.content.clone(), class.weight_percent))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(classes(&two), classes(&three));
+        assert_eq!(
+            (&two.mixes, &two.quick_mixes, two.streams),
+            (&three.mixes, &three.quick_mixes, three.streams)
+        );
+        for (name, bytes) in [("page-2025-h3", None), ("h3-static", Some(6250)), ("h3-small", Some(64))] {
+            let suite = Suite::find(name).unwrap();
+            assert_eq!(suite.first_part().needs(), ["files", "http_three", "tls"], "{name}");
+            assert!(bytes.is_none_or(|bytes| suite.first_part().workload.tree_bytes() == bytes), "{name}");
+        }
     }
 
     #[test]

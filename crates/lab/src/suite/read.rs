@@ -236,7 +236,7 @@ fn client(root: &Table<'_>) -> Result<Client, DefinitionError> {
         streams: streams(&table, usual.version)?,
         usual_headers: usual_headers(&table, usual.version)?,
         headers: headers(&table)?,
-        tls: tls_offer(&table)?,
+        tls: tls_offer(&table, usual.version)?,
         receive_buffer_bytes: receive_buffer.map_or(4096, |bytes| bytes.value as usize),
         timeout_s: timeout.map_or(10.0, |seconds| seconds.value),
     };
@@ -245,27 +245,30 @@ fn client(root: &Table<'_>) -> Result<Client, DefinitionError> {
 }
 
 /// What is offered if a connection is made with TLS: both versions, and resumed sessions, unless stated.
-fn tls_offer(table: &Table<'_>) -> Result<TlsOffer, DefinitionError> {
+fn tls_offer(table: &Table<'_>, version: HttpVersion) -> Result<TlsOffer, DefinitionError> {
     let resumption_share = table.number("tls_resumption_share", 0.0..=1.0)?;
     let versions = match table.string("tls_version")? {
         None => TlsVersions::Both,
-        Some(version) => match version.value.as_str() {
+        Some(stated) => match stated.value.as_str() {
+            "1.2" if version == HttpVersion::Http3 => {
+                return Err(table.error_at(&stated, "HTTP/3 is always with TLS 1.3"));
+            }
             "1.2" => TlsVersions::Tls12,
             "1.3" => TlsVersions::Tls13,
             other => {
                 let message = format!("`tls_version` must be \"1.2\" or \"1.3\"; it is \"{other}\"");
-                return Err(table.error_at(&version, message));
+                return Err(table.error_at(&stated, message));
             }
         },
     };
     Ok(TlsOffer { versions, resumption_share: resumption_share.map_or(1.0, |share| share.value) })
 }
 
-/// Clients that share a connection of HTTP/2.
+/// Clients that share a connection of HTTP/2 or 3.
 fn streams(table: &Table<'_>, version: HttpVersion) -> Result<usize, DefinitionError> {
     match table.whole("streams", 1..=STREAMS_MAX)? {
-        Some(streams) if streams.value > 1 && version != HttpVersion::Http2 => {
-            Err(table.error_at(&streams, "only HTTP/2 has several requests on a connection at once"))
+        Some(streams) if streams.value > 1 && !matches!(version, HttpVersion::Http2 | HttpVersion::Http3) => {
+            Err(table.error_at(&streams, "only HTTP/2 and 3 have several requests on a connection at once"))
         }
         streams => Ok(streams.map_or(1, |streams| streams.value as usize)),
     }
