@@ -6,6 +6,7 @@
 //! each.
 //! The crate knows nothing of suites, servers or reports; those are the lab's.
 
+mod abort;
 mod answer;
 mod arrivals;
 mod blocks;
@@ -62,6 +63,7 @@ mod varying;
 mod websocket;
 mod wire;
 
+pub use abort::AbortWatch;
 pub use check::{
     MAXIMUM_BODY_BYTES, MAXIMUM_CLIENTS, MAXIMUM_HEADERS_BYTES, MAXIMUM_LENGTH, MAXIMUM_PATH_BYTES,
     MAXIMUM_RECEIVE_BUFFER_BYTES, MAXIMUM_RECORDED, MAXIMUM_REQUESTS, MAXIMUM_STAGES,

@@ -76,7 +76,12 @@ impl PreparedLoad for PreparedMix<'_> {
 
 impl Session {
     /// Prepares a mix on every agent that has a part of it, and returns at the moment of its start.
-    pub(super) fn prepare(&mut self, plan: &Plan, interrupt: &AtomicBool) -> Result<Mix, String> {
+    pub(super) fn prepare(
+        &mut self,
+        plan: &Plan,
+        watched: Option<&Vec<usize>>,
+        interrupt: &AtomicBool,
+    ) -> Result<Mix, String> {
         let number = self.next_mix;
         self.next_mix += 1;
         self.fold = None;
@@ -88,8 +93,8 @@ impl Session {
         let plan_sha256 = self.fabric.hand_out(&document).map_err(|error| error.to_string())?;
         for (name, portion) in &parts {
             let run = self.run.clone();
-            let (plan_sha256, portion) = (plan_sha256.clone(), portion.clone());
-            self.order(name, &Order::Prepare { run, mix: number, plan_sha256, portion });
+            let (plan_sha256, portion, watched) = (plan_sha256.clone(), portion.clone(), watched.cloned());
+            self.order(name, &Order::Prepare { run, mix: number, plan_sha256, portion, watched });
         }
         if let Err(problem) = self.wait_until_ready(number, &parts, interrupt) {
             self.stop(number, &parts);
@@ -219,6 +224,7 @@ impl Watch<'_> {
         loop {
             session.listen_for(LISTEN_PERIOD);
             self.show_progress(session, progress);
+            self.hand_standings_over(session, progress);
             if Instant::now() >= next_show {
                 next_show = Instant::now() + BEAT_PERIOD;
                 self.controller.show(session.machines());
@@ -277,6 +283,16 @@ impl Watch<'_> {
         progress.requests.store(requests, Ordering::Relaxed);
         progress.errors.store(errors, Ordering::Relaxed);
         progress.bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Puts what agents have told of the mix so far where the caller looks at it.
+    fn hand_standings_over(&self, session: &mut Session, progress: &Progress) {
+        for (place, (name, _)) in self.mix.parts.iter().enumerate() {
+            let standing = session.members.get_mut(name).and_then(|member| member.standing.take());
+            if let Some((_, standing)) = standing.filter(|(mix, _)| *mix == self.mix.number) {
+                progress.standings.put(place, standing);
+            }
+        }
     }
 
     fn look_at_agents(&mut self, session: &Session) {

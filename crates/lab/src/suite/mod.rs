@@ -111,6 +111,8 @@ pub struct Suite {
     pub quick_warm_up_s: f64,
     /// What each mix must keep to.
     pub fail_if: Vec<Threshold>,
+    /// What ends a mix, and the run, as soon as it is missed.
+    pub abort_if: Vec<Threshold>,
     /// Whether the rules of HTTP are tried on each system before the mixes.
     pub conformance: bool,
     /// The mixes, in order.

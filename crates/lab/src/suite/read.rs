@@ -47,7 +47,8 @@ pub(super) fn suite_in(file: &str, text: &str, directory: Option<&Path>) -> Resu
         None => (0.0, Vec::new()),
     };
     let client = client(&root)?;
-    let fail_if = fail_if(&root)?;
+    let fail_if = thresholds(&root, "fail_if")?;
+    let abort_if = abort_if(&root)?;
     let parts = read_workload::parts(&root, client.endpoint, directory)?;
     root.finish()?;
     Ok(Suite {
@@ -67,6 +68,7 @@ pub(super) fn suite_in(file: &str, text: &str, directory: Option<&Path>) -> Resu
         warm_up_s: warm_up,
         quick_warm_up_s: quick_warm_up,
         fail_if,
+        abort_if,
         conformance,
         mixes,
         quick_mixes,
@@ -75,9 +77,18 @@ pub(super) fn suite_in(file: &str, text: &str, directory: Option<&Path>) -> Resu
     })
 }
 
+/// What ends a mix that goes on.
+fn abort_if(root: &Table<'_>) -> Result<Vec<Threshold>, DefinitionError> {
+    let list = thresholds(root, "abort_if")?;
+    match list.iter().find_map(Threshold::only_at_the_end) {
+        Some(reason) => Err(root.error(format!("`abort_if` {reason}"))),
+        None => Ok(list),
+    }
+}
+
 /// What each mix must keep to, in the words of `touchstone load --fail-if`.
-fn fail_if(root: &Table<'_>) -> Result<Vec<Threshold>, DefinitionError> {
-    let Some(list) = root.strings("fail_if")? else { return Ok(Vec::new()) };
+fn thresholds(root: &Table<'_>, key: &'static str) -> Result<Vec<Threshold>, DefinitionError> {
+    let Some(list) = root.strings(key)? else { return Ok(Vec::new()) };
     let read = list.value.iter().map(|text| Threshold::parse(text));
     read.collect::<Result<_, _>>().map_err(|reason| root.error_at(&list, reason))
 }

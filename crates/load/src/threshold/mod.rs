@@ -7,6 +7,8 @@ use crate::outcome::{ClassOutcome, ErrorCounts, MessagesOutcome, Outcome, WebSoc
 use crate::plan::{Plan, PlannedRequest};
 use crate::record::{Record, add, small_histogram};
 use hdrhistogram::{Counter, Histogram};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -210,6 +212,11 @@ impl Threshold {
         Ok(self)
     }
 
+    /// The classes of the plan that it looks at, where that is not the whole run.
+    pub fn classes(&self) -> &[usize] {
+        self.classes.as_deref().unwrap_or_default()
+    }
+
     /// Why the threshold can be looked at only when the run is over; `None`: it can be while it goes on.
     pub fn only_at_the_end(&self) -> Option<String> {
         let is_growing = matches!(self.measure, Measure::Requests | Measure::Errors(_))
@@ -266,7 +273,7 @@ impl Threshold {
         let of_classes = |count: fn(&ClassOutcome) -> u64| {
             self.classes
                 .as_ref()
-                .map(|classes| classes.iter().map(|&class| count(&figures.classes[class])).sum())
+                .map(|classes| classes.iter().filter_map(|&class| figures.classes.of(class)).map(count).sum())
         };
         let requests: u64 = of_classes(|class| class.requests).unwrap_or(figures.requests);
         let errors: u64 = match self.measure {
@@ -278,7 +285,8 @@ impl Threshold {
             Measure::Time(distribution, figure) => match (&self.classes, distribution) {
                 (Some(classes), _) => {
                     let mut all = small_histogram();
-                    classes.iter().for_each(|&class| add(&mut all, &figures.classes[class].latency_ns));
+                    let classes = classes.iter().filter_map(|&class| figures.classes.of(class));
+                    classes.for_each(|class| add(&mut all, &class.latency_ns));
                     time_us(&all, figure)
                 }
                 (None, Distribution::Latency) => time_us(figures.latency_ns, figure),
@@ -424,7 +432,7 @@ struct Figures<'a> {
     window: Duration,
     requests: u64,
     errors: &'a ErrorCounts,
-    classes: &'a [ClassOutcome],
+    classes: Classes<'a>,
     latency_ns: &'a Histogram<u64>,
     service_ns: &'a Histogram<u64>,
     connect_ns: &'a Histogram<u64>,
@@ -434,13 +442,28 @@ struct Figures<'a> {
     unsent_and_due: Option<(u64, u64)>,
 }
 
+/// The figures of classes: of all, or of those that are looked at.
+enum Classes<'a> {
+    All(&'a [ClassOutcome]),
+    Some(&'a BTreeMap<usize, ClassOutcome>),
+}
+
+impl Classes<'_> {
+    fn of(&self, class: usize) -> Option<&ClassOutcome> {
+        match self {
+            Classes::All(classes) => classes.get(class),
+            Classes::Some(classes) => classes.get(&class),
+        }
+    }
+}
+
 impl Figures<'_> {
     fn of(outcome: &Outcome) -> Figures<'_> {
         Figures {
             window: outcome.window,
             requests: outcome.requests,
             errors: &outcome.errors,
-            classes: &outcome.classes,
+            classes: Classes::All(&outcome.classes),
             latency_ns: &outcome.latency_ns,
             service_ns: &outcome.service_ns,
             connect_ns: &outcome.connect_ns,
@@ -453,16 +476,20 @@ impl Figures<'_> {
 }
 
 /// The figures of a run that goes on, between the ramps.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Standing {
     /// The counted time so far.
     pub window: Duration,
     requests: u64,
     errors: ErrorCounts,
-    classes: Vec<ClassOutcome>,
+    classes: BTreeMap<usize, ClassOutcome>,
+    #[serde(with = "crate::wire::histogram")]
     latency_ns: Histogram<u64>,
-    service_ns: Option<Histogram<u64>>,
+    #[serde(with = "crate::wire::histogram")]
+    service_ns: Histogram<u64>,
+    #[serde(with = "crate::wire::histogram")]
     connect_ns: Histogram<u64>,
+    #[serde(with = "crate::wire::histogram")]
     handshake_ns: Histogram<u64>,
     messages: Option<MessagesOutcome>,
     websockets: Option<WebSocketsOutcome>,
@@ -476,14 +503,20 @@ impl Standing {
             window: Duration::from_nanos(window_ns),
             requests: record.requests,
             errors: record.errors.clone(),
-            classes: record.classes.clone(),
+            classes: record.classes.iter().cloned().enumerate().collect(),
             latency_ns: record.latency_ns.clone(),
-            service_ns: record.service_ns.clone(),
+            service_ns: record.service_ns.as_ref().unwrap_or(&record.latency_ns).clone(),
             connect_ns: record.connect_ns.clone(),
             handshake_ns: record.handshake_ns.clone(),
             messages: record.messages.clone(),
             websockets: record.websockets.as_deref().cloned(),
         }
+    }
+
+    /// The same without the figures of the other classes.
+    pub fn of_classes(mut self, wanted: &[usize]) -> Standing {
+        self.classes.retain(|class, _| wanted.contains(class));
+        self
     }
 
     /// Adds another thread's. The time so far is that of the thread that handed over first, so that no rate
@@ -492,15 +525,15 @@ impl Standing {
         self.window = self.window.max(other.window);
         self.requests += other.requests;
         self.errors.add(&other.errors);
-        for (sum, class) in self.classes.iter_mut().zip(&other.classes) {
-            sum.requests += class.requests;
-            sum.errors += class.errors;
-            add(&mut sum.latency_ns, &class.latency_ns);
+        for (class, other) in &other.classes {
+            if let Some(sum) = self.classes.get_mut(class) {
+                sum.requests += other.requests;
+                sum.errors += other.errors;
+                add(&mut sum.latency_ns, &other.latency_ns);
+            }
         }
         add(&mut self.latency_ns, &other.latency_ns);
-        if let (Some(sum), Some(service)) = (&mut self.service_ns, &other.service_ns) {
-            add(sum, service);
-        }
+        add(&mut self.service_ns, &other.service_ns);
         add(&mut self.connect_ns, &other.connect_ns);
         add(&mut self.handshake_ns, &other.handshake_ns);
         if let (Some(sum), Some(messages)) = (&mut self.messages, &other.messages) {
@@ -519,9 +552,9 @@ impl Standing {
             window: self.window,
             requests: self.requests,
             errors: &self.errors,
-            classes: &self.classes,
+            classes: Classes::Some(&self.classes),
             latency_ns: &self.latency_ns,
-            service_ns: self.service_ns.as_ref().unwrap_or(&self.latency_ns),
+            service_ns: &self.service_ns,
             connect_ns: &self.connect_ns,
             handshake_ns: &self.handshake_ns,
             messages: self.messages.as_ref(),
@@ -555,12 +588,16 @@ impl Standings {
         if !self.wanted.load(Ordering::Relaxed) {
             return;
         }
-        let own = Standing::of(record, now_ns);
+        self.put(thread, Standing::of(record, now_ns));
+    }
+
+    /// Takes the figures of one of several threads, or machines, in the place of those that it gave before.
+    pub fn put(&self, place: usize, standing: Standing) {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        if threads.len() <= thread {
-            threads.resize_with(thread + 1, || None);
+        if threads.len() <= place {
+            threads.resize_with(place + 1, || None);
         }
-        threads[thread] = Some(own);
+        threads[place] = Some(standing);
     }
 }
 

@@ -445,7 +445,8 @@ pub fn run(arguments: Arguments) -> Exit {
         Err(error) => return refuse(&format!("signals cannot be handled: {error}")),
     };
     let (progress, started) = (Progress::default(), SystemTime::now());
-    let watch = thresholds.watch(&progress);
+    let watch = thresholds.watch();
+    watch.begin(&progress);
     let (outcome, sent) = progress::shown_while(&plan, &progress, &interrupt, &watch, || {
         sender.while_runs(&progress, plan.clients, || run_plan(&plan, &progress))
     });
@@ -455,7 +456,7 @@ pub fn run(arguments: Arguments) -> Exit {
         Err(error) => return refuse(&error.0),
     };
     let answered = outcome.total_requests > 0;
-    let (aborted_by, verdicts) = (watch.into_verdict(), thresholds.judge(&outcome));
+    let (aborted_by, verdicts) = (watch.verdict(), thresholds.judge(&outcome));
     let is_kept = aborted_by.is_none() && verdicts.iter().all(|verdict| verdict.is_kept);
     let Arguments { json, per_client, per_url, timeline, .. } = arguments;
     let finished =
