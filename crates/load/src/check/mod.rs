@@ -46,6 +46,11 @@ impl Plan {
         self.check_for(self.clients)
     }
 
+    /// The same for a plan that other machines carry out: each of them looks at its own ports and files.
+    pub fn check_for_fleet(&self) -> Result<Vec<String>, PlanError> {
+        self.check_for(1)
+    }
+
     /// The same for a machine that carries out a portion of the plan.
     pub(crate) fn check_portion(&self, portion: &Portion) -> Result<Vec<String>, PlanError> {
         if portion.threads.is_empty() || portion.threads.iter().any(|&thread| thread >= portion.of) {

@@ -236,6 +236,7 @@ fn with_fleet(
     left: &mut Vec<String>,
 ) -> Result<Finished, BenchError> {
     let mut deployment = Deployment::start(directory).map_err(BenchError::Refused)?;
+    deployment.iter().for_each(|deployment| eprintln!("touchstone bench: {}", deployment.broker_words()));
     let controller = Controller::open(directory, fleet, deployment.as_mut(), interrupt);
     let controller = controller.map_err(|error| BenchError::Refused(error.to_string()))?;
     let finished = bench::run_with(&controller, options, display, interrupt);

@@ -10,7 +10,8 @@ use touchstone_load::{
 
 /// Everything that is printed.
 pub(super) fn of(finished: &Finished) -> Value {
-    let Finished { subject, plan, outcome, verdicts, aborted_by, per_client, per_url, .. } = finished;
+    let Finished { subject, plan, outcome, fleet, invalid, verdicts, aborted_by, per_client, per_url, .. } =
+        finished;
     let mut value = json!({
         "url": subject,
         "address": plan.target.address.to_string(),
@@ -40,6 +41,8 @@ pub(super) fn of(finished: &Finished) -> Value {
         "websockets": outcome.websockets.as_ref().map(websockets),
         "tls": tls(plan, outcome),
         "arrivals": outcome.arrivals.as_ref().map(arrivals),
+        "fleet": fleet,
+        "invalid": invalid,
         "stages": outcome.stages.iter().map(stage).collect::<Vec<_>>(),
         "littles_law_clients": outcome.implied_clients(plan.think_time),
         "intervals": outcome.intervals.iter().map(interval).collect::<Vec<_>>(),

@@ -1,5 +1,6 @@
 //! `touchstone load`: drives one URL, or a list of them, with virtual clients and prints the figures.
 
+mod fleet;
 mod json;
 mod live_metrics;
 mod planned;
@@ -13,16 +14,18 @@ mod values;
 
 use super::bench::duration;
 use super::print::{print, print_for_reading};
+use fleet::Maker;
 use crate::exit::Exit;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use thresholds::Thresholds;
 use touchstone_lab::import::LogFormat;
-use touchstone_lab_run::bench::interrupt_on_signals;
+use touchstone_lab::result::FleetUse;
+use touchstone_lab_run::bench::{Generated, interrupt_on_signals};
 use touchstone_load::{
     DEFAULT_RECEIVE_BUFFER_BYTES, Outcome, Plan, Progress, Stage, Threshold, Verdict, interval_log,
-    percentile_text, run as run_plan,
+    percentile_text,
 };
 use values::{
     ByteCount, Statuses, Varying, byte_count, share, stages, statuses, varying_number, varying_time,
@@ -348,6 +351,25 @@ pub struct Arguments {
     #[arg(long, value_name = "THRESHOLD", value_parser = Threshold::parse, help_heading = "Thresholds")]
     abort_if: Vec<Threshold>,
 
+    /// Have a fleet make the load: its directory, or its name below fleets/ (touchstone fleet)
+    #[arg(long, value_name = "FLEET", conflicts_with_all = ["cores", "pin"], help_heading = "Fleet")]
+    fleet: Option<String>,
+
+    /// How long its agents may take until all have come
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = duration,
+        default_value = "10s",
+        requires = "fleet",
+        help_heading = "Fleet"
+    )]
+    fleet_wait: Duration,
+
+    /// Go on when an agent is lost, with its part left out and marked, instead of ending an invalid run
+    #[arg(long, requires = "fleet", help_heading = "Fleet")]
+    exploratory: bool,
+
     /// Send figures while the load runs to Prometheus, by remote write; repeat for more:
     /// http://127.0.0.1:9090/api/v1/write
     #[arg(long, value_name = "URL", help_heading = "Live figures")]
@@ -418,6 +440,10 @@ struct Finished {
     subject: String,
     plan: Plan,
     outcome: Outcome,
+    /// The machines of the fleet that made the load.
+    fleet: Option<FleetUse>,
+    /// Why the figures are not those of the plan.
+    invalid: Option<String>,
     /// The outcome of each threshold.
     verdicts: Vec<Verdict>,
     /// The reason if the run ended early.
@@ -444,15 +470,26 @@ pub fn run(arguments: Arguments) -> Exit {
         Ok(interrupt) => interrupt,
         Err(error) => return refuse(&format!("signals cannot be handled: {error}")),
     };
-    let (progress, started) = (Progress::default(), SystemTime::now());
+    let maker = match Maker::of(&arguments, &interrupt) {
+        Ok(maker) => maker,
+        Err(message) => return refuse(&message),
+    };
+    let progress = Progress::default();
     let watch = thresholds.watch();
     watch.begin(&progress);
-    let (outcome, sent) = progress::shown_while(&plan, &progress, &interrupt, &watch, || {
-        sender.while_runs(&progress, plan.clients, || run_plan(&plan, &progress))
+    let load = match maker.generator().prepare(&plan, watch.wanted(), &interrupt) {
+        Ok(load) => load,
+        Err(error) => return refuse(&error.0),
+    };
+    let started = SystemTime::now();
+    let (generated, sent) = progress::shown_while(&plan, &progress, &interrupt, &watch, || {
+        sender.while_runs(&progress, plan.clients, || load.run(&progress))
     });
+    drop(load);
+    maker.end();
     live_metrics::tell_failed(&sent);
-    let outcome = match outcome {
-        Ok(outcome) => outcome,
+    let Generated { outcome, fleet, invalid, .. } = match generated {
+        Ok(generated) => generated,
         Err(error) => return refuse(&error.0),
     };
     let answered = outcome.total_requests > 0;
@@ -460,7 +497,7 @@ pub fn run(arguments: Arguments) -> Exit {
     let is_kept = aborted_by.is_none() && verdicts.iter().all(|verdict| verdict.is_kept);
     let Arguments { json, per_client, per_url, timeline, .. } = arguments;
     let finished =
-        Finished { subject, plan, outcome, verdicts, aborted_by, started, per_client, per_url, timeline };
+        Finished { subject, plan, outcome, fleet, invalid, verdicts, aborted_by, started, per_client, per_url, timeline };
     if json {
         print(&format!("{:#}", json::of(&finished)));
     } else {
@@ -476,6 +513,10 @@ pub fn run(arguments: Arguments) -> Exit {
     ];
     let is_written = written.into_iter().flatten().all(|is_written| is_written);
     thresholds::tell_missed(&finished);
+    if let Some(reason) = &finished.invalid {
+        eprintln!("touchstone load: the run is not valid: {reason}");
+    }
+    let answered = answered && finished.invalid.is_none();
     match (is_written, is_kept, answered) {
         (false, ..) => Exit::Failed,
         (true, false, _) => Exit::ThresholdsNotMet,

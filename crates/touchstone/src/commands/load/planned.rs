@@ -102,7 +102,11 @@ pub(super) fn plan(arguments: &Arguments) -> Result<(String, Plan), String> {
         return Err("--poisson says how requests arrive: give a --rate".to_string());
     }
     // What cannot work is said before the progress line begins.
-    plan.check().map_err(|error| error.0)?;
+    match arguments.fleet {
+        Some(_) => plan.check_for_fleet(),
+        None => plan.check(),
+    }
+    .map_err(|error| error.0)?;
     Ok((subject, plan))
 }
 

@@ -19,6 +19,10 @@ pub(super) fn of(finished: &Finished) -> String {
     text += &thresholds(finished);
     text += &times(plan, outcome);
     text += &engine(outcome);
+    finished.fleet.iter().for_each(|fleet| text += &super::fleet::table(fleet));
+    if let Some(reason) = &finished.invalid {
+        text += &format!("\nNOT VALID     {reason}\n");
+    }
     text += &each_stage(outcome);
     if *timeline {
         text += &each_second(outcome);
