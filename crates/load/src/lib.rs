@@ -57,6 +57,8 @@ mod threshold;
 mod timers;
 mod tls;
 mod tls_setup;
+#[cfg(test)]
+mod truth;
 mod upgraded;
 mod url;
 mod varying;

@@ -17,6 +17,7 @@ mod load_layers;
 mod load_live;
 mod load_open;
 mod load_sessions;
+mod load_streams;
 mod load_thresholds;
 mod load_websockets;
 mod method;
