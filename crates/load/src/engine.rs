@@ -163,6 +163,7 @@ impl<'a> Engine<'a> {
             .enumerate()
             .map(|(number, (target, tls))| EngineTarget {
                 has_websockets: plan.has_websockets_of(number),
+                is_pipelined: plan.is_pipelined_to(target),
                 ..EngineTarget::new(target, plan.version_of(target), tls.as_ref())
             })
             .collect();

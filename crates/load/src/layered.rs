@@ -101,7 +101,8 @@ impl Engine<'_> {
     pub(crate) fn start_waiting(&mut self, index: usize) {
         loop {
             let connection = &mut self.connections[index];
-            let (phase, first_client) = (connection.phase, connection.first_client);
+            let (phase, first_client, target) =
+                (connection.phase, connection.first_client, connection.target);
             let layers = connection.layers.get_or_insert_default();
             let Some(&client) = layers.waiting.front() else { return };
             let under_way = &self.clients[client];
@@ -134,6 +135,9 @@ impl Engine<'_> {
                     None => &request.bytes,
                 };
                 layers.frames.extend_from_slice(bytes);
+                if self.targets[target].is_pipelined {
+                    layers.pipeline.push_back(client);
+                }
                 if request.websocket.is_some() {
                     self.ask_for_websocket(index, client, start);
                 }
@@ -319,6 +323,12 @@ impl Engine<'_> {
     fn take_plaintext(&mut self, index: usize, bytes: &[u8]) -> After {
         if self.layers(index).h2.is_some() {
             return self.take_http2(index, bytes);
+        }
+        if self.targets[self.connections[index].target].is_pipelined {
+            return match self.take_pipelined(index, bytes) {
+                true => After::GoesOn,
+                false => After::Done,
+            };
         }
         if !self.has_websocket(index) {
             return self.take_http1(index, bytes);

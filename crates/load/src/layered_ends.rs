@@ -93,6 +93,7 @@ impl Engine<'_> {
             }
             // It took too long to be made.
             _ if !is_open && !nobody_waits => {}
+            _ if layers.pipeline.len() > 1 => return self.abandon_pipeline(client, failure),
             _ => connection.close(),
         }
         self.end_failed(client, failure);

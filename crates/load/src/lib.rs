@@ -38,6 +38,7 @@ mod moments;
 mod named_certificate;
 mod outcome;
 mod parts;
+mod pipeline;
 mod plan;
 mod portion;
 mod priority;

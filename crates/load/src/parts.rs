@@ -15,6 +15,8 @@ pub(crate) struct EngineTarget {
     pub(crate) version: HttpVersion,
     /// The plan wants WebSockets of it.
     pub(crate) has_websockets: bool,
+    /// Several clients share a connection of HTTP/1.1.
+    pub(crate) is_pipelined: bool,
 }
 
 /// What one thread is to do.
@@ -45,7 +47,7 @@ impl EngineTarget {
     pub(crate) fn new(target: &Target, version: HttpVersion, tls: Option<&TlsBase>) -> EngineTarget {
         let tls = tls.map(TlsSetup::new);
         let is_loopback = target.address.ip().is_loopback();
-        EngineTarget { address: target.address, is_loopback, tls, version, has_websockets: false }
+        EngineTarget { address: target.address, is_loopback, tls, version, has_websockets: false, is_pipelined: false }
     }
 }
 
@@ -55,6 +57,7 @@ pub(crate) fn connections(clients: usize, streams: usize, targets: &[EngineTarge
         targets.iter().enumerate().map(move |(number, target)| {
             let has_layers = target.tls.is_some()
                 || target.has_websockets
+                || target.is_pipelined
                 || matches!(target.version, HttpVersion::Http2 | HttpVersion::Http3);
             Connection::new(number, group * streams, has_layers)
         })

@@ -152,7 +152,9 @@ pub struct Plan {
     /// Virtual clients; each has one request under way at a time. In a closed loop they are the load; with a
     /// rate they limit the requests under way, and an arrival that finds all of them busy waits.
     pub clients: usize,
-    /// Virtual clients that share one connection, each with a stream of its own (HTTP/2 and 3). Otherwise 1.
+    /// Virtual clients that share one connection, each with a stream of its own (HTTP/2 and 3); in HTTP/1.1
+    /// each sends its request without waiting for the answers to those before it (pipelining, RFC 9112, section
+    /// 9.3.2). Otherwise 1.
     pub streams: usize,
     /// The processors to pin one engine thread each to; empty: one thread, not pinned.
     pub cores: Vec<usize>,
@@ -244,6 +246,11 @@ impl Plan {
     /// Whether requests arrive independently of the answers.
     pub fn is_open(&self) -> bool {
         self.rate.is_some() || !self.recorded.is_empty()
+    }
+
+    /// Whether several clients share each connection of HTTP/1.1 to a target.
+    pub(crate) fn is_pipelined_to(&self, target: &Target) -> bool {
+        self.streams > 1 && self.version_of(target) == HttpVersion::Http11
     }
 
     /// Whether any answer has messages in it.

@@ -14,6 +14,8 @@ const CLIENTS_MAX: u64 = 100_000;
 const RECEIVE_BUFFER_BYTES_MAX: u64 = 16 << 20;
 /// The most clients that can share a connection.
 const STREAMS_MAX: u64 = 1000;
+/// The most requests a second that a mix can have arrive.
+const RATE_MAX: f64 = 1e9;
 /// The most mixes of a suite.
 const MIXES_MAX: usize = 10_000;
 
@@ -193,6 +195,7 @@ fn mix(table: &Table<'_>, shared: MixTimes) -> Result<Mix, DefinitionError> {
         None => Mix::name_for(clients),
     };
     let times = MixTimes::read(table)?.over(shared);
+    let rate = table.number("rate", f64::MIN_POSITIVE..=RATE_MAX)?.map(|rate| rate.value);
     table.finish()?;
     let length_s = times
         .length_s
@@ -200,6 +203,7 @@ fn mix(table: &Table<'_>, shared: MixTimes) -> Result<Mix, DefinitionError> {
     let mix = Mix {
         name,
         clients,
+        rate,
         ramp_up_s: times.ramp_up_s.unwrap_or(0.0),
         length_s,
         ramp_down_s: times.ramp_down_s.unwrap_or(0.0),
@@ -244,7 +248,7 @@ fn client(root: &Table<'_>) -> Result<Client, DefinitionError> {
         keep_alive,
         new_connection_share: share.map(|share| share.value),
         endpoint: read_class::endpoint(&table, usual)?,
-        streams: streams(&table, usual.version)?,
+        streams: streams(&table, usual.version)?.max(pipeline(&table, usual.version)?),
         usual_headers: usual_headers(&table, usual.version)?,
         headers: headers(&table)?,
         tls: tls_offer(&table, usual.version)?,
@@ -282,6 +286,16 @@ fn streams(table: &Table<'_>, version: HttpVersion) -> Result<usize, DefinitionE
             Err(table.error_at(&streams, "only HTTP/2 and 3 have several requests on a connection at once"))
         }
         streams => Ok(streams.map_or(1, |streams| streams.value as usize)),
+    }
+}
+
+/// Clients that share a connection of HTTP/1.1, and send without waiting.
+fn pipeline(table: &Table<'_>, version: HttpVersion) -> Result<usize, DefinitionError> {
+    match table.whole("pipeline", 1..=STREAMS_MAX)? {
+        Some(clients) if clients.value > 1 && version != HttpVersion::Http11 => {
+            Err(table.error_at(&clients, "pipelining is HTTP/1.1's: HTTP/2 and 3 have `streams`"))
+        }
+        clients => Ok(clients.map_or(1, |clients| clients.value as usize)),
     }
 }
 

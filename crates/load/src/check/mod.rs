@@ -309,13 +309,14 @@ impl Plan {
                 "HTTP/3 is always with TLS 1.3: use https:// and no other version of TLS".to_string(),
             );
         }
-        let has_streams = |version| matches!(version, HttpVersion::Http2 | HttpVersion::Http3);
+        let has_streams = |version| version != HttpVersion::Http10;
         let mut versions = self.targets().map(|target| self.version_of(target));
         if self.streams > 1
             && let Some(version) = versions.find(|version| !has_streams(*version))
         {
             return refuse(format!(
-                "{} has one request at a time on a connection: streams are HTTP/2's and 3's",
+                "{} has one request at a time on a connection: streams are HTTP/2's and 3's, and pipelining is \
+                 HTTP/1.1's",
                 version.name()
             ));
         }
@@ -365,6 +366,15 @@ impl Plan {
                 return refuse(format!("gRPC is not spoken over {}: use HTTP/2 or 3", version.name()));
             }
         }
+        let is_limited = |request: &&PlannedRequest| request.messages.is_some_and(|m| m.limit.is_some());
+        if self.targets().any(|target| self.is_pipelined_to(target))
+            && let Some(request) = self.requests.iter().find(is_limited)
+        {
+            return refuse(format!(
+                "{:?}: an answer that the client ends has a connection of its own: leave pipelining out",
+                request.path
+            ));
+        }
         match self.requests.iter().find(|request| request.messages.is_some_and(|m| m.limit == Some(0))) {
             Some(request) => {
                 refuse(format!("{:?} would end after 0 messages: give at least 1", request.path))
@@ -379,6 +389,9 @@ impl Plan {
             let Some(websocket) = request.websocket else { continue };
             let path = &request.path;
             let version = self.targets().nth(request.target).map(|target| self.version_of(target));
+            if self.streams > 1 {
+                return refuse(format!("{path:?}: a WebSocket has a connection of its own: use 1 stream"));
+            }
             if version != Some(HttpVersion::Http11) {
                 return refuse(format!(
                     "{path:?}: a WebSocket is opened over HTTP/1.1, and no other version"

@@ -285,6 +285,16 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Connections")]
     streams: usize,
 
+    /// Clients that share one connection of HTTP/1.1, each of which sends its request without waiting for the
+    /// answers to the others' (pipelining)
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with_all = ["streams", "http10", "http2", "http3", "new_connections", "new_connection_share"],
+        help_heading = "Connections"
+    )]
+    pipeline: Option<usize>,
+
     /// Connect to this address or name and port, whatever the URL says
     #[arg(long, value_name = "HOST:PORT", help_heading = "Connections")]
     connect_to: Option<String>,

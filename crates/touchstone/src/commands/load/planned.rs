@@ -64,7 +64,7 @@ pub(super) fn plan(arguments: &Arguments) -> Result<(String, Plan), String> {
             Some(StageList(stages)) => most(stages).ceil() as usize,
             None => arguments.clients,
         },
-        streams: arguments.streams,
+        streams: streams(arguments)?,
         cores: cores(arguments.cores, arguments.pin.as_deref())?,
         connections: match arguments.new_connection_share {
             _ if arguments.new_connections => ConnectionUse::New,
@@ -131,6 +131,19 @@ fn with_prefix(path: &str, requests: &[PlannedRequest]) -> Vec<PlannedRequest> {
         ..request.clone()
     };
     requests.iter().map(below).collect()
+}
+
+/// How many clients share a connection.
+fn streams(arguments: &Arguments) -> Result<usize, String> {
+    match (arguments.pipeline, version(arguments)) {
+        (Some(clients), _) => Ok(clients),
+        (None, version @ (HttpVersion::Http10 | HttpVersion::Http11)) if arguments.streams > 1 => Err(format!(
+            "{} has one request at a time on a connection: streams are HTTP/2's and 3's (--pipeline sends \
+             several requests of HTTP/1.1 without waiting)",
+            version.name()
+        )),
+        (None, _) => Ok(arguments.streams),
+    }
 }
 
 fn version(arguments: &Arguments) -> HttpVersion {

@@ -3,7 +3,7 @@
 use super::Finished;
 use touchstone_lab::figures::{clients, count, milliseconds, percent, rate, significant};
 use touchstone_load::{
-    Arrivals, ClientOutcome, ConnectionUse, ErrorCounts, ErrorReason, Outcome, Plan, Saturation, TimeSpread,
+    Arrivals, ClientOutcome, ConnectionUse, ErrorCounts, ErrorReason, HttpVersion, Outcome, Plan, Saturation, TimeSpread,
     TimeSummary,
 };
 
@@ -46,6 +46,9 @@ pub(super) fn what_was_done(plan: &Plan, outcome: &Outcome) -> String {
             "with a connection for each WebSocket".to_string()
         }
         _ if plan.session.is_some() => "with a connection for each session".to_string(),
+        ConnectionUse::Kept if plan.streams > 1 && plan.version == HttpVersion::Http11 => {
+            format!("with {} requests under way on a connection", plan.streams)
+        }
         ConnectionUse::Kept if plan.streams > 1 => format!("with {} streams on a connection", plan.streams),
         ConnectionUse::Kept => "on kept connections".to_string(),
         ConnectionUse::New => "with a new connection for every request".to_string(),
