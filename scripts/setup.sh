@@ -42,7 +42,7 @@ testing|unzip|unzip|applications for the tests of servlets
 testing|strace|strace|counting system calls
 testing|prometheus|prometheus|figures of a load while it runs
 testing|systemd-socket-activate|systemd|tests of socket activation and of the units
-testing|python3|python3 python3-venv|the HTTP/3 client of the tests, gRPC
+testing|python3|python3 python3-venv|the HTTP/3 client of the tests, gRPC, WebSockets
 testing|/usr/share/doc/libpython3.11|libpython3.11|Python applications
 testing|node|nodejs|the public tests for HTTP caches
 testing|npm|npm|public tests for HTTP caches and fields for browsers, the report's accessibility
@@ -106,6 +106,7 @@ main() {
     scripts/java.sh --brief || true
     if [ $brief = no ]; then scripts/setup-http3.sh; else scripts/setup-http3.sh --brief; fi || true
     if [ $brief = no ]; then scripts/setup-grpc.sh; else scripts/setup-grpc.sh --brief; fi || true
+    if [ $brief = no ]; then scripts/setup-websockets.sh; else scripts/setup-websockets.sh --brief; fi || true
     if [ $brief = no ]; then
         scripts/setup-cache-tests.sh
     else

@@ -1,7 +1,7 @@
 //! The fleet's broker: nats-server, found on this machine, started with the fleet's configuration, and
 //! started again if it dies. It keeps its data on disk, so members find their data after a restart.
 
-use crate::setup::BROKER_FILE;
+use crate::setup::{BROKER_FILE, FleetFile};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,17 +17,13 @@ const SHORT_LIFE: Duration = Duration::from_secs(2);
 /// A broker that was started here; it ends when this is dropped.
 pub struct Broker {
     child: Child,
+    program: PathBuf,
 }
 
 impl Broker {
     /// Starts the broker of a fleet's directory.
     pub fn start(directory: &Path) -> Result<Broker, String> {
-        let program = Broker::program().ok_or_else(|| {
-            format!(
-                "{PROGRAM} is not on this machine: go install github.com/nats-io/nats-server/v2@v2.15.2 \
-                 (make setup does so where Go is), or from https://nats.io/download, 2.11 or later"
-            )
-        })?;
+        let program = Broker::program_of(directory)?;
         let configuration = directory.join(BROKER_FILE);
         if !configuration.exists() {
             return Err(format!(
@@ -46,7 +42,7 @@ impl Broker {
             .stderr(Stdio::null())
             .spawn();
         let child = child.map_err(|error| format!("{} cannot be started: {error}", program.display()))?;
-        Ok(Broker { child })
+        Ok(Broker { child, program })
     }
 
     /// Runs the broker until `interrupt`; reports each event in a line.
@@ -58,7 +54,12 @@ impl Broker {
         loop {
             let started = Instant::now();
             let mut broker = Broker::start(directory)?;
-            say(&format!("the broker of {} runs as process {}", directory.display(), broker.id()));
+            say(&format!(
+                "the broker of {}, {}, runs as process {}",
+                directory.display(),
+                broker.words(),
+                broker.id()
+            ));
             while !broker.has_ended() {
                 if interrupt.load(Ordering::Relaxed) {
                     return Ok(());
@@ -73,6 +74,33 @@ impl Broker {
             }
             say("the broker has ended and is started again");
         }
+    }
+
+    /// The program that the fleet's file names, or else the one that is found on this machine.
+    fn program_of(directory: &Path) -> Result<PathBuf, String> {
+        let named = FleetFile::read(directory).ok().and_then(|file| file.broker);
+        if let Some(named) = named.map(PathBuf::from) {
+            return match named.is_file() {
+                true => Ok(named),
+                false => Err(format!("broker = {:?} in fleet.toml: there is no such program", named.display())),
+            };
+        }
+        Broker::program().ok_or_else(|| {
+            format!(
+                "{PROGRAM} is not on this machine: go install github.com/nats-io/nats-server/v2@v2.15.2 \
+                 (make setup does so where Go is), or from https://nats.io/download, 2.11 or later; \
+                 broker = \"PATH\" in fleet.toml names one that is not on the search path"
+            )
+        })
+    }
+
+    /// Which program it is, and its version.
+    pub fn words(&self) -> String {
+        let told = Command::new(&self.program).arg("--version").stdin(Stdio::null()).output();
+        let told = told.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_string());
+        let version = told.unwrap_or_default().replace(": ", " ");
+        let version = if version.is_empty() { PROGRAM.to_string() } else { version };
+        format!("{version} ({})", self.program.display())
     }
 
     /// The program on the search path, or where Go installs programs.

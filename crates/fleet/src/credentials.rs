@@ -7,7 +7,7 @@ use rustix::fs::{Mode, OFlags};
 use serde::Deserialize;
 use std::fs::File;
 use std::io::{BufRead, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// The most bytes of a credentials file.
@@ -41,12 +41,13 @@ impl std::fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// Reads a file that only its owner can read.
+    /// Reads a file that only its owner can read, or that root has made for this process's group alone.
     pub fn read(path: &Path) -> Result<Credentials, String> {
         let name = path.display();
         let file = File::open(path).map_err(|error| format!("the credentials {name}: {error}"))?;
         let metadata = file.metadata().map_err(|error| format!("the credentials {name}: {error}"))?;
-        if metadata.permissions().mode() & 0o077 != 0 {
+        let own_group = rustix::process::getegid().as_raw();
+        if !is_private(metadata.mode(), metadata.uid(), metadata.gid(), own_group) {
             return Err(format!(
                 "the credentials {name} can be read by others than their owner: chmod 600 {name}, and have \
                  new ones made if they were read"
@@ -98,6 +99,16 @@ impl Credentials {
     }
 }
 
+/// Whether no one else can read a file: only its owner, or, where root owns it, only the group of this process
+/// (as a volume of Kubernetes has it for a pod that is not root's).
+fn is_private(mode: u32, owner: u32, group: u32, own_group: u32) -> bool {
+    match mode & 0o077 {
+        0 => true,
+        0o040 => owner == 0 && group == own_group && group != 0,
+        _ => false,
+    }
+}
+
 /// A text as a TOML string; every escape of JSON means the same in TOML.
 pub(crate) fn toml_text(text: &str) -> String {
     serde_json::Value::from(text).to_string()
@@ -133,6 +144,22 @@ mod tests {
         assert_eq!(Credentials::receive(&mut input).expect("credentials").member, "m");
         assert_eq!(input, b"more");
         assert!(Credentials::receive(&b"fleet = 1"[..]).is_err());
+    }
+
+    #[test]
+    fn a_file_is_private_to_its_owner_or_to_the_group_that_root_gave_it() {
+        for (mode, owner, group, expected) in [
+            (0o100_600, 1000, 1000, true),
+            (0o100_400, 0, 0, true),
+            (0o100_440, 0, 65532, true),
+            (0o100_440, 0, 100, false),
+            (0o100_440, 1000, 65532, false),
+            (0o100_460, 0, 65532, false),
+            (0o100_444, 0, 65532, false),
+        ] {
+            assert_eq!(is_private(mode, owner, group, 65532), expected, "{mode:o} {owner} {group}");
+        }
+        assert!(!is_private(0o100_440, 0, 0, 0), "the group of root is that of many");
     }
 
     #[test]

@@ -16,7 +16,8 @@ const ATTEMPT_TIME: Duration = Duration::from_millis(500);
 /// What was started. Agents end before the broker.
 pub struct Deployment {
     launched: Launched,
-    _broker: Option<Broker>,
+    broker: Option<Broker>,
+    controller: String,
 }
 
 impl Deployment {
@@ -35,7 +36,15 @@ impl Deployment {
             Some(start_broker(directory, &file)?)
         };
         launched.start(directory, &file)?;
-        Ok(Some(Deployment { launched, _broker: broker }))
+        Ok(Some(Deployment { launched, broker, controller: file.controller }))
+    }
+
+    /// Which broker there is, and whether it was started here.
+    pub fn broker_words(&self) -> String {
+        match &self.broker {
+            Some(broker) => format!("the broker was started here: {}", broker.words()),
+            None => format!("the broker at {} was there already", self.controller),
+        }
     }
 
     /// Which of the started agents have ended, with the last output of each.

@@ -12,7 +12,7 @@ use crate::clock::Stamp;
 use crate::fabric::{FabricError, Traffic};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use touchstone_load::Portion;
+use touchstone_load::{Portion, Standing};
 
 /// The version of this protocol; a controller and its agents must also run the same program, which is
 /// checked.
@@ -87,6 +87,9 @@ pub enum Order {
         plan_sha256: String,
         /// What of it is yours; of a probe nothing is.
         portion: Option<Portion>,
+        /// The classes whose figures are told while it runs, with those of the whole; `None`: nothing is.
+        #[serde(default)]
+        watched: Option<Vec<usize>>,
     },
     /// Begin the mix that is ready.
     Start {
@@ -150,6 +153,15 @@ pub enum Report {
     },
     /// It is alive; comes every [`crate::agent::BEAT_PERIOD`].
     Beat(Beat),
+    /// The figures of a mix so far, where they are wanted; comes with the beats.
+    Standing {
+        /// The run.
+        run: String,
+        /// The mix.
+        mix: u64,
+        /// The figures.
+        standing: Box<Standing>,
+    },
     /// Lines that it noted lately.
     Logs {
         /// Lines, the oldest first.

@@ -29,6 +29,9 @@ pub struct FleetFile {
     pub name: String,
     /// Where the broker is, for example `tls://10.0.0.1:4222`.
     pub controller: String,
+    /// The program that is its broker; absent: `nats-server` on the search path.
+    #[serde(default)]
+    pub broker: Option<String>,
     /// How its agents are started from here; absent: the operator starts them.
     #[serde(default)]
     pub launch: Option<Launch>,
@@ -86,6 +89,7 @@ impl FleetFile {
             toml_text(&self.name),
             toml_text(&self.controller)
         );
+        self.broker.iter().for_each(|broker| text.push_str(&format!("broker = {}\n", toml_text(broker))));
         if let Some(launch) = &self.launch {
             let allow: Vec<String> = launch.allow.iter().map(|rule| toml_text(rule)).collect();
             text.push_str(&format!(
@@ -173,8 +177,8 @@ pub fn init(
     let broker = broker_configuration(&directory, name, port, &users)?;
     write_secret(&directory.join(BROKER_FILE), &broker)?;
     let bracketed = if host.contains(':') { format!("[{host}]") } else { host.to_string() };
-    let file =
-        FleetFile { name: name.to_string(), controller: format!("tls://{bracketed}:{port}"), launch, agents };
+    let controller = format!("tls://{bracketed}:{port}");
+    let file = FleetFile { name: name.to_string(), controller, broker: None, launch, agents };
     fs::write(directory.join(FLEET_FILE), file.text()).map_err(failed)?;
     Ok(file)
 }

@@ -73,6 +73,7 @@ targets! {
     "load":
     http1_answer = "../../load/fuzz/fuzz_targets/http1_answer.rs";
     http2_answers = "../../load/fuzz/fuzz_targets/http2_answers.rs";
+    websocket = "../../load/fuzz/fuzz_targets/websocket.rs";
     "nsapi":
     obj_conf = "../../nsapi/fuzz/fuzz_targets/obj_conf.rs";
     pattern = "../../nsapi/fuzz/fuzz_targets/pattern.rs";

@@ -10,6 +10,7 @@ use crate::h3::Http3;
 use crate::keeper::Keeper;
 use crate::tls::TlsConnection;
 use crate::varying::{Way, Written};
+use crate::websocket::WebSocket;
 use rustix::fd::OwnedFd;
 use std::collections::VecDeque;
 use touchstone_session::State;
@@ -160,6 +161,10 @@ pub(crate) struct Layers {
     pub(crate) h2: Option<Http2>,
     /// HTTP/3, which has its own TLS and sends for itself.
     pub(crate) h3: Option<Box<Http3>>,
+    /// The WebSocket that its client has on it, or had.
+    pub(crate) websocket: Option<Box<WebSocket>>,
+    /// What a server that broke off a WebSocket said last.
+    pub(crate) last_words: Option<String>,
     /// When its timer is set to.
     pub(crate) timer_ns: u64,
     /// Frames that are to be sent, or encrypted and sent.
@@ -167,6 +172,8 @@ pub(crate) struct Layers {
     /// Bytes for the socket, and how many of them are sent.
     pub(crate) out: Vec<u8>,
     pub(crate) sent: usize,
+    /// HTTP/1.1 with several clients: those whose requests were sent, in the order in which they are answered.
+    pub(crate) pipeline: VecDeque<usize>,
     /// Clients whose requests wait for the connection.
     pub(crate) waiting: VecDeque<usize>,
     /// There may be something to send.
@@ -214,6 +221,10 @@ impl Connection {
             layers.tls = None;
             layers.h2 = None;
             layers.h3 = None;
+            layers.pipeline.clear();
+            if let Some(socket) = &mut layers.websocket {
+                socket.forget();
+            }
             layers.frames.clear();
             layers.out.clear();
             layers.sent = 0;

@@ -23,6 +23,7 @@ use crate::request::PreparedRequest;
 use crate::start::wait_for_start;
 use crate::timers::Timers;
 use crate::tls_setup::TlsBase;
+use crate::websocket::Effects;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -112,9 +113,10 @@ pub(crate) struct Engine<'a> {
     pub(crate) buffer: Vec<u8>,
     pub(crate) plaintext: Vec<u8>,
     pub(crate) stream_events: Vec<StreamEvent>,
+    pub(crate) effects: Effects,
     pub(crate) timers: Timers,
-    /// Moments that connections of QUIC wait for.
-    pub(crate) quic_timers: Timers,
+    /// Moments that connections of QUIC, and WebSockets, wait for.
+    pub(crate) connection_timers: Timers,
     /// Connections that have more to receive without a new event: a long body is received in parts, in turns
     /// with others.
     pub(crate) unfinished: VecDeque<usize>,
@@ -158,7 +160,12 @@ impl<'a> Engine<'a> {
         let targets: Vec<EngineTarget> = plan
             .targets()
             .zip(shared.tls)
-            .map(|(target, tls)| EngineTarget::new(target, plan.version_of(target), tls.as_ref()))
+            .enumerate()
+            .map(|(number, (target, tls))| EngineTarget {
+                has_websockets: plan.has_websockets_of(number),
+                is_pipelined: plan.is_pipelined_to(target),
+                ..EngineTarget::new(target, plan.version_of(target), tls.as_ref())
+            })
             .collect();
         let count = part.clients.len();
         let pacing = match ArrivalTimes::of_plan(plan, part.thread, part.threads) {
@@ -177,8 +184,9 @@ impl<'a> Engine<'a> {
             buffer: vec![0; plan.receive_buffer_bytes],
             plaintext: Vec::new(),
             stream_events: Vec::new(),
+            effects: Effects::default(),
             timers: Timers::with_capacity(count),
-            quic_timers: Timers::with_capacity(0),
+            connection_timers: Timers::with_capacity(0),
             unfinished: VecDeque::with_capacity(connections.len()),
             unsent: Vec::with_capacity(connections.len()),
             dirty: Vec::with_capacity(connections.len()),
@@ -226,7 +234,7 @@ impl<'a> Engine<'a> {
             }
             self.receive_unfinished();
             self.now_ns = now_ns();
-            self.on_quic_time();
+            self.on_connection_time();
             self.start_due();
             self.send_all_first();
             self.flush_dirty();
@@ -290,7 +298,7 @@ impl<'a> Engine<'a> {
 
     /// Whether to wait for an event at all; if so, the timer is set to end the wait in time.
     fn prepare_wait(&mut self) -> Result<bool, PlanError> {
-        let next_ns = self.next_start_ns().min(self.quic_timers.next_ns().unwrap_or(u64::MAX));
+        let next_ns = self.next_start_ns().min(self.connection_timers.next_ns().unwrap_or(u64::MAX));
         if !self.unfinished.is_empty() || next_ns <= self.now_ns {
             return Ok(false);
         }

@@ -181,9 +181,13 @@ impl Engine<'_> {
         let client = &mut self.clients[index];
         let connection = &mut self.connections[client.connection];
         let expected = &self.shared.requests[client.request].expected;
-        // On a connection of HTTP/2 there may be other requests, and its end is seen to where it is received.
-        let is_shared =
-            connection.layers.as_ref().is_some_and(|layers| layers.h2.is_some() || layers.h3.is_some());
+        // On a connection of HTTP/2, or with pipelining, there may be other requests, and its end is seen to where
+        // it is received.
+        let streams = self.streams;
+        let is_shared = connection
+            .layers
+            .as_ref()
+            .is_some_and(|layers| streams > 1 || layers.h2.is_some() || layers.h3.is_some());
         let is_usable = is_shared
             || answer.keeps_connection && !connection.hung_up && client.state == ClientState::Receiving;
         if is_usable && !client.is_last {

@@ -4,6 +4,7 @@
 
 use crate::outcome::{ErrorKind, ErrorReason};
 use crate::plan::Plan;
+use crate::websocket::{WrongFrame, WrongHandshake};
 use rustix::io::Errno;
 use touchstone_session::Script;
 
@@ -40,6 +41,11 @@ impl Failure {
         Failure { kind: ErrorKind::BadStatus, code: -1 - i32::from(status) }
     }
 
+    /// A WebSocket that the server has closed with this code.
+    pub(crate) fn closed(code: u16) -> Failure {
+        Failure { kind: ErrorKind::Closed, code: i32::from(code) }
+    }
+
     /// A failure whose words are those of this number in the script.
     pub(crate) fn numbered(kind: ErrorKind, number: usize) -> Failure {
         Failure { kind, code: i32::try_from(number + 1).unwrap_or(0) }
@@ -57,7 +63,19 @@ impl Failure {
             (ErrorKind::Timeout, _) => "no complete answer within the time limit".to_string(),
             (ErrorKind::ShortBody, _) => "the body is not as long as it should be".to_string(),
             (ErrorKind::BadStatus, _) => "other statuses".to_string(),
+            (ErrorKind::Malformed, 1..) => {
+                let wrong = WrongHandshake::at(self.code as usize - 1);
+                wrong.map_or("a wrong handshake", WrongHandshake::words).to_string()
+            }
             (ErrorKind::Malformed, _) => "the answer is not HTTP".to_string(),
+            (ErrorKind::WrongFrame, code) => {
+                let wrong = usize::try_from(code - 1).ok().and_then(WrongFrame::at);
+                wrong.map_or("other wrong frames", WrongFrame::words).to_string()
+            }
+            (ErrorKind::Closed, 1005) => "the server closed too early, without a code".to_string(),
+            (ErrorKind::Closed, 1006) => "the connection ended without a close frame".to_string(),
+            (ErrorKind::Closed, 1..) => format!("the server closed with code {}", self.code),
+            (ErrorKind::Closed, _) => "the server closed with other codes".to_string(),
             (ErrorKind::WrongBody, _) => "the body has another hash".to_string(),
             (ErrorKind::Extraction | ErrorKind::Assertion, 1..) => {
                 script.words(self.code as usize - 1).to_string()

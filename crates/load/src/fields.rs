@@ -3,6 +3,7 @@
 use crate::plan::{ConnectionUse, Plan, PlannedRequest};
 use crate::target::HttpVersion;
 use crate::target::Target;
+use crate::websocket::handshake_fields;
 
 /// A header field of this side.
 pub(crate) type Field = (String, String);
@@ -17,11 +18,12 @@ pub(crate) fn header_fields(
     let mut fields = own_fields(plan, target);
     // RFC 9112, section 9.3: HTTP/1.1 keeps a connection by default, HTTP/1.0 closes it by default.
     match (connections, plan.version_of(target)) {
+        _ if request.websocket.is_some() => fields.extend(handshake_fields()),
         (ConnectionUse::Kept, HttpVersion::Http10) => fields.push(field("Connection", "keep-alive")),
         (ConnectionUse::New, HttpVersion::Http11) => fields.push(field("Connection", "close")),
         _ => {}
     }
-    if let Some(body) = &request.body {
+    if let Some(body) = request.body.as_ref().filter(|_| request.websocket.is_none()) {
         fields.push(field("Content-Length", &body.len().to_string()));
     }
     for given in [&plan.headers, &request.headers] {

@@ -2,11 +2,14 @@
 //! pieces, and must mean the same. Not part of the interface.
 
 use crate::answer::AnswerReader;
+use crate::choice::Random;
 use crate::h2::{Http2, StreamEvent};
 use crate::plan::Plan;
 use crate::request::prepare;
 use crate::target::HttpVersion;
 use crate::target::Target;
+use crate::websocket::{After, Effects, WebSocket, WebSocketPlan, WebSocketSetup};
+use std::sync::Arc;
 use touchstone_http::response::ResponseHead;
 
 /// Any bytes as answers of HTTP/1.
@@ -55,6 +58,41 @@ pub fn http2_answers(bytes: &[u8], piece: usize) {
     assert_eq!(read(bytes.len().max(1)), read(piece.max(1)));
 }
 
+/// Any bytes as what a server sends to a client that has asked for a WebSocket; `is_open`: after the answer
+/// that opens it.
+pub fn websocket(bytes: &[u8], piece: usize, is_open: bool) {
+    let plan = WebSocketPlan {
+        sends: Some(3),
+        is_binary: false,
+        send_every: None,
+        receives: None,
+        ping_every: None,
+    };
+    let setup =
+        Arc::new(WebSocketSetup { plan, message: b"message".as_slice().into(), protocols: Vec::new() });
+    let read = |piece: usize| {
+        let (mut socket, mut random) = (WebSocket::default(), Random::of_client(1, 0));
+        let mut effects = Effects::default();
+        socket.ask(&setup, None, &mut [], &mut random);
+        let opening = if is_open { socket.opening_answer() } else { String::new() };
+        let all = [opening.as_bytes(), bytes].concat();
+        let mut after = Ok(After::Continue);
+        for part in all.chunks(piece) {
+            after = socket.take(part, 0, &mut effects, &mut random);
+            if after != Ok(After::Continue) {
+                break;
+            }
+        }
+        // An answer that opens nothing is handed back with as much of it as has come.
+        let after = match after {
+            Ok(After::Refused(_)) => Ok(After::Refused(Vec::new())),
+            after => after,
+        };
+        (after, effects.notes, effects.out)
+    };
+    assert_eq!(read(usize::MAX), read(piece.max(1)));
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -71,6 +109,7 @@ mod tests {
         ) {
             super::http1_answer(&bytes, piece, is_head);
             super::http2_answers(&bytes, piece);
+            super::websocket(&bytes, piece, is_head);
         }
     }
 }

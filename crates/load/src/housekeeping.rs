@@ -26,6 +26,9 @@ impl Engine<'_> {
         if self.record.messages.is_some() {
             (0..self.clients.len()).for_each(|client| self.note_messages(client));
         }
+        if self.record.websockets.is_some() && self.now_ns >= self.stop_ns {
+            self.close_endless_websockets();
+        }
         self.publish_progress();
         self.housekeeping_ns = self.now_ns + HOUSEKEEPING_NS;
         for edge_ns in [self.record.times.window_start_ns, self.record.times.window_end_ns] {
@@ -64,6 +67,7 @@ impl Engine<'_> {
             let client = &self.clients[index];
             if client.state != ClientState::Resting
                 && self.now_ns.saturating_sub(client.service_started_ns) > timeout_ns
+                && !self.has_time_left(index, timeout_ns)
             {
                 self.fail(index, ErrorKind::Timeout);
             }

@@ -65,8 +65,10 @@ impl Engine<'_> {
                 Ok(tls) => layers.tls = Some(tls),
                 Err(failure) => return self.tls_failed(index, failure),
             }
-        } else if is_http2 {
-            layers.h2 = Some(Http2::new(slots, &mut layers.frames));
+        } else {
+            if is_http2 {
+                layers.h2 = Some(Http2::new(slots, &mut layers.frames));
+            }
             self.start_waiting(index);
         }
         let connection = &self.connections[index];
@@ -99,11 +101,13 @@ impl Engine<'_> {
     pub(crate) fn start_waiting(&mut self, index: usize) {
         loop {
             let connection = &mut self.connections[index];
-            let (phase, first_client) = (connection.phase, connection.first_client);
+            let (phase, first_client, target) =
+                (connection.phase, connection.first_client, connection.target);
             let layers = connection.layers.get_or_insert_default();
             let Some(&client) = layers.waiting.front() else { return };
             let under_way = &self.clients[client];
             let request = &self.shared.requests[under_way.request];
+            let start = layers.frames.len();
             let written = under_way.written.as_deref().filter(|_| under_way.is_written);
             let blocks = written.map_or(&request.blocks, |written| &written.blocks);
             if let Some(h2) = &mut layers.h2 {
@@ -123,7 +127,7 @@ impl Engine<'_> {
                 if !h3.start(client - first_client, &blocks.h3, request.is_head) {
                     return;
                 }
-            } else if phase == Phase::Open {
+            } else if phase == Phase::Open || phase == Phase::Connecting && layers.tls.is_none() {
                 let is_last = under_way.is_last && !request.last_bytes.is_empty();
                 let bytes = match written {
                     Some(written) => &written.bytes,
@@ -131,10 +135,16 @@ impl Engine<'_> {
                     None => &request.bytes,
                 };
                 layers.frames.extend_from_slice(bytes);
+                if self.targets[target].is_pipelined {
+                    layers.pipeline.push_back(client);
+                }
+                if request.websocket.is_some() {
+                    self.ask_for_websocket(index, client, start);
+                }
             } else {
                 return;
             }
-            layers.waiting.pop_front();
+            self.layers(index).waiting.pop_front();
             self.clients[client].state = ClientState::Receiving;
             self.mark_dirty(index);
         }
@@ -312,9 +322,21 @@ impl Engine<'_> {
 
     fn take_plaintext(&mut self, index: usize, bytes: &[u8]) -> After {
         if self.layers(index).h2.is_some() {
-            self.take_http2(index, bytes)
-        } else {
-            self.take_http1(index, bytes)
+            return self.take_http2(index, bytes);
+        }
+        if self.targets[self.connections[index].target].is_pipelined {
+            return match self.take_pipelined(index, bytes) {
+                true => After::GoesOn,
+                false => After::Done,
+            };
+        }
+        if !self.has_websocket(index) {
+            return self.take_http1(index, bytes);
+        }
+        match self.take_websocket(index, bytes) {
+            (true, None) => After::Continue,
+            (true, Some(beginning)) => self.take_http1(index, &beginning),
+            (false, _) => After::Done,
         }
     }
 
@@ -383,7 +405,7 @@ impl Engine<'_> {
 
 impl Layers {
     /// Moves frames to what goes to the socket, encrypted where there is TLS.
-    fn seal(&mut self) -> Result<(), TlsFailure> {
+    pub(crate) fn seal(&mut self) -> Result<(), TlsFailure> {
         if self.frames.is_empty() {
             return Ok(());
         }

@@ -22,6 +22,10 @@ impl Engine<'_> {
             }
             Phase::Open => {}
         }
+        if self.cut_websocket(index) {
+            return;
+        }
+        let connection = &mut self.connections[index];
         let was_reused = connection.reused;
         let layers = connection.layers.get_or_insert_default();
         let untouched = |client: usize| match (&layers.h2, &layers.h3) {
@@ -89,6 +93,7 @@ impl Engine<'_> {
             }
             // It took too long to be made.
             _ if !is_open && !nobody_waits => {}
+            _ if layers.pipeline.len() > 1 => return self.abandon_pipeline(client, failure),
             _ => connection.close(),
         }
         self.end_failed(client, failure);

@@ -6,6 +6,7 @@
 //! each.
 //! The crate knows nothing of suites, servers or reports; those are the lab's.
 
+mod abort;
 mod answer;
 mod arrivals;
 mod blocks;
@@ -37,6 +38,7 @@ mod moments;
 mod named_certificate;
 mod outcome;
 mod parts;
+mod pipeline;
 mod plan;
 mod portion;
 mod priority;
@@ -56,10 +58,15 @@ mod threshold;
 mod timers;
 mod tls;
 mod tls_setup;
+#[cfg(test)]
+mod truth;
+mod upgraded;
 mod url;
 mod varying;
+mod websocket;
 mod wire;
 
+pub use abort::AbortWatch;
 pub use check::{
     MAXIMUM_BODY_BYTES, MAXIMUM_CLIENTS, MAXIMUM_HEADERS_BYTES, MAXIMUM_LENGTH, MAXIMUM_PATH_BYTES,
     MAXIMUM_RECEIVE_BUFFER_BYTES, MAXIMUM_RECORDED, MAXIMUM_REQUESTS, MAXIMUM_STAGES,
@@ -73,7 +80,7 @@ pub use messages::{MessageForm, MessagePlan};
 pub use moments::Moments;
 pub use outcome::{
     ArrivalsOutcome, ClassOutcome, ClientOutcome, EngineUse, ErrorCounts, ErrorReason, HandshakeCounts,
-    Interval, LATE, MessagesOutcome, Outcome, Saturation, StageOutcome, TimeSummary,
+    Interval, LATE, MessagesOutcome, Outcome, Saturation, StageOutcome, TimeSummary, WebSocketsOutcome,
 };
 pub use plan::{
     Arrivals, ConnectionUse, DEFAULT_RECEIVE_BUFFER_BYTES, DEFAULT_TIMEOUT, Plan, PlanError, PlannedRequest,
@@ -90,3 +97,4 @@ pub use touchstone_session::{
     check_text, read_csv, read_json,
 };
 pub use url::{HttpUrl, MAXIMUM_URL_BYTES, UrlError};
+pub use websocket::WebSocketPlan;

@@ -94,6 +94,12 @@ impl Outcome {
             add(&mut sum.first_ns, &messages.first_ns)?;
             add(&mut sum.gap_ns, &messages.gap_ns)?;
         }
+        if let (Some(sum), Some(websockets)) = (&mut self.websockets, &other.websockets) {
+            sum.add_counts(websockets);
+            add(&mut sum.open_ns, &websockets.open_ns)?;
+            add(&mut sum.answer_ns, &websockets.answer_ns)?;
+            add(&mut sum.pong_ns, &websockets.pong_ns)?;
+        }
         if let (Some(sum), Some(arrivals)) = (&mut self.arrivals, &other.arrivals) {
             sum.due += arrivals.due;
             sum.started += arrivals.started;

@@ -82,7 +82,11 @@ impl MessageReader {
 
     /// Takes the next part of the body.
     pub(crate) fn take(&mut self, part: &[u8]) {
-        let at_ns = now_ns();
+        self.take_at(part, now_ns());
+    }
+
+    /// The same for a part that came at this time.
+    pub(crate) fn take_at(&mut self, part: &[u8], at_ns: u64) {
         let before = self.count;
         match self.state {
             State::Line { .. } => part.iter().for_each(|&byte| self.take_line_byte(byte)),

@@ -46,6 +46,11 @@ pub struct ErrorCounts {
     pub extraction: u64,
     /// An answer of which something does not hold that must.
     pub assertion: u64,
+    /// A WebSocket whose server has broken the protocol of frames.
+    pub wrong_frame: u64,
+    /// A WebSocket that the server has closed too early, with a code that is no orderly one, or without a
+    /// close frame.
+    pub closed: u64,
 }
 
 /// The kinds of [`ErrorCounts`].
@@ -61,6 +66,8 @@ pub(crate) enum ErrorKind {
     WrongBody,
     Extraction,
     Assertion,
+    WrongFrame,
+    Closed,
 }
 
 impl ErrorKind {
@@ -77,6 +84,8 @@ impl ErrorKind {
             ErrorKind::WrongBody => "wrong_body",
             ErrorKind::Extraction => "extraction",
             ErrorKind::Assertion => "assertion",
+            ErrorKind::WrongFrame => "wrong_frame",
+            ErrorKind::Closed => "closed",
         }
     }
 }
@@ -88,7 +97,7 @@ impl ErrorCounts {
     }
 
     /// Every kind with its name, in a fixed order.
-    pub fn by_kind(&self) -> [(&'static str, u64); 10] {
+    pub fn by_kind(&self) -> [(&'static str, u64); 12] {
         [
             ("connect", self.connect),
             ("reset", self.reset),
@@ -100,6 +109,8 @@ impl ErrorCounts {
             ("wrong_body", self.wrong_body),
             ("extraction", self.extraction),
             ("assertion", self.assertion),
+            ("wrong_frame", self.wrong_frame),
+            ("closed", self.closed),
         ]
     }
 
@@ -115,6 +126,8 @@ impl ErrorCounts {
             ErrorKind::WrongBody => &mut self.wrong_body,
             ErrorKind::Extraction => &mut self.extraction,
             ErrorKind::Assertion => &mut self.assertion,
+            ErrorKind::WrongFrame => &mut self.wrong_frame,
+            ErrorKind::Closed => &mut self.closed,
         } += 1;
     }
 
@@ -129,6 +142,8 @@ impl ErrorCounts {
         self.wrong_body += other.wrong_body;
         self.extraction += other.extraction;
         self.assertion += other.assertion;
+        self.wrong_frame += other.wrong_frame;
+        self.closed += other.closed;
     }
 }
 
@@ -261,6 +276,50 @@ pub struct MessagesOutcome {
     pub gap_ns: Histogram<u64>,
 }
 
+/// WebSockets. The messages of the server are in [`Outcome::messages`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct WebSocketsOutcome {
+    /// WebSockets that were opened between the ramps.
+    pub opened: u64,
+    /// Those of the whole run.
+    pub total_opened: u64,
+    /// Messages that the clients sent between the ramps.
+    pub sent: u64,
+    /// Those of the whole run.
+    pub total_sent: u64,
+    /// Pings of the server in the whole run.
+    pub pings: u64,
+    /// The codes that servers closed with in the whole run: 1005 stands for none, 1006 for an end without a
+    /// close frame.
+    pub closes: BTreeMap<u16, u64>,
+    /// Nanoseconds from the start of the request (in an open load: from when it was due) to the end of the
+    /// handshake.
+    #[serde(with = "crate::wire::histogram")]
+    pub open_ns: Histogram<u64>,
+    /// Nanoseconds from when a message of the client was due to its answer: the server's message of the same
+    /// number.
+    #[serde(with = "crate::wire::histogram")]
+    pub answer_ns: Histogram<u64>,
+    /// Nanoseconds from a ping of the client to its pong.
+    #[serde(with = "crate::wire::histogram")]
+    pub pong_ns: Histogram<u64>,
+}
+
+impl WebSocketsOutcome {
+    /// Adds what does not fail: all but the histograms.
+    pub(crate) fn add_counts(&mut self, other: &WebSocketsOutcome) {
+        self.opened += other.opened;
+        self.total_opened += other.total_opened;
+        self.sent += other.sent;
+        self.total_sent += other.total_sent;
+        self.pings += other.pings;
+        other.closes.iter().for_each(|(code, count)| *self.closes.entry(*code).or_default() += count);
+    }
+}
+
+/// The code of a WebSocket that ended without a close frame (RFC 6455, section 7.1.5).
+pub(crate) const CUT_WITHOUT_CLOSE: u16 = 1006;
+
 /// A start that is this much behind its moment is late.
 pub const LATE: Duration = Duration::from_millis(1);
 
@@ -346,6 +405,8 @@ pub struct Outcome {
     pub handshakes: HandshakeCounts,
     /// The messages, where answers are streams of them.
     pub messages: Option<MessagesOutcome>,
+    /// The WebSockets, where the plan asks for any.
+    pub websockets: Option<WebSocketsOutcome>,
     /// What became of the arrivals of an open load.
     pub arrivals: Option<ArrivalsOutcome>,
     /// The phases of the run, if it has several.
@@ -503,12 +564,14 @@ mod tests {
             ErrorKind::WrongBody,
             ErrorKind::Extraction,
             ErrorKind::Assertion,
+            ErrorKind::WrongFrame,
+            ErrorKind::Closed,
         ] {
             errors.count(kind);
         }
         assert!(errors.by_kind().iter().all(|(_, count)| *count == 1));
         let mut sum = errors.clone();
         sum.add(&errors);
-        assert_eq!((errors.total(), sum.total()), (10, 20));
+        assert_eq!((errors.total(), sum.total()), (12, 24));
     }
 }

@@ -13,6 +13,10 @@ pub(crate) struct EngineTarget {
     pub(crate) is_loopback: bool,
     pub(crate) tls: Option<TlsSetup>,
     pub(crate) version: HttpVersion,
+    /// The plan wants WebSockets of it.
+    pub(crate) has_websockets: bool,
+    /// Several clients share a connection of HTTP/1.1.
+    pub(crate) is_pipelined: bool,
 }
 
 /// What one thread is to do.
@@ -42,7 +46,8 @@ pub(crate) fn clients_of_thread(
 impl EngineTarget {
     pub(crate) fn new(target: &Target, version: HttpVersion, tls: Option<&TlsBase>) -> EngineTarget {
         let tls = tls.map(TlsSetup::new);
-        EngineTarget { address: target.address, is_loopback: target.address.ip().is_loopback(), tls, version }
+        let is_loopback = target.address.ip().is_loopback();
+        EngineTarget { address: target.address, is_loopback, tls, version, has_websockets: false, is_pipelined: false }
     }
 }
 
@@ -50,8 +55,10 @@ impl EngineTarget {
 pub(crate) fn connections(clients: usize, streams: usize, targets: &[EngineTarget]) -> Vec<Connection> {
     let of_group = |group: usize| {
         targets.iter().enumerate().map(move |(number, target)| {
-            let has_layers =
-                target.tls.is_some() || matches!(target.version, HttpVersion::Http2 | HttpVersion::Http3);
+            let has_layers = target.tls.is_some()
+                || target.has_websockets
+                || target.is_pipelined
+                || matches!(target.version, HttpVersion::Http2 | HttpVersion::Http3);
             Connection::new(number, group * streams, has_layers)
         })
     };

@@ -3,6 +3,7 @@
 use crate::curve::Stage;
 use crate::messages::MessagePlan;
 use crate::target::{HttpVersion, Target};
+use crate::websocket::WebSocketPlan;
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -76,6 +77,8 @@ pub struct PlannedRequest {
     pub step: Option<StepPlan>,
     /// Set: its answer is a stream of messages, each of which is timed.
     pub messages: Option<MessagePlan>,
+    /// Set: it asks for a WebSocket, on which its body is sent as a message.
+    pub websocket: Option<WebSocketPlan>,
 }
 
 impl PlannedRequest {
@@ -97,6 +100,7 @@ impl PlannedRequest {
             expected_body_sha256: None,
             step: None,
             messages: None,
+            websocket: None,
         }
     }
 }
@@ -148,7 +152,9 @@ pub struct Plan {
     /// Virtual clients; each has one request under way at a time. In a closed loop they are the load; with a
     /// rate they limit the requests under way, and an arrival that finds all of them busy waits.
     pub clients: usize,
-    /// Virtual clients that share one connection, each with a stream of its own (HTTP/2 and 3). Otherwise 1.
+    /// Virtual clients that share one connection, each with a stream of its own (HTTP/2 and 3); in HTTP/1.1
+    /// each sends its request without waiting for the answers to those before it (pipelining, RFC 9112, section
+    /// 9.3.2). Otherwise 1.
     pub streams: usize,
     /// The processors to pin one engine thread each to; empty: one thread, not pinned.
     pub cores: Vec<usize>,
@@ -240,6 +246,26 @@ impl Plan {
     /// Whether requests arrive independently of the answers.
     pub fn is_open(&self) -> bool {
         self.rate.is_some() || !self.recorded.is_empty()
+    }
+
+    /// Whether several clients share each connection of HTTP/1.1 to a target.
+    pub(crate) fn is_pipelined_to(&self, target: &Target) -> bool {
+        self.streams > 1 && self.version_of(target) == HttpVersion::Http11
+    }
+
+    /// Whether any answer has messages in it.
+    pub(crate) fn has_messages(&self) -> bool {
+        self.requests.iter().any(|request| request.messages.is_some() || request.websocket.is_some())
+    }
+
+    /// Whether WebSockets are asked for.
+    pub(crate) fn has_websockets(&self) -> bool {
+        self.requests.iter().any(|request| request.websocket.is_some())
+    }
+
+    /// Whether one of the targets is asked for WebSockets.
+    pub(crate) fn has_websockets_of(&self, target: usize) -> bool {
+        self.requests.iter().any(|request| request.target == target && request.websocket.is_some())
     }
 
     /// The version of the requests to one of the targets.

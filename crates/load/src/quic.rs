@@ -148,7 +148,7 @@ impl Engine<'_> {
         true
     }
 
-    /// Schedules [`Engine::on_quic_time`] when QUIC waits for a moment earlier than the scheduled one.
+    /// Schedules [`Engine::on_connection_time`] when QUIC waits for a moment earlier than the scheduled one.
     fn set_quic_timer(&mut self, index: usize) {
         let now_ns = now_ns();
         let layers = self.connections[index].layers.get_or_insert_default();
@@ -156,18 +156,20 @@ impl Engine<'_> {
         let at_ns = now_ns + at.saturating_duration_since(Instant::now()).as_nanos() as u64;
         if at_ns < layers.timer_ns || layers.timer_ns <= now_ns {
             layers.timer_ns = at_ns;
-            self.quic_timers.set(at_ns, index);
+            self.connection_timers.set(at_ns, index);
         }
     }
 
-    /// Handles the moments that connections of QUIC wait for.
-    pub(crate) fn on_quic_time(&mut self) {
-        while let Some((_, index)) = self.quic_timers.take_due(self.now_ns) {
+    /// Handles the moments that connections of QUIC, and WebSockets, wait for.
+    pub(crate) fn on_connection_time(&mut self) {
+        while let Some((_, index)) = self.connection_timers.take_due(self.now_ns) {
             let layers = self.connections[index].layers.get_or_insert_default();
             layers.timer_ns = 0;
             if let Some(h3) = &mut layers.h3 {
                 h3.on_time();
                 self.drive_quic(index);
+            } else if layers.websocket.as_ref().is_some_and(|socket| socket.is_open()) {
+                self.on_websocket_time(index);
             }
         }
     }

@@ -8,7 +8,9 @@ use crate::record::nanoseconds;
 use crate::target::HttpVersion;
 use crate::target::Target;
 use crate::varying::Varying;
+use crate::websocket::WebSocketSetup;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use touchstone_http::request::Method;
 use touchstone_session::{Script, ScriptError, Step};
 
@@ -41,6 +43,8 @@ pub(crate) struct PreparedRequest {
     pub(crate) step: Option<Step>,
     /// Its answer is a stream of messages.
     pub(crate) messages: Option<MessagePlan>,
+    /// It asks for a WebSocket.
+    pub(crate) websocket: Option<Arc<WebSocketSetup>>,
     /// More is kept of its answer than its length.
     pub(crate) is_kept: bool,
 }
@@ -153,15 +157,29 @@ fn prepare_one(
         is_idempotent: Method::from_token(request.method.as_bytes()).is_idempotent(),
         expected: Expected {
             class: request.class,
-            status: request.expected_status.clone(),
+            status: match request.websocket {
+                Some(_) => vec![101..=101],
+                None => request.expected_status.clone(),
+            },
             body_bytes: request.expected_body_bytes,
             body_sha256: request.expected_body_sha256,
         },
         is_kept: step.is_some() || request.expected_body_sha256.is_some() || request.messages.is_some(),
         messages: request.messages,
+        websocket: websocket_setup(plan, request),
         varying,
         step,
     }
+}
+
+/// What the WebSockets of a request share.
+fn websocket_setup(plan: &Plan, request: &PlannedRequest) -> Option<Arc<WebSocketSetup>> {
+    let message = || request.body.clone().unwrap_or_else(|| Arc::new([]));
+    let offered = plan.headers.iter().chain(&request.headers).filter_map(|field| field.split_once(':'));
+    let offered = offered.filter(|(name, _)| name.eq_ignore_ascii_case("sec-websocket-protocol"));
+    let protocols = offered.flat_map(|(_, value)| value.split(','));
+    let protocols = protocols.map(|protocol| protocol.trim().to_string()).collect();
+    request.websocket.map(|plan| Arc::new(WebSocketSetup { plan, message: message(), protocols }))
 }
 
 fn http1(plan: &Plan, request: &PlannedRequest, target: &Target, connections: ConnectionUse) -> Vec<u8> {
@@ -172,7 +190,9 @@ fn http1(plan: &Plan, request: &PlannedRequest, target: &Target, connections: Co
     }
     text.push_str("\r\n");
     let mut bytes = text.into_bytes();
-    bytes.extend_from_slice(request.body.as_deref().unwrap_or_default());
+    if request.websocket.is_none() {
+        bytes.extend_from_slice(request.body.as_deref().unwrap_or_default());
+    }
     bytes
 }
 

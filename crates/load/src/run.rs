@@ -195,6 +195,7 @@ fn outcome(shared: &Shared<'_>, threads: Vec<ThreadOutcome>, warnings: Vec<Strin
         handshake_ns: record.handshake_ns,
         handshakes: record.handshakes,
         messages: record.messages,
+        websockets: record.websockets.map(|websockets| *websockets),
         arrivals: record.arrivals,
         stages: record.stages,
         tls_error: record.tls_error,

@@ -108,7 +108,13 @@ impl Engine<'_> {
             format!("{method} {}", String::from_utf8_lossy(&written.path))
         });
         let is_told = matches!(failure.kind, ErrorKind::Extraction | ErrorKind::Assertion);
-        let answer = client.keeper.as_deref().filter(|_| is_told).map(beginning);
+        let answer = match failure.kind {
+            ErrorKind::WrongFrame | ErrorKind::Closed => {
+                let layers = self.connections[client.connection].layers.as_ref();
+                layers.and_then(|layers| layers.last_words.as_deref()).map(visible)
+            }
+            _ => client.keeper.as_deref().filter(|_| is_told).map(beginning),
+        };
         Example { request, answer }
     }
 }
@@ -117,7 +123,11 @@ impl Engine<'_> {
 fn beginning(keeper: &Keeper) -> String {
     let body = keeper.view().body;
     let text = String::from_utf8_lossy(&body[..body.len().min(EXAMPLE_BYTES)]);
-    let visible = |c: char| if c.is_control() { ' ' } else { c };
     let rest = if body.len() > EXAMPLE_BYTES { "..." } else { "" };
-    format!("{}{rest}", text.chars().map(visible).collect::<String>())
+    format!("{}{rest}", visible(&text))
+}
+
+/// A text without control characters.
+fn visible(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -12,7 +12,7 @@ pub enum HttpVersion {
     Http11,
     /// HTTP/2: agreed upon in the TLS handshake (ALPN), or, without TLS, known beforehand.
     Http2,
-    /// HTTP/3 over QUIC. Experimental: correct, but not made to be cheap.
+    /// HTTP/3 over QUIC.
     Http3,
 }
 

@@ -57,6 +57,20 @@ impl HttpUrl {
         Ok(HttpUrl { is_secure, host, port, path: check_path(url, path)? })
     }
 
+    /// The same for a URL that may also be one of a WebSocket: `ws://` is `http://`, and `wss://` is
+    /// `https://`. Says whether it is.
+    pub fn parse_any(url: &str) -> Result<(HttpUrl, bool), UrlError> {
+        let known = [("ws://", "http://"), ("wss://", "https://")];
+        let websocket = known.into_iter().find_map(|(scheme, base)| {
+            let found = url.get(..scheme.len())?;
+            found.eq_ignore_ascii_case(scheme).then(|| format!("{base}{}", &url[scheme.len()..]))
+        });
+        match websocket {
+            Some(text) => Ok((HttpUrl::parse(&text)?, true)),
+            None => Ok((HttpUrl::parse(url)?, false)),
+        }
+    }
+
     /// The value of the Host field: with the port, unless it is the scheme's default (RFC 9110, section 7.2).
     pub fn host_field(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };

@@ -37,6 +37,8 @@ struct Form {
     target: usize,
     is_secure: bool,
     keeps_cookies: bool,
+    /// The body is a message, and not sent with the request.
+    is_websocket: bool,
     path: Template,
     /// HTTP/1: the method and a space.
     method: Box<[u8]>,
@@ -60,7 +62,7 @@ pub(crate) struct Written {
     pub(crate) blocks: Blocks,
     /// Path and query.
     pub(crate) path: Vec<u8>,
-    body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
     cookie: Vec<u8>,
     values: Vec<u8>,
     ends: Vec<usize>,
@@ -146,6 +148,7 @@ impl Form {
             target: request.target,
             is_secure: target.tls.is_some(),
             keeps_cookies: script.has_cookies(),
+            is_websocket: request.websocket.is_some(),
             path,
             method: format!("{} ", request.method).into_bytes().into(),
             head: Template::text(b""),
@@ -216,12 +219,14 @@ impl Form {
             out.bytes.extend_from_slice(&out.cookie);
             out.bytes.extend_from_slice(b"\r\n");
         }
-        if self.body.is_some() {
+        if self.body.is_some() && !self.is_websocket {
             // Writing to memory does not fail.
             let _ = write!(out.bytes, "Content-Length: {}\r\n", out.body.len());
         }
         out.bytes.extend_from_slice(b"\r\n");
-        out.bytes.extend_from_slice(&out.body);
+        if !self.is_websocket {
+            out.bytes.extend_from_slice(&out.body);
+        }
     }
 
     fn write_multiplexed(&self, state: &State, out: &mut Written) {

@@ -49,6 +49,8 @@ pub(crate) struct Assignment {
     pub(crate) plan_sha256: String,
     /// Of a probe `None`.
     pub(crate) portion: Option<Portion>,
+    /// The classes whose figures are told while it runs.
+    pub(crate) watched: Option<Vec<usize>>,
 }
 
 /// A mix under way, as the agent's main thread sees it.
@@ -78,6 +80,7 @@ impl MixTask {
             state: AtomicU8::new(0),
             stopped: Mutex::new(None),
         });
+        shared.progress.standings.wanted.store(assignment.watched.is_some(), Ordering::Relaxed);
         let work = Work { context, assignment: assignment.clone(), shared: Arc::clone(&shared), start };
         let thread = std::thread::Builder::new().name("mix".to_string()).spawn(move || work.carry_out())?;
         Ok(MixTask { assignment, shared, starter, thread })
@@ -121,6 +124,14 @@ impl MixTask {
         let progress = &self.shared.progress;
         let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         (read(&progress.requests), read(&progress.errors), read(&progress.bytes))
+    }
+
+    /// The figures so far, where they are wanted and the mix goes on.
+    pub(crate) fn standing(&self) -> Option<Report> {
+        let watched = self.assignment.watched.as_ref().filter(|_| self.state() == AgentState::Running)?;
+        let standing = self.shared.progress.standings.sum()?.of_classes(watched);
+        let (run, mix) = (self.assignment.run.clone(), self.assignment.mix);
+        Some(Report::Standing { run, mix, standing: Box::new(standing) })
     }
 
     pub(crate) fn wait(self) {

@@ -252,8 +252,8 @@ impl Agent {
                 let answered = self.clock.now();
                 self.tell(&Report::Pong { exchange, came: message.received, answered });
             }
-            Order::Prepare { run, mix, plan_sha256, portion } => {
-                self.prepare(Assignment { run, mix, plan_sha256, portion });
+            Order::Prepare { run, mix, plan_sha256, portion, watched } => {
+                self.prepare(Assignment { run, mix, plan_sha256, portion, watched });
             }
             Order::Start { run, mix, at_monotonic_ns } => {
                 if let Some(task) = self.task.as_ref().filter(|task| task.is(&run, mix)) {
@@ -332,6 +332,9 @@ impl Agent {
             draining: self.draining,
         };
         self.tell(&Report::Beat(beat));
+        if let Some(report) = self.task.as_ref().and_then(MixTask::standing) {
+            self.tell(&report);
+        }
     }
 }
 

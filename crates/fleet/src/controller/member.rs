@@ -7,6 +7,7 @@ use crate::setup::AgentEntry;
 use std::time::{Duration, Instant};
 use touchstone_lab::result::ToolFacts;
 use touchstone_lab_run::bench::LoadMachine;
+use touchstone_load::Standing;
 
 /// An agent that is silent for this long is lost.
 pub(crate) const LOST_AFTER: Duration = Duration::from_millis(1500);
@@ -38,6 +39,8 @@ pub(crate) struct Member {
     pub(crate) failed: Option<(u64, String)>,
     pub(crate) gone: Option<String>,
     pub(crate) logs: Vec<String>,
+    /// The figures of the mix of this place so far, until they are looked at.
+    pub(crate) standing: Option<(u64, Standing)>,
     rate: Vec<(Instant, u64)>,
 }
 
@@ -86,6 +89,7 @@ impl Member {
             failed: None,
             gone: None,
             logs: Vec::new(),
+            standing: None,
             rate: Vec::new(),
         }
     }

@@ -47,6 +47,8 @@ pub(super) struct Mix {
     parts: Vec<PartOfMix>,
     /// The traffic of each of them before the mix.
     traffic: Vec<Traffic>,
+    /// Agents that were lost before and have no part in it.
+    left_out: Vec<String>,
 }
 
 /// A mix that has just begun, as a bench sees it.
@@ -65,7 +67,7 @@ impl PreparedLoad for PreparedMix<'_> {
             plan: self.plan,
             invalid: None,
             lost: self.mix.parts.iter().map(|_| None).collect(),
-            warnings: Vec::new(),
+            warnings: self.mix.left_out.iter().map(|name| without(name)).collect(),
             stopped: None,
             interrupted: None,
         };
@@ -76,20 +78,26 @@ impl PreparedLoad for PreparedMix<'_> {
 
 impl Session {
     /// Prepares a mix on every agent that has a part of it, and returns at the moment of its start.
-    pub(super) fn prepare(&mut self, plan: &Plan, interrupt: &AtomicBool) -> Result<Mix, String> {
+    pub(super) fn prepare(
+        &mut self,
+        plan: &Plan,
+        watched: Option<&Vec<usize>>,
+        interrupt: &AtomicBool,
+    ) -> Result<Mix, String> {
         let number = self.next_mix;
         self.next_mix += 1;
         self.fold = None;
         self.compare_clocks(interrupt)?;
-        let parts = self.deal(plan)?;
+        let left_out = self.lost_before();
+        let parts = self.deal(plan, &left_out)?;
         self.fold = Some(Fold::new(&self.run, number, parts.iter().map(|(name, _)| name.as_str())));
         let document = serde_json::to_vec(&Plan { cores: Vec::new(), ..plan.clone() })
             .map_err(|error| format!("the plan cannot be written: {error}"))?;
         let plan_sha256 = self.fabric.hand_out(&document).map_err(|error| error.to_string())?;
         for (name, portion) in &parts {
             let run = self.run.clone();
-            let (plan_sha256, portion) = (plan_sha256.clone(), portion.clone());
-            self.order(name, &Order::Prepare { run, mix: number, plan_sha256, portion });
+            let (plan_sha256, portion, watched) = (plan_sha256.clone(), portion.clone(), watched.cloned());
+            self.order(name, &Order::Prepare { run, mix: number, plan_sha256, portion, watched });
         }
         if let Err(problem) = self.wait_until_ready(number, &parts, interrupt) {
             self.stop(number, &parts);
@@ -104,12 +112,25 @@ impl Session {
             }
             self.listen(start.saturating_duration_since(Instant::now()).min(LISTEN_PERIOD));
         }
-        Ok(Mix { number, start, parts, traffic })
+        Ok(Mix { number, start, parts, traffic, left_out })
+    }
+
+    /// The agents without which an exploratory run goes on.
+    fn lost_before(&self) -> Vec<String> {
+        if !self.options.exploratory {
+            return Vec::new();
+        }
+        let now = Instant::now();
+        let is_lost =
+            |member: &&Member| member.gone.is_some() || member.is_silent(now, self.connected_since);
+        self.members.values().filter(is_lost).map(|member| member.entry.name.clone()).collect()
     }
 
     /// Distributes the clients in proportion to processors, every client once.
-    fn deal(&self, plan: &Plan) -> Result<Vec<PartOfMix>, String> {
-        let members: Vec<&Member> = self.members.values().filter(|member| member.cores() > 0).collect();
+    fn deal(&self, plan: &Plan, left_out: &[String]) -> Result<Vec<PartOfMix>, String> {
+        let takes_part = |member: &&Member| !left_out.contains(&member.entry.name);
+        let present = || self.members.values().filter(takes_part);
+        let members: Vec<&Member> = present().filter(|member| member.cores() > 0).collect();
         let processors: Vec<usize> = members.iter().map(|member| member.cores()).collect();
         let portions = Portion::deal(plan, &processors).into_iter().zip(&members);
         let mut parts: Vec<PartOfMix> = portions
@@ -118,7 +139,7 @@ impl Session {
         if parts.is_empty() {
             return Err("no agent has processors for a load engine".to_string());
         }
-        let probes = self.members.values().filter(|member| member.entry.role == Role::Probe);
+        let probes = present().filter(|member| member.entry.role == Role::Probe);
         parts.extend(probes.map(|member| (member.entry.name.clone(), None)));
         Ok(parts)
     }
@@ -195,6 +216,11 @@ impl Session {
     }
 }
 
+/// Says that an agent has no part in a mix.
+fn without(name: &str) -> String {
+    format!("agent {name} was lost before this mix, which is dealt out to the others")
+}
+
 /// Watches a mix.
 struct Watch<'a> {
     controller: &'a Controller,
@@ -219,6 +245,7 @@ impl Watch<'_> {
         loop {
             session.listen_for(LISTEN_PERIOD);
             self.show_progress(session, progress);
+            self.hand_standings_over(session, progress);
             if Instant::now() >= next_show {
                 next_show = Instant::now() + BEAT_PERIOD;
                 self.controller.show(session.machines());
@@ -277,6 +304,16 @@ impl Watch<'_> {
         progress.requests.store(requests, Ordering::Relaxed);
         progress.errors.store(errors, Ordering::Relaxed);
         progress.bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Puts what agents have told of the mix so far where the caller looks at it.
+    fn hand_standings_over(&self, session: &mut Session, progress: &Progress) {
+        for (place, (name, _)) in self.mix.parts.iter().enumerate() {
+            let standing = session.members.get_mut(name).and_then(|member| member.standing.take());
+            if let Some((_, standing)) = standing.filter(|(mix, _)| *mix == self.mix.number) {
+                progress.standings.put(place, standing);
+            }
+        }
     }
 
     fn look_at_agents(&mut self, session: &Session) {

@@ -141,9 +141,10 @@ impl LoadGenerator for Controller {
     fn prepare<'a>(
         &'a self,
         plan: &'a Plan,
+        watched: Option<Vec<usize>>,
         interrupt: &AtomicBool,
     ) -> Result<Box<dyn PreparedLoad + 'a>, PlanError> {
-        let mix = self.lock().prepare(plan, interrupt).map_err(PlanError)?;
+        let mix = self.lock().prepare(plan, watched.as_ref(), interrupt).map_err(PlanError)?;
         Ok(Box::new(PreparedMix { controller: self, plan, mix }))
     }
 

@@ -345,7 +345,10 @@ impl Session {
                 member.ready = Some((mix, time_to_prepare_ns));
             }
             Report::Failed { run, mix, reason } if run == self.run => member.failed = Some((mix, reason)),
-            Report::Ready { .. } | Report::Failed { .. } => {}
+            Report::Standing { run, mix, standing } if run == self.run => {
+                member.standing = Some((mix, *standing));
+            }
+            Report::Ready { .. } | Report::Failed { .. } | Report::Standing { .. } => {}
             Report::Beat(beat) => member.beats(beat),
             Report::Logs { lines } => member.logs = lines,
             Report::Gone { reason } => member.gone = Some(reason),

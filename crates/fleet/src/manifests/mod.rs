@@ -12,13 +12,16 @@ use std::net::IpAddr;
 use std::path::Path;
 
 /// Where a pod finds its credentials and keeps its results.
-const CREDENTIALS_PLACE: &str = "/credentials";
+const CREDENTIALS_PLACE: &str = "/credentials/agent.credentials";
 const SPOOL_PLACE: &str = "/spool";
 /// The longest name of an object that pods are named after (RFC 1123, section 2.1), less the part that the
 /// Job adds.
 const MAXIMUM_NAME_BYTES: usize = 40;
 /// The most bytes that a Secret holds.
 const MAXIMUM_SECRET_BYTES: usize = 1024 * 1024;
+/// The user and the group of a pod's process, which no image need know: the highest of those that are
+/// commonly free.
+const USER: u32 = 65_532;
 /// The memory of a pod with its own processors: an agent's results are some hundred bytes a client.
 const MEMORY: &str = "1Gi";
 
@@ -139,16 +142,23 @@ impl Objects<'_> {
             // The agent does not use the cluster's API.
             "automountServiceAccountToken": false,
             "enableServiceLinks": false,
-            "securityContext": { "runAsUser": 0, "seccompProfile": { "type": "RuntimeDefault" } },
+            // With the container's, what the Pod Security Standard "restricted" asks for.
+            "securityContext": {
+                "runAsNonRoot": true,
+                "runAsUser": USER,
+                "runAsGroup": USER,
+                "fsGroup": USER,
+                "seccompProfile": { "type": "RuntimeDefault" },
+            },
             // Two agents on one machine would load each other.
             "affinity": { "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [
                 { "topologyKey": "kubernetes.io/hostname", "labelSelector": selector },
             ] } },
             "containers": [self.container()],
             "volumes": [
-                // The agent refuses credentials that users other than their owner, here root, could read:
-                // mode 400.
-                { "name": "credentials", "secret": { "secretName": self.name, "defaultMode": 0o400 } },
+                // The agent refuses credentials that anyone but their owner, here root, and its own group
+                // could read: mode 440.
+                { "name": "credentials", "secret": { "secretName": self.name, "defaultMode": 0o440 } },
                 { "name": "spool", "emptyDir": {} },
             ],
         })
@@ -157,9 +167,8 @@ impl Objects<'_> {
     fn container(&self) -> Value {
         let launch = self.file.launch.as_ref();
         let program = launch.and_then(|launch| launch.program.as_deref()).unwrap_or("touchstone");
-        // The cluster replaces the variable; it sets it in every pod of an Indexed Job.
-        let credentials = format!("{CREDENTIALS_PLACE}/$(JOB_COMPLETION_INDEX).credentials");
-        let mut words = vec!["agent", "--controller", &self.file.controller, "--credentials", &credentials];
+        let controller = &self.file.controller;
+        let mut words = vec!["agent", "--controller", controller, "--credentials", CREDENTIALS_PLACE];
         words.extend(["--spool", SPOOL_PLACE]);
         let allow = match (self.options.allow.as_slice(), launch) {
             ([], Some(launch)) => launch.allow.join(","),
@@ -179,7 +188,14 @@ impl Objects<'_> {
                 "capabilities": { "drop": ["ALL"] },
             },
             "volumeMounts": [
-                { "name": "credentials", "mountPath": CREDENTIALS_PLACE, "readOnly": true },
+                // The cluster replaces the variable, which it sets in every pod of an Indexed Job: a pod sees
+                // the credentials of its own agent and no others.
+                {
+                    "name": "credentials",
+                    "mountPath": CREDENTIALS_PLACE,
+                    "subPathExpr": "$(JOB_COMPLETION_INDEX).credentials",
+                    "readOnly": true,
+                },
                 { "name": "spool", "mountPath": SPOOL_PLACE },
             ],
         });

@@ -2,7 +2,7 @@ use super::*;
 use crate::launch::Launch;
 use crate::setup::init;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Secret, Service};
+use k8s_openapi::api::core::v1::{PodSpec, Secret, Service};
 use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -66,13 +66,34 @@ fn a_fleet_s_manifests_are_of_kubernetes_schema() {
     let pod = spec.template.spec.expect("a pod");
     let words = pod.containers[0].args.clone().expect("words");
     assert!(words.contains(&"tls://touchstone-lab.load.svc:4222".to_string()), "{words:?}");
-    assert!(words.contains(&"/credentials/$(JOB_COMPLETION_INDEX).credentials".to_string()), "{words:?}");
+    assert!(words.contains(&"/credentials/agent.credentials".to_string()), "{words:?}");
+    let mounts = pod.containers[0].volume_mounts.clone().expect("mounts");
+    assert_eq!(mounts[0].sub_path_expr.as_deref(), Some("$(JOB_COMPLETION_INDEX).credentials"));
+    assert_restricted(&pod);
     assert_eq!(words[words.len() - 2..], ["--allow", "10.0.0.5:80"]);
 
     let service: Service = of_schema(service);
     assert_eq!(service.metadata.name.as_deref(), Some("touchstone-lab"));
     let ports = service.spec.and_then(|spec| spec.ports).expect("ports");
     assert_eq!(ports[0].port, 4222);
+}
+
+/// What the Pod Security Standard "restricted" asks for.
+fn assert_restricted(pod: &PodSpec) {
+    let security = pod.security_context.as_ref().expect("a security context");
+    assert_eq!(security.run_as_non_root, Some(true));
+    assert!(security.run_as_user.is_some_and(|user| user > 0));
+    let profile = security.seccomp_profile.as_ref().expect("a profile");
+    assert_eq!(profile.type_, "RuntimeDefault");
+    assert!(pod.host_network.is_none() && pod.host_pid.is_none() && pod.host_ipc.is_none());
+    for container in &pod.containers {
+        let own = container.security_context.as_ref().expect("a security context");
+        assert_eq!((own.allow_privilege_escalation, own.privileged), (Some(false), None));
+        let capabilities = own.capabilities.as_ref().expect("capabilities");
+        assert_eq!((capabilities.drop.as_deref(), &capabilities.add), (Some(&["ALL".to_string()][..]), &None));
+    }
+    let volumes = pod.volumes.as_ref().expect("volumes");
+    assert!(volumes.iter().all(|volume| volume.secret.is_some() || volume.empty_dir.is_some()));
 }
 
 #[test]

@@ -47,7 +47,7 @@ impl Question<'_> {
         let request = class.request(self.number, self.drive.path_prefix, Lengths::Unchecked);
         let is_plain = !class.endpoint.is_secure
             && self.drive.target.tls.is_none()
-            && class.endpoint.version != HttpVersion::Http2
+            && !matches!(class.endpoint.version, HttpVersion::Http2 | HttpVersion::Http3)
             && request.method == "GET"
             && request.headers.is_empty()
             && class.headers.is_empty()

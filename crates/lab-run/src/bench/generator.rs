@@ -9,10 +9,12 @@ use touchstone_load::{Outcome, Plan, PlanError, Progress};
 /// Makes the load of one mix after the other.
 pub trait LoadGenerator: Sync {
     /// Prepares everything, and returns when the mix begins: the caller must then run it at once. An error
-    /// when `interrupt` becomes true.
+    /// when `interrupt` becomes true. While it runs, the figures of the whole and of the classes `watched` go
+    /// into the standings of its progress; `None`: nothing is watched.
     fn prepare<'a>(
         &'a self,
         plan: &'a Plan,
+        watched: Option<Vec<usize>>,
         interrupt: &AtomicBool,
     ) -> Result<Box<dyn PreparedLoad + 'a>, PlanError>;
 
@@ -69,6 +71,7 @@ impl LoadGenerator for OneMachine {
     fn prepare<'a>(
         &'a self,
         plan: &'a Plan,
+        _watched: Option<Vec<usize>>,
         _interrupt: &AtomicBool,
     ) -> Result<Box<dyn PreparedLoad + 'a>, PlanError> {
         Ok(Box::new(OwnEngine(plan)))

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 use touchstone_lab::recording::Recording;
 use touchstone_lab::result::FleetUse;
-use touchstone_load::{Outcome, Plan, Progress};
+use touchstone_load::{AbortWatch, Outcome, Plan, Progress, Threshold};
 
 /// How often the system's life and the interrupt are looked at.
 const LOOK_PERIOD: Duration = Duration::from_millis(50);
@@ -23,6 +23,8 @@ const RATE_PERIOD: Duration = Duration::from_secs(1);
 /// What is to be measured.
 pub(super) struct Measurement<'a> {
     pub(super) plan: Plan,
+    /// What ends it early, bound to the plan.
+    pub(super) abort_if: Vec<Threshold>,
     pub(super) pids: Vec<u32>,
     pub(super) period: Duration,
     pub(super) exporter: Option<Exporter>,
@@ -50,6 +52,8 @@ pub(super) enum Ending {
     Whole,
     /// The interrupt ended it.
     Interrupted,
+    /// A threshold ended it; the text says which, and by how much it was missed.
+    Aborted(String),
     /// The system ended; the text says how.
     SystemDied(String),
     /// The load was not what it should have been; the text says why.
@@ -67,7 +71,9 @@ impl Measurement<'_> {
     ) -> Result<Measured, String> {
         observer.event(Event::MixStarted(self.turn));
         let progress = Progress::default();
-        let load = generator.prepare(&self.plan, interrupt).map_err(|error| error.to_string())?;
+        let watch = AbortWatch::new(self.abort_if.clone());
+        watch.begin(&progress);
+        let load = generator.prepare(&self.plan, watch.wanted(), interrupt).map_err(|error| error.to_string())?;
         let start = Instant::now();
         let window_start = SystemTime::now() + self.plan.ramp_up;
         let monitor = Monitor::start(Watch {
@@ -86,7 +92,7 @@ impl Measurement<'_> {
             let _stop = StopOnDrop(&progress);
             let engine = scope.spawn(|| load.run(&progress));
             let lookout =
-                Lookout { measurement: self, generator, progress: &progress, monitor: &monitor, start };
+                Lookout { measurement: self, generator, progress: &progress, monitor: &monitor, watch: &watch, start };
             let ending = lookout.until(&|| engine.is_finished(), running, observer, interrupt);
             (engine.join(), ending)
         });
@@ -109,6 +115,7 @@ struct Lookout<'a> {
     generator: &'a dyn LoadGenerator,
     progress: &'a Progress,
     monitor: &'a Monitor,
+    watch: &'a AbortWatch,
     start: Instant,
 }
 
@@ -128,7 +135,11 @@ impl Lookout<'_> {
         while !engine_has_ended() {
             std::thread::sleep(LOOK_PERIOD);
             if ending == Ending::Whole && !engine_has_ended() {
-                ending = early_ending(running, interrupt);
+                self.watch.look(self.progress);
+                ending = match self.watch.verdict() {
+                    Some(verdict) => Ending::Aborted(verdict.to_string()),
+                    None => early_ending(running, interrupt),
+                };
                 if ending != Ending::Whole {
                     self.progress.stop.store(true, Ordering::Relaxed);
                     self.monitor.end();

@@ -88,6 +88,8 @@ pub struct Options {
     pub exporter: Option<String>,
     /// Thresholds beside those of the suite.
     pub fail_if: Vec<Threshold>,
+    /// Thresholds that end a mix, and the run, as soon as they are missed, beside those of the suite.
+    pub abort_if: Vec<Threshold>,
     /// Seed of the choice of requests.
     pub seed: u64,
     /// Writes the report; absent: none is written.
@@ -127,6 +129,8 @@ pub struct Finished {
     pub directory: PathBuf,
     /// The report, where one was written.
     pub report: Option<PathBuf>,
+    /// A threshold has ended it.
+    pub aborted: bool,
 }
 
 /// Runs a suite from its options to its report, with the load of this machine. `interrupt` ends it early when
@@ -167,6 +171,8 @@ struct Run<'a> {
     histograms: Vec<LoggedHistogram>,
     conformance: Option<Conformance>,
     warnings: Vec<String>,
+    /// A threshold has ended the run.
+    aborted: bool,
     started_at: OffsetDateTime,
     generator: &'a dyn LoadGenerator,
     observer: &'a mut dyn Observer,
@@ -208,6 +214,7 @@ impl<'a> Run<'a> {
             histograms,
             conformance: None,
             warnings,
+            aborted: false,
             started_at,
             generator,
             observer,
@@ -233,7 +240,8 @@ impl<'a> Run<'a> {
             .map_err(|error| BenchError::Failed(unwritable(directory, &error)))?;
         let written = self.prepared.report.map(|write| write(&result, directory.path())).transpose();
         let report = written.map_err(|error| BenchError::Failed(unwritable(directory, &error)))?;
-        Ok(Finished { result, directory: directory.path().to_path_buf(), report })
+        let directory = directory.path().to_path_buf();
+        Ok(Finished { result, directory, report, aborted: self.aborted })
     }
 
     /// One load on a part of a system that is none of the mixes; its `place` is its number and of how many it
@@ -251,6 +259,7 @@ impl<'a> Run<'a> {
         let drive = running.drive(&prepared.placement.load, prepared.seed);
         let measurement = Measurement {
             plan: prepared.suite.plan(&prepared.suite.parts[part], mix, &drive),
+            abort_if: Vec::new(),
             pids: running.pids(),
             period: Duration::from_millis(500),
             exporter: prepared.exporter.clone(),
@@ -272,7 +281,7 @@ impl<'a> Run<'a> {
         match measured.ending {
             Ending::SystemDied(end) => Err(format!("it ended in the {title} ({end})")),
             Ending::LoadFailed(reason) => Err(format!("the load of the {title} failed: {reason}")),
-            Ending::Whole | Ending::Interrupted => Ok(measured),
+            Ending::Whole | Ending::Interrupted | Ending::Aborted(_) => Ok(measured),
         }
     }
 
@@ -334,8 +343,11 @@ impl<'a> Run<'a> {
         let prepared = &self.prepared;
         let drive = running.drive(&prepared.placement.load, seed);
         let later = turns[number + 1..].iter();
+        let plan = prepared.suite.plan(&prepared.suite.parts[turn.part], &mix, &drive);
+        let thresholds = bound(&prepared.thresholds, &plan)?;
         let measurement = Measurement {
-            plan: prepared.suite.plan(&prepared.suite.parts[turn.part], &mix, &drive),
+            abort_if: bound(&prepared.abort_if, &plan)?,
+            plan,
             pids: running.pids(),
             period: if prepared.quick { Duration::from_millis(500) } else { Duration::from_secs(1) },
             exporter: prepared.exporter.clone(),
@@ -352,7 +364,6 @@ impl<'a> Run<'a> {
         };
         let running = &mut self.running[turn.running];
         running.begin_mix();
-        let thresholds = bound(&self.prepared.thresholds, &measurement.plan)?;
         let measured = measurement.take(self.generator, running, self.observer, self.interrupt)?;
         let run = turn.run as u64 + 1;
         running.end_mix(&self.prepared, turn.part, (&mix, run), measured.outcome.total_requests);
@@ -432,6 +443,10 @@ impl<'a> Run<'a> {
                 Err(format!("{title} ended in the mix {} ({end})", mix.name))
             }
             Ending::Interrupted => Err(format!("it was interrupted in the mix {} on {title}", mix.name)),
+            Ending::Aborted(verdict) => {
+                self.aborted = true;
+                Err(format!("the mix {} on {title} was ended by --abort-if {verdict}", mix.name))
+            }
             Ending::LoadFailed(reason) => {
                 Err(format!("the mix {} on {title} is not valid: {reason}", mix.name))
             }

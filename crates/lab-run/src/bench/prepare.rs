@@ -55,8 +55,10 @@ pub struct Prepared {
     pub user: Option<User>,
     /// Where the result goes.
     pub directory: ResultDirectory,
-    /// What each mix must keep to.
+    /// What each mix must keep to, `abort_if` among it.
     pub thresholds: Vec<Threshold>,
+    /// What ends a mix, and the run, as soon as it is missed.
+    pub abort_if: Vec<Threshold>,
     /// Seed of the choice of requests.
     pub seed: u64,
     /// The exporter of the systems' machine, where it is not this one.
@@ -92,7 +94,12 @@ pub fn prepare(options: Options) -> Result<Prepared, String> {
     let Entered { selected, programs, held_ports } = system_selection::enter(&options, &suite, &placement)?;
     let searched = if options.search { search::CLIENTS_MAX } else { 0 };
     provide_open_files(mixes.iter().map(|mix| mix.clients).max().unwrap_or(0).max(searched))?;
-    let thresholds: Vec<Threshold> = suite.fail_if.iter().chain(&options.fail_if).cloned().collect();
+    let abort_if: Vec<Threshold> = suite.abort_if.iter().chain(&options.abort_if).cloned().collect();
+    if let Some(reason) = abort_if.iter().find_map(Threshold::only_at_the_end) {
+        return Err(format!("--abort-if {reason}"));
+    }
+    let thresholds = suite.fail_if.iter().chain(&options.fail_if).chain(&abort_if);
+    let thresholds: Vec<Threshold> = thresholds.cloned().collect();
     let mut warnings: Vec<String> = placement.warning().into_iter().collect();
     for system in &selected {
         warnings.extend(system_warnings(system, &suite, &mixes, &placement, &thresholds)?);
@@ -116,6 +123,7 @@ pub fn prepare(options: Options) -> Result<Prepared, String> {
         user: user::unprivileged(),
         directory,
         thresholds,
+        abort_if,
         seed: options.seed,
         report: options.report,
         command_line: options.command_line,

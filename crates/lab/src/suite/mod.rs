@@ -69,6 +69,18 @@ const BUILT_IN: [(&str, &str); 34] = [
     ("tls-full", include_str!("../../../../suites/tls-full.toml")),
     ("tls-resumed", include_str!("../../../../suites/tls-resumed.toml")),
     ("page-2025", include_str!("../../../../suites/page-2025.toml")),
+    ("arena-baseline", include_str!("../../../../suites/arena-baseline.toml")),
+    ("arena-pipelined", include_str!("../../../../suites/arena-pipelined.toml")),
+    ("arena-static", include_str!("../../../../suites/arena-static.toml")),
+    ("arena-json-tls", include_str!("../../../../suites/arena-json-tls.toml")),
+    ("arena-baseline-h2", include_str!("../../../../suites/arena-baseline-h2.toml")),
+    ("arena-static-h2", include_str!("../../../../suites/arena-static-h2.toml")),
+    ("arena-baseline-h3", include_str!("../../../../suites/arena-baseline-h3.toml")),
+    ("arena-static-h3", include_str!("../../../../suites/arena-static-h3.toml")),
+    ("arena-fixed-rate", include_str!("../../../../suites/arena-fixed-rate.toml")),
+    ("page-2025-h3", include_str!("../../../../suites/page-2025-h3.toml")),
+    ("h3-static", include_str!("../../../../suites/h3-static.toml")),
+    ("h3-small", include_str!("../../../../suites/h3-small.toml")),
     ("api-json", include_str!("../../../../suites/api-json.toml")),
     ("conformance", include_str!("../../../../suites/conformance.toml")),
 ];
@@ -90,7 +102,7 @@ pub struct Suite {
     pub new_connection_share: Option<f64>,
     /// The protocol version that the requests are written in, where their class has none of its own.
     pub http_version: HttpVersion,
-    /// Clients that share a connection of HTTP/2.
+    /// Clients that share a connection of HTTP/2 or 3.
     pub streams: usize,
     /// Whether Host, User-Agent and Accept are sent without being named.
     pub usual_headers: bool,
@@ -108,6 +120,8 @@ pub struct Suite {
     pub quick_warm_up_s: f64,
     /// What each mix must keep to.
     pub fail_if: Vec<Threshold>,
+    /// What ends a mix, and the run, as soon as it is missed.
+    pub abort_if: Vec<Threshold>,
     /// Whether the rules of HTTP are tried on each system before the mixes.
     pub conformance: bool,
     /// The mixes, in order.
@@ -125,8 +139,10 @@ pub struct Suite {
 pub struct Mix {
     /// For example `16_clients`.
     pub name: String,
-    /// Virtual clients.
+    /// Virtual clients; with a rate the most that have a request under way.
     pub clients: usize,
+    /// An open load: so many requests arrive each second; absent: a closed loop.
+    pub rate: Option<f64>,
     /// The time at the beginning that is not counted.
     pub ramp_up_s: f64,
     /// The whole time, ramps included.
@@ -242,6 +258,7 @@ impl Suite {
             headers: self.headers.clone(),
             usual_fields: self.usual_headers,
             clients: mix.clients,
+            rate: mix.rate,
             streams: self.streams,
             cores: drive.cores.to_vec(),
             connections: match self.new_connection_share {
@@ -300,6 +317,12 @@ impl Mix {
     pub fn problem(&self) -> Option<String> {
         if self.clients == 0 {
             return Some(format!("the mix {} has no clients", self.name));
+        }
+        if self.rate.is_some() && (self.delay_s > 0.0 || self.think_time_s > 0.0) {
+            return Some(format!(
+                "the mix {} has a rate, which says when each request starts: leave delay and think time out",
+                self.name
+            ));
         }
         (self.ramp_up_s + self.ramp_down_s >= self.length_s).then(|| {
             format!(
@@ -575,6 +598,27 @@ mod tests {
         assert_eq!(offers("tls"), (ConnectionUse::Kept, TlsVersions::Tls13, 1.0));
         assert_eq!(offers("tls-full"), (ConnectionUse::New, TlsVersions::Tls13, 0.0));
         assert_eq!(offers("tls-resumed"), (ConnectionUse::New, TlsVersions::Tls13, 1.0));
+    }
+
+    #[test]
+    fn suites_of_http_3_ask_for_the_same_as_their_counterparts() {
+        let [two, three] = ["page-2025", "page-2025-h3"].map(|name| Suite::find(name).unwrap());
+        let classes = |suite: &Suite| {
+            let classes = suite.first_part().workload.classes.iter();
+            classes
+                .map(|class| (class.name.clone(), class.content.clone(), class.weight_percent))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(classes(&two), classes(&three));
+        assert_eq!(
+            (&two.mixes, &two.quick_mixes, two.streams),
+            (&three.mixes, &three.quick_mixes, three.streams)
+        );
+        for (name, bytes) in [("page-2025-h3", None), ("h3-static", Some(6250)), ("h3-small", Some(64))] {
+            let suite = Suite::find(name).unwrap();
+            assert_eq!(suite.first_part().needs(), ["files", "http_three", "tls"], "{name}");
+            assert!(bytes.is_none_or(|bytes| suite.first_part().workload.tree_bytes() == bytes), "{name}");
+        }
     }
 
     #[test]

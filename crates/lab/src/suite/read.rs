@@ -14,6 +14,8 @@ const CLIENTS_MAX: u64 = 100_000;
 const RECEIVE_BUFFER_BYTES_MAX: u64 = 16 << 20;
 /// The most clients that can share a connection.
 const STREAMS_MAX: u64 = 1000;
+/// The most requests a second that a mix can have arrive.
+const RATE_MAX: f64 = 1e9;
 /// The most mixes of a suite.
 const MIXES_MAX: usize = 10_000;
 
@@ -47,7 +49,8 @@ pub(super) fn suite_in(file: &str, text: &str, directory: Option<&Path>) -> Resu
         None => (0.0, Vec::new()),
     };
     let client = client(&root)?;
-    let fail_if = fail_if(&root)?;
+    let fail_if = thresholds(&root, "fail_if")?;
+    let abort_if = abort_if(&root)?;
     let parts = read_workload::parts(&root, client.endpoint, directory)?;
     root.finish()?;
     Ok(Suite {
@@ -67,6 +70,7 @@ pub(super) fn suite_in(file: &str, text: &str, directory: Option<&Path>) -> Resu
         warm_up_s: warm_up,
         quick_warm_up_s: quick_warm_up,
         fail_if,
+        abort_if,
         conformance,
         mixes,
         quick_mixes,
@@ -75,9 +79,18 @@ pub(super) fn suite_in(file: &str, text: &str, directory: Option<&Path>) -> Resu
     })
 }
 
+/// What ends a mix that goes on.
+fn abort_if(root: &Table<'_>) -> Result<Vec<Threshold>, DefinitionError> {
+    let list = thresholds(root, "abort_if")?;
+    match list.iter().find_map(Threshold::only_at_the_end) {
+        Some(reason) => Err(root.error(format!("`abort_if` {reason}"))),
+        None => Ok(list),
+    }
+}
+
 /// What each mix must keep to, in the words of `touchstone load --fail-if`.
-fn fail_if(root: &Table<'_>) -> Result<Vec<Threshold>, DefinitionError> {
-    let Some(list) = root.strings("fail_if")? else { return Ok(Vec::new()) };
+fn thresholds(root: &Table<'_>, key: &'static str) -> Result<Vec<Threshold>, DefinitionError> {
+    let Some(list) = root.strings(key)? else { return Ok(Vec::new()) };
     let read = list.value.iter().map(|text| Threshold::parse(text));
     read.collect::<Result<_, _>>().map_err(|reason| root.error_at(&list, reason))
 }
@@ -182,6 +195,7 @@ fn mix(table: &Table<'_>, shared: MixTimes) -> Result<Mix, DefinitionError> {
         None => Mix::name_for(clients),
     };
     let times = MixTimes::read(table)?.over(shared);
+    let rate = table.number("rate", f64::MIN_POSITIVE..=RATE_MAX)?.map(|rate| rate.value);
     table.finish()?;
     let length_s = times
         .length_s
@@ -189,6 +203,7 @@ fn mix(table: &Table<'_>, shared: MixTimes) -> Result<Mix, DefinitionError> {
     let mix = Mix {
         name,
         clients,
+        rate,
         ramp_up_s: times.ramp_up_s.unwrap_or(0.0),
         length_s,
         ramp_down_s: times.ramp_down_s.unwrap_or(0.0),
@@ -233,10 +248,10 @@ fn client(root: &Table<'_>) -> Result<Client, DefinitionError> {
         keep_alive,
         new_connection_share: share.map(|share| share.value),
         endpoint: read_class::endpoint(&table, usual)?,
-        streams: streams(&table, usual.version)?,
+        streams: streams(&table, usual.version)?.max(pipeline(&table, usual.version)?),
         usual_headers: usual_headers(&table, usual.version)?,
         headers: headers(&table)?,
-        tls: tls_offer(&table)?,
+        tls: tls_offer(&table, usual.version)?,
         receive_buffer_bytes: receive_buffer.map_or(4096, |bytes| bytes.value as usize),
         timeout_s: timeout.map_or(10.0, |seconds| seconds.value),
     };
@@ -245,29 +260,42 @@ fn client(root: &Table<'_>) -> Result<Client, DefinitionError> {
 }
 
 /// What is offered if a connection is made with TLS: both versions, and resumed sessions, unless stated.
-fn tls_offer(table: &Table<'_>) -> Result<TlsOffer, DefinitionError> {
+fn tls_offer(table: &Table<'_>, version: HttpVersion) -> Result<TlsOffer, DefinitionError> {
     let resumption_share = table.number("tls_resumption_share", 0.0..=1.0)?;
     let versions = match table.string("tls_version")? {
         None => TlsVersions::Both,
-        Some(version) => match version.value.as_str() {
+        Some(stated) => match stated.value.as_str() {
+            "1.2" if version == HttpVersion::Http3 => {
+                return Err(table.error_at(&stated, "HTTP/3 is always with TLS 1.3"));
+            }
             "1.2" => TlsVersions::Tls12,
             "1.3" => TlsVersions::Tls13,
             other => {
                 let message = format!("`tls_version` must be \"1.2\" or \"1.3\"; it is \"{other}\"");
-                return Err(table.error_at(&version, message));
+                return Err(table.error_at(&stated, message));
             }
         },
     };
     Ok(TlsOffer { versions, resumption_share: resumption_share.map_or(1.0, |share| share.value) })
 }
 
-/// Clients that share a connection of HTTP/2.
+/// Clients that share a connection of HTTP/2 or 3.
 fn streams(table: &Table<'_>, version: HttpVersion) -> Result<usize, DefinitionError> {
     match table.whole("streams", 1..=STREAMS_MAX)? {
-        Some(streams) if streams.value > 1 && version != HttpVersion::Http2 => {
-            Err(table.error_at(&streams, "only HTTP/2 has several requests on a connection at once"))
+        Some(streams) if streams.value > 1 && !matches!(version, HttpVersion::Http2 | HttpVersion::Http3) => {
+            Err(table.error_at(&streams, "only HTTP/2 and 3 have several requests on a connection at once"))
         }
         streams => Ok(streams.map_or(1, |streams| streams.value as usize)),
+    }
+}
+
+/// Clients that share a connection of HTTP/1.1, and send without waiting.
+fn pipeline(table: &Table<'_>, version: HttpVersion) -> Result<usize, DefinitionError> {
+    match table.whole("pipeline", 1..=STREAMS_MAX)? {
+        Some(clients) if clients.value > 1 && version != HttpVersion::Http11 => {
+            Err(table.error_at(&clients, "pipelining is HTTP/1.1's: HTTP/2 and 3 have `streams`"))
+        }
+        clients => Ok(clients.map_or(1, |clients| clients.value as usize)),
     }
 }
 

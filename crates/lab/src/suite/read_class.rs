@@ -80,8 +80,11 @@ pub(super) fn endpoint(table: &Table<'_>, usual: Endpoint) -> Result<Endpoint, D
         Some(stated) => http_version(table, stated)?,
         None => usual.version,
     };
-    if version == HttpVersion::Http2 && !is_secure {
-        let message = "HTTP/2 is agreed upon in the TLS handshake: it takes `tls = true`";
+    if matches!(version, HttpVersion::Http2 | HttpVersion::Http3) && !is_secure {
+        let message = match version {
+            HttpVersion::Http2 => "HTTP/2 is agreed upon in the TLS handshake: it takes `tls = true`",
+            _ => "HTTP/3 is always with TLS: it takes `tls = true`",
+        };
         return Err(match &stated {
             Some(stated) => table.error_at(stated, message),
             None => table.error(message),

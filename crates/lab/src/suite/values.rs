@@ -15,8 +15,10 @@ pub(super) fn http_version(
         "1.0" => Ok(HttpVersion::Http10),
         "1.1" => Ok(HttpVersion::Http11),
         "2" => Ok(HttpVersion::Http2),
+        "3" => Ok(HttpVersion::Http3),
         other => {
-            let message = format!("`http_version` must be \"1.0\", \"1.1\" or \"2\"; it is \"{other}\"");
+            let message =
+                format!("`http_version` must be \"1.0\", \"1.1\", \"2\" or \"3\"; it is \"{other}\"");
             Err(table.error_at(version, message))
         }
     }

@@ -3,7 +3,7 @@
 
 use super::endpoint::{Endpoint, Endpoints};
 use super::{Drive, Interface, Lengths, Order, OwnRequest};
-use crate::capability::{FILES, HTTP2, OWN_REQUESTS, TLS};
+use crate::capability::{FILES, HTTP2, HTTP3, OWN_REQUESTS, TLS};
 use crate::result::{ClassRecord, SizeRecord};
 use std::time::Duration;
 use touchstone_load::{HttpVersion, PlannedRequest, ScriptPlan};
@@ -295,8 +295,12 @@ impl Class {
             Content::Requests { .. } => OWN_REQUESTS,
         };
         let tls = self.endpoint.is_secure.then_some(TLS);
-        let http2 = (self.endpoint.version == HttpVersion::Http2).then_some(HTTP2);
-        [answers].into_iter().chain(tls).chain(http2).collect()
+        let version = match self.endpoint.version {
+            HttpVersion::Http2 => Some(HTTP2),
+            HttpVersion::Http3 => Some(HTTP3),
+            HttpVersion::Http10 | HttpVersion::Http11 => None,
+        };
+        [answers].into_iter().chain(tls).chain(version).collect()
     }
 
     fn record(&self, weight_percent: f64) -> ClassRecord {

@@ -106,6 +106,36 @@ impl AnswerReader {
         self.receive_body(rest, sink)
     }
 
+    /// The same where the answers to other requests may follow: says how many bytes belonged to this one.
+    pub(crate) fn receive_next(
+        &mut self,
+        received: &[u8],
+        head: &mut ResponseHead,
+        sink: &mut impl BodySink,
+    ) -> Result<(usize, Option<Answer>), Malformed> {
+        let mut rest = received;
+        while let Part::Head = self.part {
+            match self.receive_head(rest, head)? {
+                Some(head_bytes) => rest = &rest[head_bytes..],
+                None => {
+                    self.bytes += received.len() as u64;
+                    return Ok((received.len(), None));
+                }
+            }
+        }
+        let body = match &mut self.part {
+            Part::Length { remaining } => {
+                let length = usize::try_from(*remaining).unwrap_or(usize::MAX).min(rest.len());
+                &rest[..length]
+            }
+            Part::Chunked(decoder) => &rest[..chunked_length(&mut decoder.clone(), rest)?],
+            Part::Head | Part::UntilClose => rest,
+        };
+        let length = received.len() - rest.len() + body.len();
+        self.bytes += length as u64;
+        Ok((length, self.receive_body(body, sink)?))
+    }
+
     /// The server has ended the connection.
     pub(crate) fn at_end(&self) -> AtEnd {
         match self.part {
@@ -197,6 +227,19 @@ impl AnswerReader {
             body_bytes: self.body_bytes,
         }
     }
+}
+
+/// How many of the bytes belong to the chunked body.
+fn chunked_length(decoder: &mut ChunkedDecoder, bytes: &[u8]) -> Result<usize, Malformed> {
+    let mut used = 0;
+    while used < bytes.len() {
+        let decoded = decoder.decode(&bytes[used..]).map_err(|_| Malformed)?;
+        used += decoded.consumed;
+        if decoded.done {
+            break;
+        }
+    }
+    Ok(used)
 }
 
 /// Data bytes among the received ones, and whether the body is complete with the last of them.

@@ -46,6 +46,11 @@ impl Plan {
         self.check_for(self.clients)
     }
 
+    /// The same for a plan that other machines carry out: each of them looks at its own ports and files.
+    pub fn check_for_fleet(&self) -> Result<Vec<String>, PlanError> {
+        self.check_for(1)
+    }
+
     /// The same for a machine that carries out a portion of the plan.
     pub(crate) fn check_portion(&self, portion: &Portion) -> Result<Vec<String>, PlanError> {
         if portion.threads.is_empty() || portion.threads.iter().any(|&thread| thread >= portion.of) {
@@ -77,6 +82,7 @@ impl Plan {
         self.check_clients()?;
         self.check_connections()?;
         self.check_messages()?;
+        self.check_websockets()?;
         compile(self)?;
         check_cores(&self.cores)?;
         let connections = own_clients.div_ceil(self.streams) * self.targets().len();
@@ -303,13 +309,14 @@ impl Plan {
                 "HTTP/3 is always with TLS 1.3: use https:// and no other version of TLS".to_string(),
             );
         }
-        let has_streams = |version| matches!(version, HttpVersion::Http2 | HttpVersion::Http3);
+        let has_streams = |version| version != HttpVersion::Http10;
         let mut versions = self.targets().map(|target| self.version_of(target));
         if self.streams > 1
             && let Some(version) = versions.find(|version| !has_streams(*version))
         {
             return refuse(format!(
-                "{} has one request at a time on a connection: streams are HTTP/2's and 3's",
+                "{} has one request at a time on a connection: streams are HTTP/2's and 3's, and pipelining is \
+                 HTTP/1.1's",
                 version.name()
             ));
         }
@@ -359,12 +366,59 @@ impl Plan {
                 return refuse(format!("gRPC is not spoken over {}: use HTTP/2 or 3", version.name()));
             }
         }
+        let is_limited = |request: &&PlannedRequest| request.messages.is_some_and(|m| m.limit.is_some());
+        if self.targets().any(|target| self.is_pipelined_to(target))
+            && let Some(request) = self.requests.iter().find(is_limited)
+        {
+            return refuse(format!(
+                "{:?}: an answer that the client ends has a connection of its own: leave pipelining out",
+                request.path
+            ));
+        }
         match self.requests.iter().find(|request| request.messages.is_some_and(|m| m.limit == Some(0))) {
             Some(request) => {
                 refuse(format!("{:?} would end after 0 messages: give at least 1", request.path))
             }
             None => Ok(()),
         }
+    }
+
+    /// WebSockets are opened over HTTP/1.1, by requests that have nothing else to do.
+    fn check_websockets(&self) -> Result<(), PlanError> {
+        for request in &self.requests {
+            let Some(websocket) = request.websocket else { continue };
+            let path = &request.path;
+            let version = self.targets().nth(request.target).map(|target| self.version_of(target));
+            if self.streams > 1 {
+                return refuse(format!("{path:?}: a WebSocket has a connection of its own: use 1 stream"));
+            }
+            if version != Some(HttpVersion::Http11) {
+                return refuse(format!(
+                    "{path:?}: a WebSocket is opened over HTTP/1.1, and no other version"
+                ));
+            }
+            if request.method != "GET" || request.messages.is_some() || request.step.is_some() {
+                return refuse(format!(
+                    "{path:?}: a WebSocket is asked for with GET, has its own messages, and no values are \
+                     taken from its answer"
+                ));
+            }
+            if request.expected_body_bytes.is_some()
+                || request.expected_body_sha256.is_some()
+                || !request.expected_status.is_empty()
+            {
+                return refuse(format!("{path:?}: the answer that opens a WebSocket is 101, without a body"));
+            }
+            let times = [websocket.send_every, websocket.ping_every];
+            if times.into_iter().flatten().any(|every| every.is_zero() || every > MAXIMUM_LENGTH) {
+                return refuse(format!("{path:?}: messages and pings are sent every so often, above 0"));
+            }
+            let is_text = |body: &[u8]| std::str::from_utf8(body).is_ok();
+            if !websocket.is_binary && !request.body.as_deref().is_none_or(is_text) {
+                return refuse(format!("{path:?}: the message is not UTF-8: send it as a binary one"));
+            }
+        }
+        Ok(())
     }
 
     /// A connection needs a local port of its own as long as the target is the same.

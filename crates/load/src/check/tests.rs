@@ -141,7 +141,8 @@ fn stages_make_up_the_length() {
 #[test]
 fn what_shares_a_connection_must_be_able_to() {
     assert!(refusal(|plan| plan.streams = 0).contains("0 streams"));
-    assert!(refusal(|plan| plan.streams = 2).contains("HTTP/2's"));
+    let in_http10 = |plan: &mut Plan| (plan.streams, plan.version) = (2, HttpVersion::Http10);
+    assert!(refusal(in_http10).contains("HTTP/2's"));
     for share in [0.0, 1.0, f64::NAN] {
         assert!(
             refusal(|plan| plan.connections = ConnectionUse::NewShare(share)).contains("above 0 and below 1")

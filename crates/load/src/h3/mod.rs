@@ -1,6 +1,5 @@
 //! HTTP/3 seen from a client that only counts (RFC 9114), on QUIC by quinn's protocol crate, which like all
-//! of this has no socket and no clock of its own. Experimental: a datagram is sent and received with a call
-//! each.
+//! of this has no socket and no clock of its own. A datagram is sent and received with a call each.
 //!
 //! As with HTTP/2, a connection has as many slots as virtual clients share it. Field sections refer to the
 //! static table alone in both directions, which is what our settings ask of the server.

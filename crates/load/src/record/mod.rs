@@ -8,9 +8,10 @@ use crate::messages::MessageNote;
 use crate::moments::Moments;
 use crate::outcome::{
     ArrivalsOutcome, ClassOutcome, ClientOutcome, ErrorCounts, HandshakeCounts, Interval, LATE,
-    MessagesOutcome, StageOutcome,
+    MessagesOutcome, StageOutcome, WebSocketsOutcome,
 };
 use crate::plan::Plan;
+use crate::websocket::Note;
 use hdrhistogram::{Counter, Histogram};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -109,6 +110,8 @@ pub(crate) struct Record {
     pub(crate) handshakes: HandshakeCounts,
     /// Only where answers are streams of messages.
     pub(crate) messages: Option<MessagesOutcome>,
+    /// Only where the plan asks for WebSockets.
+    pub(crate) websockets: Option<Box<WebSocketsOutcome>>,
     /// Only in an open load.
     pub(crate) arrivals: Option<ArrivalsOutcome>,
     pub(crate) stages: Vec<StageOutcome>,
@@ -149,7 +152,8 @@ impl Record {
             connect_ns: whole_histogram(),
             handshake_ns: whole_histogram(),
             handshakes: HandshakeCounts::default(),
-            messages: plan.requests.iter().any(|request| request.messages.is_some()).then(no_messages),
+            messages: plan.has_messages().then(no_messages),
+            websockets: plan.has_websockets().then(no_websockets),
             arrivals: is_open.then(no_arrivals),
             stages,
             stage_ends_ns,
@@ -204,6 +208,40 @@ impl Record {
         match message.gap_ns {
             Some(gap_ns) => note(&mut messages.gap_ns, gap_ns),
             None => note(&mut messages.first_ns, message.at_ns.saturating_sub(intended_ns)),
+        }
+    }
+
+    /// Something else has happened on a WebSocket whose request was due (or began) at `intended_ns`.
+    pub(crate) fn websocket(&mut self, intended_ns: u64, at_ns: u64, what: Note) {
+        let Some(websockets) = &mut self.websockets else { return };
+        let counts = u64::from(self.times.counts(at_ns));
+        match what {
+            Note::Opened => {
+                websockets.total_opened += 1;
+                websockets.opened += counts;
+            }
+            Note::Sent => {
+                websockets.total_sent += 1;
+                websockets.sent += counts;
+            }
+            Note::Ping => websockets.pings += 1,
+            Note::Message { .. } | Note::Answered { .. } | Note::Pong { .. } => {}
+        }
+        if counts == 0 {
+            return;
+        }
+        match what {
+            Note::Opened => note(&mut websockets.open_ns, at_ns.saturating_sub(intended_ns)),
+            Note::Answered { answer_ns } => note(&mut websockets.answer_ns, answer_ns),
+            Note::Pong { pong_ns } => note(&mut websockets.pong_ns, pong_ns),
+            Note::Sent | Note::Ping | Note::Message { .. } => {}
+        }
+    }
+
+    /// A server has closed a WebSocket.
+    pub(crate) fn websocket_closed(&mut self, code: u16) {
+        if let Some(websockets) = &mut self.websockets {
+            *websockets.closes.entry(code).or_default() += 1;
         }
     }
 
@@ -371,6 +409,12 @@ impl Record {
             add(&mut sum.first_ns, &messages.first_ns);
             add(&mut sum.gap_ns, &messages.gap_ns);
         }
+        if let (Some(sum), Some(websockets)) = (&mut self.websockets, &other.websockets) {
+            sum.add_counts(websockets);
+            add(&mut sum.open_ns, &websockets.open_ns);
+            add(&mut sum.answer_ns, &websockets.answer_ns);
+            add(&mut sum.pong_ns, &websockets.pong_ns);
+        }
         if let (Some(sum), Some(arrivals)) = (&mut self.arrivals, &other.arrivals) {
             sum.due += arrivals.due;
             sum.started += arrivals.started;
@@ -480,6 +524,20 @@ fn no_class() -> ClassOutcome {
 
 fn no_messages() -> MessagesOutcome {
     MessagesOutcome { count: 0, total: 0, first_ns: whole_histogram(), gap_ns: whole_histogram() }
+}
+
+fn no_websockets() -> Box<WebSocketsOutcome> {
+    Box::new(WebSocketsOutcome {
+        opened: 0,
+        total_opened: 0,
+        sent: 0,
+        total_sent: 0,
+        pings: 0,
+        closes: BTreeMap::new(),
+        open_ns: whole_histogram(),
+        answer_ns: whole_histogram(),
+        pong_ns: whole_histogram(),
+    })
 }
 
 fn no_arrivals() -> ArrivalsOutcome {

@@ -3,10 +3,12 @@
 //! The same words serve at the end, on the outcome, and while the load runs, on what the threads hand over
 //! ([`Standings`]).
 
-use crate::outcome::{ClassOutcome, ErrorCounts, MessagesOutcome, Outcome};
+use crate::outcome::{ClassOutcome, ErrorCounts, MessagesOutcome, Outcome, WebSocketsOutcome};
 use crate::plan::{Plan, PlannedRequest};
 use crate::record::{Record, add, small_histogram};
 use hdrhistogram::{Counter, Histogram};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -43,6 +45,9 @@ enum Distribution {
     Handshake,
     FirstMessage,
     MessageGap,
+    Opening,
+    MessageAnswer,
+    Pong,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -169,8 +174,15 @@ impl Threshold {
     pub fn bind(mut self, plan: &Plan) -> Result<Threshold, String> {
         let is_of_messages =
             matches!(self.measure, Measure::Time(Distribution::FirstMessage | Distribution::MessageGap, _));
-        if is_of_messages && plan.requests.iter().all(|request| request.messages.is_none()) {
+        if is_of_messages && !plan.has_messages() {
             return Err(format!("{}: no answer is a stream of messages", self.text));
+        }
+        let is_of_websockets = matches!(
+            self.measure,
+            Measure::Time(Distribution::Opening | Distribution::MessageAnswer | Distribution::Pong, _)
+        );
+        if is_of_websockets && !plan.has_websockets() {
+            return Err(format!("{}: no WebSocket is opened", self.text));
         }
         if self.measure == Measure::Unsent && !plan.is_open() {
             return Err(format!("{}: only an open load has requests that are due: give a rate", self.text));
@@ -198,6 +210,11 @@ impl Threshold {
         // other.
         self.classes = (!outside.is_empty()).then_some(inside);
         Ok(self)
+    }
+
+    /// The classes of the plan that it looks at, where that is not the whole run.
+    pub fn classes(&self) -> &[usize] {
+        self.classes.as_deref().unwrap_or_default()
     }
 
     /// Why the threshold can be looked at only when the run is over; `None`: it can be while it goes on.
@@ -256,7 +273,7 @@ impl Threshold {
         let of_classes = |count: fn(&ClassOutcome) -> u64| {
             self.classes
                 .as_ref()
-                .map(|classes| classes.iter().map(|&class| count(&figures.classes[class])).sum())
+                .map(|classes| classes.iter().filter_map(|&class| figures.classes.of(class)).map(count).sum())
         };
         let requests: u64 = of_classes(|class| class.requests).unwrap_or(figures.requests);
         let errors: u64 = match self.measure {
@@ -268,7 +285,8 @@ impl Threshold {
             Measure::Time(distribution, figure) => match (&self.classes, distribution) {
                 (Some(classes), _) => {
                     let mut all = small_histogram();
-                    classes.iter().for_each(|&class| add(&mut all, &figures.classes[class].latency_ns));
+                    let classes = classes.iter().filter_map(|&class| figures.classes.of(class));
+                    classes.for_each(|class| add(&mut all, &class.latency_ns));
                     time_us(&all, figure)
                 }
                 (None, Distribution::Latency) => time_us(figures.latency_ns, figure),
@@ -280,6 +298,15 @@ impl Threshold {
                 }
                 (None, Distribution::MessageGap) => {
                     figures.messages.and_then(|messages| time_us(&messages.gap_ns, figure))
+                }
+                (None, Distribution::Opening) => {
+                    figures.websockets.and_then(|websockets| time_us(&websockets.open_ns, figure))
+                }
+                (None, Distribution::MessageAnswer) => {
+                    figures.websockets.and_then(|websockets| time_us(&websockets.answer_ns, figure))
+                }
+                (None, Distribution::Pong) => {
+                    figures.websockets.and_then(|websockets| time_us(&websockets.pong_ns, figure))
                 }
             },
             Measure::Errors(_) if self.unit == Unit::Share => {
@@ -325,6 +352,9 @@ fn measure(text: &str) -> Result<Measure, String> {
         Some(("handshake", figure)) => (Distribution::Handshake, figure),
         Some(("first", figure)) => (Distribution::FirstMessage, figure),
         Some(("gap", figure)) => (Distribution::MessageGap, figure),
+        Some(("open", figure)) => (Distribution::Opening, figure),
+        Some(("answer", figure)) => (Distribution::MessageAnswer, figure),
+        Some(("pong", figure)) => (Distribution::Pong, figure),
         Some(("latency", figure)) => (Distribution::Latency, figure),
         _ => (Distribution::Latency, text),
     };
@@ -337,7 +367,7 @@ fn measure(text: &str) -> Result<Measure, String> {
             let kinds: Vec<_> = kinds.iter().map(|(kind, _)| *kind).collect();
             format!(
                 "{text:?} is no measure: they are p50, p99.9 and the like, min, mean, max (of latency, or \
-                 service.p99, connect.p99, handshake.p99, first.p99, gap.p99), errors, {}, rate, requests, \
+                 service.p99, connect.p99, handshake.p99, first.p99, gap.p99, open.p99, answer.p99, pong.p99), errors, {}, rate, requests, \
                  unsent",
                 kinds.join(", ")
             )
@@ -402,13 +432,29 @@ struct Figures<'a> {
     window: Duration,
     requests: u64,
     errors: &'a ErrorCounts,
-    classes: &'a [ClassOutcome],
+    classes: Classes<'a>,
     latency_ns: &'a Histogram<u64>,
     service_ns: &'a Histogram<u64>,
     connect_ns: &'a Histogram<u64>,
     handshake_ns: &'a Histogram<u64>,
     messages: Option<&'a MessagesOutcome>,
+    websockets: Option<&'a WebSocketsOutcome>,
     unsent_and_due: Option<(u64, u64)>,
+}
+
+/// The figures of classes: of all, or of those that are looked at.
+enum Classes<'a> {
+    All(&'a [ClassOutcome]),
+    Some(&'a BTreeMap<usize, ClassOutcome>),
+}
+
+impl Classes<'_> {
+    fn of(&self, class: usize) -> Option<&ClassOutcome> {
+        match self {
+            Classes::All(classes) => classes.get(class),
+            Classes::Some(classes) => classes.get(&class),
+        }
+    }
 }
 
 impl Figures<'_> {
@@ -417,30 +463,36 @@ impl Figures<'_> {
             window: outcome.window,
             requests: outcome.requests,
             errors: &outcome.errors,
-            classes: &outcome.classes,
+            classes: Classes::All(&outcome.classes),
             latency_ns: &outcome.latency_ns,
             service_ns: &outcome.service_ns,
             connect_ns: &outcome.connect_ns,
             handshake_ns: &outcome.handshake_ns,
             messages: outcome.messages.as_ref(),
+            websockets: outcome.websockets.as_ref(),
             unsent_and_due: outcome.arrivals.as_ref().map(|arrivals| (arrivals.unsent(), arrivals.due)),
         }
     }
 }
 
 /// The figures of a run that goes on, between the ramps.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Standing {
     /// The counted time so far.
     pub window: Duration,
     requests: u64,
     errors: ErrorCounts,
-    classes: Vec<ClassOutcome>,
+    classes: BTreeMap<usize, ClassOutcome>,
+    #[serde(with = "crate::wire::histogram")]
     latency_ns: Histogram<u64>,
-    service_ns: Option<Histogram<u64>>,
+    #[serde(with = "crate::wire::histogram")]
+    service_ns: Histogram<u64>,
+    #[serde(with = "crate::wire::histogram")]
     connect_ns: Histogram<u64>,
+    #[serde(with = "crate::wire::histogram")]
     handshake_ns: Histogram<u64>,
     messages: Option<MessagesOutcome>,
+    websockets: Option<WebSocketsOutcome>,
 }
 
 impl Standing {
@@ -451,13 +503,20 @@ impl Standing {
             window: Duration::from_nanos(window_ns),
             requests: record.requests,
             errors: record.errors.clone(),
-            classes: record.classes.clone(),
+            classes: record.classes.iter().cloned().enumerate().collect(),
             latency_ns: record.latency_ns.clone(),
-            service_ns: record.service_ns.clone(),
+            service_ns: record.service_ns.as_ref().unwrap_or(&record.latency_ns).clone(),
             connect_ns: record.connect_ns.clone(),
             handshake_ns: record.handshake_ns.clone(),
             messages: record.messages.clone(),
+            websockets: record.websockets.as_deref().cloned(),
         }
+    }
+
+    /// The same without the figures of the other classes.
+    pub fn of_classes(mut self, wanted: &[usize]) -> Standing {
+        self.classes.retain(|class, _| wanted.contains(class));
+        self
     }
 
     /// Adds another thread's. The time so far is that of the thread that handed over first, so that no rate
@@ -466,20 +525,25 @@ impl Standing {
         self.window = self.window.max(other.window);
         self.requests += other.requests;
         self.errors.add(&other.errors);
-        for (sum, class) in self.classes.iter_mut().zip(&other.classes) {
-            sum.requests += class.requests;
-            sum.errors += class.errors;
-            add(&mut sum.latency_ns, &class.latency_ns);
+        for (class, other) in &other.classes {
+            if let Some(sum) = self.classes.get_mut(class) {
+                sum.requests += other.requests;
+                sum.errors += other.errors;
+                add(&mut sum.latency_ns, &other.latency_ns);
+            }
         }
         add(&mut self.latency_ns, &other.latency_ns);
-        if let (Some(sum), Some(service)) = (&mut self.service_ns, &other.service_ns) {
-            add(sum, service);
-        }
+        add(&mut self.service_ns, &other.service_ns);
         add(&mut self.connect_ns, &other.connect_ns);
         add(&mut self.handshake_ns, &other.handshake_ns);
         if let (Some(sum), Some(messages)) = (&mut self.messages, &other.messages) {
             add(&mut sum.first_ns, &messages.first_ns);
             add(&mut sum.gap_ns, &messages.gap_ns);
+        }
+        if let (Some(sum), Some(websockets)) = (&mut self.websockets, &other.websockets) {
+            add(&mut sum.open_ns, &websockets.open_ns);
+            add(&mut sum.answer_ns, &websockets.answer_ns);
+            add(&mut sum.pong_ns, &websockets.pong_ns);
         }
     }
 
@@ -488,12 +552,13 @@ impl Standing {
             window: self.window,
             requests: self.requests,
             errors: &self.errors,
-            classes: &self.classes,
+            classes: Classes::Some(&self.classes),
             latency_ns: &self.latency_ns,
-            service_ns: self.service_ns.as_ref().unwrap_or(&self.latency_ns),
+            service_ns: &self.service_ns,
             connect_ns: &self.connect_ns,
             handshake_ns: &self.handshake_ns,
             messages: self.messages.as_ref(),
+            websockets: self.websockets.as_ref(),
             unsent_and_due: None,
         }
     }
@@ -523,12 +588,16 @@ impl Standings {
         if !self.wanted.load(Ordering::Relaxed) {
             return;
         }
-        let own = Standing::of(record, now_ns);
+        self.put(thread, Standing::of(record, now_ns));
+    }
+
+    /// Takes the figures of one of several threads, or machines, in the place of those that it gave before.
+    pub fn put(&self, place: usize, standing: Standing) {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        if threads.len() <= thread {
-            threads.resize_with(thread + 1, || None);
+        if threads.len() <= place {
+            threads.resize_with(place + 1, || None);
         }
-        threads[thread] = Some(own);
+        threads[place] = Some(standing);
     }
 }
 

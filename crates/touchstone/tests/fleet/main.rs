@@ -5,6 +5,7 @@
 
 mod commands;
 mod faults;
+mod load_command;
 mod namespaces;
 mod refusals;
 mod rig;

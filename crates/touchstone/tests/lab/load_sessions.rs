@@ -1,6 +1,6 @@
 //! `touchstone load --sessions`: a file of sessions against a shop that checks what is brought back.
 
-use crate::support::{Origin, Tree, error_lines, read_head, run};
+use crate::support::{Origin, Server, Tree, error_lines, read_head, run};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -109,5 +109,32 @@ fn what_is_wrong_in_the_file_is_said_with_its_place() {
         let lines = error_lines(&output).join("\n");
         assert_eq!(output.status.code(), Some(2), "{lines}");
         assert!(lines.contains(said), "{lines}");
+    }
+}
+
+#[test]
+fn sessions_go_over_every_version_of_http() {
+    let tree = Tree::standard();
+    tree.write("first.json", br#"{"next":"/second.txt"}"#.to_vec());
+    tree.write("second.txt", b"found".to_vec());
+    let root = tree.root().display().to_string();
+    let options = ["--listen", "127.0.0.1:0", "--development-certificate", "--http3", "--cores", "1"];
+    let server = Server::start([&["--root", &root][..], &options].concat());
+    let sessions = r#"
+[[session]]
+name = "reader"
+requests = [
+  { path = "/first.json", extract = { next = "json $.next", tag = "header ETag" } },
+  { path = "${next}", headers = ["X-Tag: ${tag}"], assert = ["contains found"] },
+]
+"#;
+    let path = tree.beside("sessions.toml");
+    std::fs::write(&path, sessions).expect("a file");
+    let (url, path) = (format!("https://{}/", server.address()), path.display().to_string());
+    for version in [&[][..], &["--http2"], &["--http2", "--streams", "2"], &["--http3"]] {
+        let fixed = ["load", &url, "--sessions", &path, "--insecure", "--clients", "4", "--requests", "80"];
+        let output = run([&fixed[..], version, &["--json"]].concat());
+        let value: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!((&value["requests"], &value["errors"]), (&80.into(), &0.into()), "{version:?}: {value:#}");
     }
 }

@@ -1,5 +1,5 @@
 //! A few of the suites, each for a second, against our own server and nginx: pages over HTTP/1.0, programs
-//! that are asked for a size, two ports with and without TLS, HTTP/2, and an application over FastCGI.
+//! that are asked for a size, two ports with and without TLS, HTTP/2 and 3, and an application over FastCGI.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -112,6 +112,23 @@ fn the_objects_of_a_page_come_over_http_2() {
     let result = run("page-2025", systems, "32");
     assert_eq!(measured(&result), systems.split(',').count());
     assert_eq!(result["suite"]["http_version"], "HTTP/2");
+}
+
+#[test]
+fn the_same_objects_and_single_answers_come_over_http_3() {
+    let has_caddy = ["/usr/bin/caddy", "/usr/local/bin/caddy"].iter().any(|path| Path::new(path).exists());
+    if !has_caddy {
+        skipped("suites of HTTP/3 on Caddy (install caddy)");
+    }
+    for (suite, clients) in [("page-2025-h3", "32"), ("h3-static", "16"), ("h3-small", "16")] {
+        let systems = if has_caddy { "touchstone,caddy,nginx" } else { "touchstone,nginx" };
+        let result = run(suite, systems, clients);
+        assert_eq!(measured(&result), 1 + usize::from(has_caddy), "{suite}");
+        assert_eq!(result["suite"]["http_version"], "HTTP/3");
+        let without = result["systems"].as_array().unwrap().last().unwrap();
+        let reason = without["skipped"][0]["reason"].as_str().unwrap();
+        assert!(reason.contains("HTTP/3"), "{reason}");
+    }
 }
 
 #[test]

@@ -136,6 +136,11 @@ pub struct Arguments {
     #[arg(long, value_name = "THRESHOLD", value_parser = Threshold::parse)]
     fail_if: Vec<Threshold>,
 
+    /// The same, looked at while a mix goes on, after its first counted second: the run ends as soon as it is
+    /// true, also with --fleet
+    #[arg(long, value_name = "THRESHOLD", value_parser = Threshold::parse)]
+    abort_if: Vec<Threshold>,
+
     /// Seed of the choice of requests
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -206,6 +211,7 @@ pub fn run(arguments: Arguments) -> Exit {
             }
             let missed = tell_missed(&finished.result);
             match finished.result.status {
+                RunStatus::Incomplete(_) if finished.aborted => Exit::ThresholdsNotMet,
                 RunStatus::Incomplete(_) => Exit::Failed,
                 RunStatus::Complete if missed => Exit::ThresholdsNotMet,
                 RunStatus::Complete => Exit::Done,
@@ -230,6 +236,7 @@ fn with_fleet(
     left: &mut Vec<String>,
 ) -> Result<Finished, BenchError> {
     let mut deployment = Deployment::start(directory).map_err(BenchError::Refused)?;
+    deployment.iter().for_each(|deployment| eprintln!("touchstone bench: {}", deployment.broker_words()));
     let controller = Controller::open(directory, fleet, deployment.as_mut(), interrupt);
     let controller = controller.map_err(|error| BenchError::Refused(error.to_string()))?;
     let finished = bench::run_with(&controller, options, display, interrupt);
@@ -288,6 +295,7 @@ fn options(arguments: Arguments) -> Result<Options, String> {
         pid: arguments.pid,
         exporter: arguments.exporter,
         fail_if: arguments.fail_if,
+        abort_if: arguments.abort_if,
         seed: arguments.seed,
         report: (!arguments.no_report).then_some(report::write_html as bench::WriteReport),
         command_line: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),

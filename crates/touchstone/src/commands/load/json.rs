@@ -5,12 +5,13 @@ use serde_json::{Value, json};
 use touchstone_load::{
     Arrivals, ArrivalsOutcome, ClassOutcome, ClientOutcome, ConnectionUse, ErrorCounts, ErrorReason,
     Interval, MessagesOutcome, Outcome, Plan, PlannedRequest, Saturation, StageOutcome, TimeSpread,
-    TimeSummary, Verdict,
+    TimeSummary, Verdict, WebSocketsOutcome,
 };
 
 /// Everything that is printed.
 pub(super) fn of(finished: &Finished) -> Value {
-    let Finished { subject, plan, outcome, verdicts, aborted_by, per_client, per_url, .. } = finished;
+    let Finished { subject, plan, outcome, fleet, invalid, verdicts, aborted_by, per_client, per_url, .. } =
+        finished;
     let mut value = json!({
         "url": subject,
         "address": plan.target.address.to_string(),
@@ -37,8 +38,11 @@ pub(super) fn of(finished: &Finished) -> Value {
         "connect_us": times(TimeSummary::of(&outcome.connect_ns)),
         "handshake_us": times(TimeSummary::of(&outcome.handshake_ns)),
         "messages": outcome.messages.as_ref().map(messages),
+        "websockets": outcome.websockets.as_ref().map(websockets),
         "tls": tls(plan, outcome),
         "arrivals": outcome.arrivals.as_ref().map(arrivals),
+        "fleet": fleet,
+        "invalid": invalid,
         "stages": outcome.stages.iter().map(stage).collect::<Vec<_>>(),
         "littles_law_clients": outcome.implied_clients(plan.think_time),
         "intervals": outcome.intervals.iter().map(interval).collect::<Vec<_>>(),
@@ -144,6 +148,20 @@ fn messages(messages: &MessagesOutcome) -> Value {
         "whole_run": messages.total,
         "first_us": times(TimeSummary::of(&messages.first_ns)),
         "gap_us": times(TimeSummary::of(&messages.gap_ns)),
+    })
+}
+
+fn websockets(websockets: &WebSocketsOutcome) -> Value {
+    let closes = websockets.closes.iter().map(|(code, count)| (code.to_string(), json!(count)));
+    json!({
+        "opened": websockets.opened,
+        "sent": websockets.sent,
+        "whole_run": { "opened": websockets.total_opened, "sent": websockets.total_sent },
+        "server_pings": websockets.pings,
+        "close_codes": closes.collect::<serde_json::Map<_, _>>(),
+        "open_us": times(TimeSummary::of(&websockets.open_ns)),
+        "answer_us": times(TimeSummary::of(&websockets.answer_ns)),
+        "pong_us": times(TimeSummary::of(&websockets.pong_ns)),
     })
 }
 

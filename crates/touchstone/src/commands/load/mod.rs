@@ -1,5 +1,6 @@
 //! `touchstone load`: drives one URL, or a list of them, with virtual clients and prints the figures.
 
+mod fleet;
 mod json;
 mod live_metrics;
 mod planned;
@@ -13,16 +14,18 @@ mod values;
 
 use super::bench::duration;
 use super::print::{print, print_for_reading};
+use fleet::Maker;
 use crate::exit::Exit;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use thresholds::Thresholds;
 use touchstone_lab::import::LogFormat;
-use touchstone_lab_run::bench::interrupt_on_signals;
+use touchstone_lab::result::FleetUse;
+use touchstone_lab_run::bench::{Generated, interrupt_on_signals};
 use touchstone_load::{
     DEFAULT_RECEIVE_BUFFER_BYTES, Outcome, Plan, Progress, Stage, Threshold, Verdict, interval_log,
-    percentile_text, run as run_plan,
+    percentile_text,
 };
 use values::{
     ByteCount, Statuses, Varying, byte_count, share, stages, statuses, varying_number, varying_time,
@@ -38,7 +41,7 @@ use values::{
 /// threshold was missed.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// What to load: http://HOST[:PORT][/PATH], or https://
+    /// What to load: http://HOST[:PORT][/PATH], or https://; ws:// or wss:// for WebSockets
     #[arg(value_name = "URL", required_unless_present_any = ["urls", "replay"])]
     url: Option<String>,
 
@@ -219,9 +222,38 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["sessions", "replay", "method"], help_heading = "Requests")]
     grpc: bool,
 
-    /// With --messages or --grpc: the client ends an answer after so many messages
+    /// With --messages, --grpc or WebSockets: the client ends an answer after so many messages; on a
+    /// WebSocket 0 means that answers are not waited for [default of WebSockets: as many as are sent]
     #[arg(long, value_name = "N", help_heading = "Requests")]
     end_after: Option<u64>,
+
+    /// Open WebSockets, as a URL with ws:// or wss:// says as well; the body is the message that is sent
+    #[arg(
+        long,
+        conflicts_with_all = [
+            "sessions", "replay", "messages", "grpc", "method", "expect_status", "expect_size",
+            "expect_sha256", "http2", "http3", "http10", "new_connections", "new_connection_share",
+        ],
+        help_heading = "WebSockets"
+    )]
+    websocket: bool,
+
+    /// How many messages are sent on each WebSocket, or "all": until the run ends [default: 1 with a body,
+    /// all with --send-every, else 0]
+    #[arg(long, value_name = "N|all", value_parser = values::sends, help_heading = "WebSockets")]
+    sends: Option<values::Sends>,
+
+    /// A message is due so often, whatever the server answers [default: each after the answer to the last]
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "WebSockets")]
+    send_every: Option<Duration>,
+
+    /// Send messages as binary ones, not as text
+    #[arg(long, help_heading = "WebSockets")]
+    binary: bool,
+
+    /// Send a ping so often, and time the pongs
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "WebSockets")]
+    ping_every: Option<Duration>,
 
     /// A new connection for every request
     #[arg(long, help_heading = "Connections")]
@@ -245,13 +277,23 @@ pub struct Arguments {
     #[arg(long, help_heading = "Connections")]
     http2: bool,
 
-    /// Speak HTTP/3 (experimental: correct, but the engine's own cost is high)
+    /// Speak HTTP/3, over QUIC: always with https://
     #[arg(long, conflicts_with_all = ["http10", "http2"], help_heading = "Connections")]
     http3: bool,
 
     /// Clients that share one connection of HTTP/2 or 3, each with a stream of it
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Connections")]
     streams: usize,
+
+    /// Clients that share one connection of HTTP/1.1, each of which sends its request without waiting for the
+    /// answers to the others' (pipelining)
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with_all = ["streams", "http10", "http2", "http3", "new_connections", "new_connection_share"],
+        help_heading = "Connections"
+    )]
+    pipeline: Option<usize>,
 
     /// Connect to this address or name and port, whatever the URL says
     #[arg(long, value_name = "HOST:PORT", help_heading = "Connections")]
@@ -318,6 +360,25 @@ pub struct Arguments {
     /// true
     #[arg(long, value_name = "THRESHOLD", value_parser = Threshold::parse, help_heading = "Thresholds")]
     abort_if: Vec<Threshold>,
+
+    /// Have a fleet make the load: its directory, or its name below fleets/ (touchstone fleet)
+    #[arg(long, value_name = "FLEET", conflicts_with_all = ["cores", "pin"], help_heading = "Fleet")]
+    fleet: Option<String>,
+
+    /// How long its agents may take until all have come
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = duration,
+        default_value = "10s",
+        requires = "fleet",
+        help_heading = "Fleet"
+    )]
+    fleet_wait: Duration,
+
+    /// Go on when an agent is lost, with its part left out and marked, instead of ending an invalid run
+    #[arg(long, requires = "fleet", help_heading = "Fleet")]
+    exploratory: bool,
 
     /// Send figures while the load runs to Prometheus, by remote write; repeat for more:
     /// http://127.0.0.1:9090/api/v1/write
@@ -389,6 +450,10 @@ struct Finished {
     subject: String,
     plan: Plan,
     outcome: Outcome,
+    /// The machines of the fleet that made the load.
+    fleet: Option<FleetUse>,
+    /// Why the figures are not those of the plan.
+    invalid: Option<String>,
     /// The outcome of each threshold.
     verdicts: Vec<Verdict>,
     /// The reason if the run ended early.
@@ -415,22 +480,34 @@ pub fn run(arguments: Arguments) -> Exit {
         Ok(interrupt) => interrupt,
         Err(error) => return refuse(&format!("signals cannot be handled: {error}")),
     };
-    let (progress, started) = (Progress::default(), SystemTime::now());
-    let watch = thresholds.watch(&progress);
-    let (outcome, sent) = progress::shown_while(&plan, &progress, &interrupt, &watch, || {
-        sender.while_runs(&progress, plan.clients, || run_plan(&plan, &progress))
+    let maker = match Maker::of(&arguments, &interrupt) {
+        Ok(maker) => maker,
+        Err(message) => return refuse(&message),
+    };
+    let progress = Progress::default();
+    let watch = thresholds.watch();
+    watch.begin(&progress);
+    let load = match maker.generator().prepare(&plan, watch.wanted(), &interrupt) {
+        Ok(load) => load,
+        Err(error) => return refuse(&error.0),
+    };
+    let started = SystemTime::now();
+    let (generated, sent) = progress::shown_while(&plan, &progress, &interrupt, &watch, || {
+        sender.while_runs(&progress, plan.clients, || load.run(&progress))
     });
+    drop(load);
+    maker.end();
     live_metrics::tell_failed(&sent);
-    let outcome = match outcome {
-        Ok(outcome) => outcome,
+    let Generated { outcome, fleet, invalid, .. } = match generated {
+        Ok(generated) => generated,
         Err(error) => return refuse(&error.0),
     };
     let answered = outcome.total_requests > 0;
-    let (aborted_by, verdicts) = (watch.into_verdict(), thresholds.judge(&outcome));
+    let (aborted_by, verdicts) = (watch.verdict(), thresholds.judge(&outcome));
     let is_kept = aborted_by.is_none() && verdicts.iter().all(|verdict| verdict.is_kept);
     let Arguments { json, per_client, per_url, timeline, .. } = arguments;
     let finished =
-        Finished { subject, plan, outcome, verdicts, aborted_by, started, per_client, per_url, timeline };
+        Finished { subject, plan, outcome, fleet, invalid, verdicts, aborted_by, started, per_client, per_url, timeline };
     if json {
         print(&format!("{:#}", json::of(&finished)));
     } else {
@@ -446,6 +523,10 @@ pub fn run(arguments: Arguments) -> Exit {
     ];
     let is_written = written.into_iter().flatten().all(|is_written| is_written);
     thresholds::tell_missed(&finished);
+    if let Some(reason) = &finished.invalid {
+        eprintln!("touchstone load: the run is not valid: {reason}");
+    }
+    let answered = answered && finished.invalid.is_none();
     match (is_written, is_kept, answered) {
         (false, ..) => Exit::Failed,
         (true, false, _) => Exit::ThresholdsNotMet,

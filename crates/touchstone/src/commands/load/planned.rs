@@ -2,6 +2,7 @@
 
 use super::replay;
 use super::url_list::{self, Entry};
+use super::values;
 use super::{Arguments, StageList};
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use touchstone_lab::suite::SessionFile;
 use touchstone_lab_run::placement::parse_list;
 use touchstone_load::{
     Arrivals, ClientCertificate, ConnectionUse, HttpUrl, HttpVersion, MessageForm, MessagePlan, Plan,
-    PlannedRequest, Session, Target, TlsTarget, TlsVersions, Trust, allowed_cores,
+    PlannedRequest, Session, Target, TlsTarget, TlsVersions, Trust, WebSocketPlan, allowed_cores,
 };
 
 /// How long a run goes on that ends with a number of requests and whose duration is not stated.
@@ -21,7 +22,13 @@ const MAXIMUM_LIST_BYTES: u64 = 64 * 1024 * 1024;
 
 /// What is loaded in words, and the plan.
 pub(super) fn plan(arguments: &Arguments) -> Result<(String, Plan), String> {
-    let base = arguments.url.as_deref().map(HttpUrl::parse).transpose().map_err(|error| error.0)?;
+    let base = arguments.url.as_deref().map(HttpUrl::parse_any).transpose().map_err(|error| error.0)?;
+    let opens_websockets =
+        arguments.websocket || base.as_ref().is_some_and(|(_, is_websocket)| *is_websocket);
+    let base = base.map(|(url, _)| url);
+    if opens_websockets && (arguments.sessions.is_some() || arguments.replay.is_some()) {
+        return Err("--sessions and --replay ask for http:// or https://".to_string());
+    }
     let replay = arguments.replay.as_deref().map(|path| replay::read(arguments, path)).transpose()?;
     let sessions = arguments.sessions.as_deref().map(session_file).transpose()?;
     let (subject, targets, requests) = match &replay {
@@ -37,7 +44,7 @@ pub(super) fn plan(arguments: &Arguments) -> Result<(String, Plan), String> {
                 (subject, targets, with_prefix(&base.path, &file.requests))
             }
             _ => {
-                let (subject, entries) = entries(arguments, base.as_ref())?;
+                let (subject, entries) = entries(arguments, base.as_ref(), opens_websockets)?;
                 let (targets, requests) = requests(arguments, &entries)?;
                 (subject, targets, requests)
             }
@@ -57,7 +64,7 @@ pub(super) fn plan(arguments: &Arguments) -> Result<(String, Plan), String> {
             Some(StageList(stages)) => most(stages).ceil() as usize,
             None => arguments.clients,
         },
-        streams: arguments.streams,
+        streams: streams(arguments)?,
         cores: cores(arguments.cores, arguments.pin.as_deref())?,
         connections: match arguments.new_connection_share {
             _ if arguments.new_connections => ConnectionUse::New,
@@ -95,7 +102,11 @@ pub(super) fn plan(arguments: &Arguments) -> Result<(String, Plan), String> {
         return Err("--poisson says how requests arrive: give a --rate".to_string());
     }
     // What cannot work is said before the progress line begins.
-    plan.check().map_err(|error| error.0)?;
+    match arguments.fleet {
+        Some(_) => plan.check_for_fleet(),
+        None => plan.check(),
+    }
+    .map_err(|error| error.0)?;
     Ok((subject, plan))
 }
 
@@ -122,6 +133,19 @@ fn with_prefix(path: &str, requests: &[PlannedRequest]) -> Vec<PlannedRequest> {
     requests.iter().map(below).collect()
 }
 
+/// How many clients share a connection.
+fn streams(arguments: &Arguments) -> Result<usize, String> {
+    match (arguments.pipeline, version(arguments)) {
+        (Some(clients), _) => Ok(clients),
+        (None, version @ (HttpVersion::Http10 | HttpVersion::Http11)) if arguments.streams > 1 => Err(format!(
+            "{} has one request at a time on a connection: streams are HTTP/2's and 3's (--pipeline sends \
+             several requests of HTTP/1.1 without waiting)",
+            version.name()
+        )),
+        (None, _) => Ok(arguments.streams),
+    }
+}
+
 fn version(arguments: &Arguments) -> HttpVersion {
     match arguments {
         Arguments { http10: true, .. } => HttpVersion::Http10,
@@ -132,15 +156,22 @@ fn version(arguments: &Arguments) -> HttpVersion {
 }
 
 /// What is to be loaded: the URL, or the list.
-fn entries(arguments: &Arguments, base: Option<&HttpUrl>) -> Result<(String, Vec<Entry>), String> {
+fn entries(
+    arguments: &Arguments,
+    base: Option<&HttpUrl>,
+    is_websocket: bool,
+) -> Result<(String, Vec<Entry>), String> {
     let Some(path) = &arguments.urls else {
         let url = base.cloned().ok_or("there is no URL")?;
-        let subject = format!("{}{}", url.origin(), url.path);
-        return Ok((subject, vec![Entry { weight: None, method: None, url }]));
+        let what = if is_websocket { "WebSockets of " } else { "" };
+        let subject = format!("{what}{}{}", url.origin(), url.path);
+        return Ok((subject, vec![Entry { weight: None, method: None, url, is_websocket }]));
     };
     let text = read(path, MAXIMUM_LIST_BYTES)?;
     let text = String::from_utf8(text).map_err(|_| format!("{}: this is not text", path.display()))?;
-    let entries = url_list::read(&text, base).map_err(|reason| format!("{}: {reason}", path.display()))?;
+    let mut entries =
+        url_list::read(&text, base).map_err(|reason| format!("{}: {reason}", path.display()))?;
+    entries.iter_mut().for_each(|entry| entry.is_websocket |= is_websocket);
     if arguments.zipf.is_some() && entries.iter().any(|entry| entry.weight.is_some()) {
         return Err("--zipf makes the weights: leave those in the list out".to_string());
     }
@@ -153,7 +184,8 @@ fn requests(arguments: &Arguments, entries: &[Entry]) -> Result<(Vec<Target>, Ve
         body if arguments.grpc => Some(framed(&body.unwrap_or_else(|| Arc::new([]) as Arc<[u8]>))?),
         body => body,
     };
-    let messages = messages(arguments)?;
+    let messages = messages(arguments, entries)?;
+    let websocket = websocket(arguments, entries, body.is_some())?;
     let grpc = ["Content-Type: application/grpc", "TE: trailers"].map(str::to_string);
     let usual_method = arguments.method.as_deref().unwrap_or(if body.is_some() { "POST" } else { "GET" });
     let trust = trust(arguments)?;
@@ -170,6 +202,8 @@ fn requests(arguments: &Arguments, entries: &[Entry]) -> Result<(Vec<Target>, Ve
             origins.push(origin);
             targets.push(target(arguments, &entry.url, &trust)?);
         }
+        let websocket = websocket.filter(|_| entry.is_websocket);
+        let usual_method = if websocket.is_some() { "GET" } else { usual_method };
         let method = entry.method.as_deref().unwrap_or(usual_method).to_string();
         let has_body = !["GET", "HEAD", "DELETE", "OPTIONS", "TRACE"].contains(&&method[..]);
         let weight = match arguments.zipf {
@@ -181,8 +215,9 @@ fn requests(arguments: &Arguments, entries: &[Entry]) -> Result<(Vec<Target>, Ve
             class: rank,
             target: place,
             headers: if arguments.grpc { grpc.to_vec() } else { Vec::new() },
-            messages,
-            body: body.clone().filter(|_| has_body || arguments.urls.is_none()),
+            messages: messages.filter(|_| !entry.is_websocket),
+            websocket,
+            body: body.clone().filter(|_| has_body || entry.is_websocket || arguments.urls.is_none()),
             method,
             weight,
             expected_status: arguments.expect_status.as_ref().map(|list| list.0.clone()).unwrap_or_default(),
@@ -195,16 +230,55 @@ fn requests(arguments: &Arguments, entries: &[Entry]) -> Result<(Vec<Target>, Ve
 }
 
 /// What is expected of the messages of answers.
-fn messages(arguments: &Arguments) -> Result<Option<MessagePlan>, String> {
+fn messages(arguments: &Arguments, entries: &[Entry]) -> Result<Option<MessagePlan>, String> {
     let limit = arguments.end_after;
     match arguments.messages {
         _ if arguments.grpc => Ok(Some(MessagePlan { form: MessageForm::Grpc, limit })),
         Some(form) => Ok(Some(MessagePlan { form, limit })),
-        None if limit.is_some() => {
-            Err("--end-after counts messages: say which with --messages or --grpc".to_string())
+        None if limit.is_some() && !entries.iter().any(|entry| entry.is_websocket) => {
+            Err("--end-after counts messages: say which with --messages, --grpc or a URL with ws://"
+                .to_string())
         }
         None => Ok(None),
     }
+}
+
+/// What is done on WebSockets, where there are any.
+fn websocket(
+    arguments: &Arguments,
+    entries: &[Entry],
+    has_body: bool,
+) -> Result<Option<WebSocketPlan>, String> {
+    let options = [
+        ("--sends", arguments.sends.is_some()),
+        ("--send-every", arguments.send_every.is_some()),
+        ("--binary", arguments.binary),
+        ("--ping-every", arguments.ping_every.is_some()),
+    ];
+    if !entries.iter().any(|entry| entry.is_websocket) {
+        return match options.iter().find(|(_, is_given)| *is_given) {
+            Some((option, _)) => {
+                Err(format!("{option} is for WebSockets: use a URL with ws:// or wss://, or --websocket"))
+            }
+            None => Ok(None),
+        };
+    }
+    if let (Some(values::Sends(None | Some(1..))), false) = (arguments.sends, has_body) {
+        return Err(
+            "--sends: what is to be sent? Give it with --body, --body-file or --body-size".to_string()
+        );
+    }
+    Ok(Some(WebSocketPlan {
+        sends: match arguments.sends {
+            Some(values::Sends(sends)) => sends,
+            None if has_body && arguments.send_every.is_some() => None,
+            None => Some(u64::from(has_body)),
+        },
+        is_binary: arguments.binary,
+        send_every: arguments.send_every,
+        receives: arguments.end_after,
+        ping_every: arguments.ping_every,
+    }))
 }
 
 /// A message as gRPC sends it: not compressed, with its length before it.

@@ -1,12 +1,11 @@
 //! Progress while a load runs: a line that changes each second on a terminal, a plain line now and then
 //! elsewhere.
 
-use super::thresholds::Watch;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use touchstone_lab::figures::{count, milliseconds, rate};
-use touchstone_load::{Plan, Progress};
+use touchstone_load::{AbortWatch, Plan, Progress};
 
 /// How often a plain line is written where standard error is not a terminal.
 const PLAIN_LINE_EACH: Duration = Duration::from_secs(10);
@@ -18,7 +17,7 @@ pub(super) fn shown_while<T>(
     plan: &Plan,
     progress: &Progress,
     interrupt: &AtomicBool,
-    watch: &Watch<'_>,
+    watch: &AbortWatch,
     work: impl FnOnce() -> T,
 ) -> T {
     let finished = AtomicBool::new(false);
@@ -32,7 +31,7 @@ pub(super) fn shown_while<T>(
     })
 }
 
-fn show(plan: &Plan, progress: &Progress, interrupt: &AtomicBool, watch: &Watch<'_>, finished: &AtomicBool) {
+fn show(plan: &Plan, progress: &Progress, interrupt: &AtomicBool, watch: &AbortWatch, finished: &AtomicBool) {
     let terminal = std::io::stderr().is_terminal();
     let each = if terminal { Duration::from_secs(1) } else { PLAIN_LINE_EACH };
     let start = Instant::now();

@@ -3,7 +3,7 @@
 use super::Finished;
 use touchstone_lab::figures::{clients, count, milliseconds, percent, rate, significant};
 use touchstone_load::{
-    Arrivals, ClientOutcome, ConnectionUse, ErrorCounts, ErrorReason, Outcome, Plan, Saturation, TimeSpread,
+    Arrivals, ClientOutcome, ConnectionUse, ErrorCounts, ErrorReason, HttpVersion, Outcome, Plan, Saturation, TimeSpread,
     TimeSummary,
 };
 
@@ -19,6 +19,10 @@ pub(super) fn of(finished: &Finished) -> String {
     text += &thresholds(finished);
     text += &times(plan, outcome);
     text += &engine(outcome);
+    finished.fleet.iter().for_each(|fleet| text += &super::fleet::table(fleet));
+    if let Some(reason) = &finished.invalid {
+        text += &format!("\nNOT VALID     {reason}\n");
+    }
     text += &each_stage(outcome);
     if *timeline {
         text += &each_second(outcome);
@@ -38,7 +42,13 @@ pub(super) fn of(finished: &Finished) -> String {
 
 pub(super) fn what_was_done(plan: &Plan, outcome: &Outcome) -> String {
     let connections = match plan.connections {
+        _ if plan.requests.iter().any(|request| request.websocket.is_some()) => {
+            "with a connection for each WebSocket".to_string()
+        }
         _ if plan.session.is_some() => "with a connection for each session".to_string(),
+        ConnectionUse::Kept if plan.streams > 1 && plan.version == HttpVersion::Http11 => {
+            format!("with {} requests under way on a connection", plan.streams)
+        }
         ConnectionUse::Kept if plan.streams > 1 => format!("with {} streams on a connection", plan.streams),
         ConnectionUse::Kept => "on kept connections".to_string(),
         ConnectionUse::New => "with a new connection for every request".to_string(),
@@ -103,6 +113,7 @@ fn totals(plan: &Plan, outcome: &Outcome) -> String {
         let a_second = messages.count as f64 / outcome.window.as_secs_f64().max(1e-9);
         text += &row("messages", count(messages.count), format!("{} a second", rate(a_second)));
     }
+    text += &websockets(outcome);
     if let Some(share) = outcome.handshakes.resumed_share() {
         let handshakes = outcome.handshakes;
         text += &row(
@@ -140,6 +151,30 @@ fn totals(plan: &Plan, outcome: &Outcome) -> String {
             count(outcome.total_requests),
             format!("requests, with ramps and last answers; {errors}"),
         );
+    }
+    text
+}
+
+/// What was sent on WebSockets, and how they ended.
+fn websockets(outcome: &Outcome) -> String {
+    let Some(websockets) = &outcome.websockets else { return String::new() };
+    let row = |name: &str, figure: u64, more: String| {
+        format!("{name:14}{:>14}  {more}", count(figure)).trim_end().to_string() + "\n"
+    };
+    let a_second = websockets.sent as f64 / outcome.window.as_secs_f64().max(1e-9);
+    let named = |code: u16| match code {
+        1005 => "no code".to_string(),
+        1006 => "no close frame".to_string(),
+        code => code.to_string(),
+    };
+    let closes = websockets.closes.iter();
+    let closes: Vec<String> =
+        closes.map(|(code, number)| format!("{}: {}", named(*code), count(*number))).collect();
+    let closes = if closes.is_empty() { String::new() } else { format!("closed with {}", closes.join(", ")) };
+    let mut text = row("sent", websockets.sent, format!("{} a second", rate(a_second)));
+    text += &row("opened", websockets.opened, closes);
+    if websockets.pings > 0 {
+        text += &row("pings", websockets.pings, "of the server, answered".to_string());
     }
     text
 }
@@ -235,6 +270,14 @@ fn times(plan: &Plan, outcome: &Outcome) -> String {
     if let Some(messages) = &outcome.messages {
         row("first message", TimeSummary::of(&messages.first_ns));
         row("message gap", TimeSummary::of(&messages.gap_ns));
+    }
+    if let Some(websockets) = &outcome.websockets {
+        row("opening", TimeSummary::of(&websockets.open_ns));
+        for (name, histogram) in [("answer", &websockets.answer_ns), ("pong", &websockets.pong_ns)] {
+            if !histogram.is_empty() {
+                row(name, TimeSummary::of(histogram));
+            }
+        }
     }
     if let Some(arrivals) = &outcome.arrivals {
         row("start late", TimeSummary::of(&arrivals.lateness_ns));

@@ -15,6 +15,8 @@ pub(super) struct Entry {
     pub(super) weight: Option<f64>,
     pub(super) method: Option<String>,
     pub(super) url: HttpUrl,
+    /// It is asked for a WebSocket (`ws://`, `wss://`).
+    pub(super) is_websocket: bool,
 }
 
 /// Reads a list. A path belongs to the URL that was given beside the list or, without one, to the one before
@@ -49,10 +51,11 @@ fn entry(line: &str, base: Option<&HttpUrl>) -> Result<Entry, String> {
         [method] if method.bytes().all(|byte| byte.is_ascii_alphabetic()) => Some(method.to_string()),
         _ => return Err(format!("{line:?} is more than a weight, a method and a URL")),
     };
-    Ok(Entry { weight, method, url: place_of(place, base)? })
+    let (url, is_websocket) = place_of(place, base)?;
+    Ok(Entry { weight, method, url, is_websocket })
 }
 
-fn place_of(place: &str, base: Option<&HttpUrl>) -> Result<HttpUrl, String> {
+fn place_of(place: &str, base: Option<&HttpUrl>) -> Result<(HttpUrl, bool), String> {
     let text = match base {
         _ if !place.starts_with('/') => place.to_string(),
         Some(base) => format!("{}{place}", base.origin()),
@@ -60,7 +63,7 @@ fn place_of(place: &str, base: Option<&HttpUrl>) -> Result<HttpUrl, String> {
             return Err(format!("{place:?} names no server: give a whole URL first, or one beside the list"));
         }
     };
-    HttpUrl::parse(&text).map_err(|error| error.0)
+    HttpUrl::parse_any(&text).map_err(|error| error.0)
 }
 
 #[cfg(test)]

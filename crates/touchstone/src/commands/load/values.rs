@@ -89,6 +89,18 @@ pub(super) fn message_form(text: &str) -> Result<MessageForm, String> {
     }
 }
 
+/// How many messages are sent on a WebSocket; `None`: as many as there is time for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sends(pub(super) Option<u64>);
+
+/// Reads a number, or `all`.
+pub(super) fn sends(text: &str) -> Result<Sends, String> {
+    match text {
+        "all" => Ok(Sends(None)),
+        _ => text.parse().map(|sends| Sends(Some(sends))).map_err(|_| "write a number, or all".to_string()),
+    }
+}
+
 /// The statuses of valid answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Statuses(pub(super) Vec<RangeInclusive<u16>>);

@@ -1,0 +1,10 @@
+//! Any bytes from the server of a WebSocket, whole and in pieces: the same verdict, and no panic.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use touchstone_load::fuzzing::websocket;
+
+fuzz_target!(|input: (u8, bool, &[u8])| {
+    let (piece, is_open, bytes) = input;
+    websocket(bytes, piece.into(), is_open);
+});

@@ -1,0 +1,62 @@
+//! Holds a run against thresholds while it goes on, and ends it where one is missed.
+
+use crate::progress::Progress;
+use crate::threshold::{Threshold, Verdict};
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often a run is held against its thresholds; the threads hand over as often.
+const LOOK_EACH: Duration = Duration::from_millis(250);
+/// The counted time that there must be before a run is ended: the first few answers say little.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+
+/// The thresholds that end a run, and the one that did.
+#[derive(Debug)]
+pub struct AbortWatch {
+    thresholds: Vec<Threshold>,
+    /// When the run was looked at last, and what ended it.
+    looked: Mutex<(Instant, Option<Verdict>)>,
+}
+
+impl AbortWatch {
+    /// With thresholds that are bound to the plan.
+    pub fn new(thresholds: Vec<Threshold>) -> AbortWatch {
+        AbortWatch { thresholds, looked: Mutex::new((Instant::now(), None)) }
+    }
+
+    /// The classes of the plan whose figures are looked at while it runs, beside those of the whole run;
+    /// `None`: nothing is looked at.
+    pub fn wanted(&self) -> Option<Vec<usize>> {
+        let classes = self.thresholds.iter().flat_map(Threshold::classes).copied();
+        (!self.thresholds.is_empty()).then(|| classes.collect())
+    }
+
+    /// Has the run that is about to start hand its figures over.
+    pub fn begin(&self, progress: &Progress) {
+        progress.standings.wanted.store(!self.thresholds.is_empty(), Ordering::Relaxed);
+    }
+
+    /// Ends the run where a threshold is missed.
+    pub fn look(&self, progress: &Progress) {
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let (last, missed) = &mut *looked;
+        if self.thresholds.is_empty() || missed.is_some() || last.elapsed() < LOOK_EACH {
+            return;
+        }
+        *last = Instant::now();
+        let Some(standing) = progress.standings.sum() else { return };
+        if standing.window < FIRST_LOOK {
+            return;
+        }
+        *missed = self.thresholds.iter().find_map(|threshold| threshold.missed_so_far(&standing));
+        if missed.is_some() {
+            progress.stop.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The threshold that ended the run.
+    pub fn verdict(&self) -> Option<Verdict> {
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
+    }
+}

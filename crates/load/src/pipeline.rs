@@ -1,0 +1,69 @@
+//! Pipelining: several clients share a connection of HTTP/1.1, each sends its request without waiting, and the
+//! answers come in the order of the requests (RFC 9112, section 9.3.2).
+
+use crate::answer::Malformed;
+use crate::client::Phase;
+use crate::clock::now_ns;
+use crate::engine::Engine;
+use crate::failure::Failure;
+use crate::outcome::ErrorKind;
+
+impl Engine<'_> {
+    /// Takes the answers that have come; false: the connection is over.
+    pub(crate) fn take_pipelined(&mut self, index: usize, bytes: &[u8]) -> bool {
+        let generation = self.connections[index].generation;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let Some(&owner) = self.layers(index).pipeline.front() else {
+                // Nothing was asked: the server says why it is about to close the connection.
+                self.connections[index].close();
+                return false;
+            };
+            let client = &mut self.clients[owner];
+            let head = &mut self.heads[client.request];
+            let taken = match &mut client.keeper {
+                None => client.answer.receive_next(rest, head, &mut ()),
+                Some(keeper) => client.answer.receive_next(rest, &mut keeper.head, &mut keeper.kept),
+            };
+            match taken {
+                Ok((_, None)) => return true,
+                Ok((length, Some(answer))) => {
+                    rest = &rest[length..];
+                    self.layers(index).pipeline.pop_front();
+                    self.complete(owner, &answer);
+                    if self.connections[index].generation != generation {
+                        return false;
+                    }
+                    if !answer.keeps_connection {
+                        self.layered_ended(index);
+                        return false;
+                    }
+                }
+                Err(Malformed) => {
+                    self.fail(owner, ErrorKind::Malformed);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Gives up one of several requests on a connection, which ends with it; those of the others are sent again
+    /// on the next.
+    pub(crate) fn abandon_pipeline(&mut self, client: usize, failure: Failure) {
+        let index = self.clients[client].connection;
+        let connection = &mut self.connections[index];
+        let was_reused = connection.reused;
+        let others: Vec<usize> =
+            connection.layers.iter().flat_map(|layers| &layers.pipeline).copied().collect();
+        connection.close();
+        self.end_failed(client, failure);
+        for other in others.into_iter().filter(|other| *other != client) {
+            let is_untouched = self.clients[other].answer.is_untouched();
+            self.broken(other, was_reused, is_untouched);
+        }
+        if self.connections[index].phase == Phase::Closed && !self.layers(index).waiting.is_empty() {
+            self.open_connection(index, now_ns());
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Whether the percentiles of each kind of message are the truth: the log of a server with known delays and a
+//! stall is gone through on its own clock, message by message, and what is told must be within 2 % of what the
+//! log says. No time passes in these tests, so no busy machine changes them.
+
+use crate::choice::Random;
+use crate::messages::{MessageForm, MessageNote, MessagePlan, MessageReader};
+use crate::plan::{Plan, PlannedRequest};
+use crate::record::{Record, Times};
+use crate::target::Target;
+use crate::websocket::{Effects, Note, WebSocket, WebSocketPlan, WebSocketSetup};
+use hdrhistogram::Histogram;
+use std::sync::Arc;
+use std::time::Duration;
+
+const MS: u64 = 1_000_000;
+const START: u64 = 1000 * MS;
+/// The server sends nothing in this time; what was due then comes at its end.
+const STALL: std::ops::Range<u64> = START + 4000 * MS..START + 4500 * MS;
+const REQUESTS: u64 = 2000;
+const MESSAGES: u64 = 8;
+/// How often a request is due.
+const EACH: u64 = 5 * MS;
+
+/// What the server's log says of one request: when it was due, when it came, and when each message was sent.
+struct Logged {
+    due_ns: u64,
+    came_ns: u64,
+    sent_ns: Vec<u64>,
+}
+
+fn after_the_stall(at_ns: u64) -> u64 {
+    if STALL.contains(&at_ns) { STALL.end } else { at_ns }
+}
+
+/// Requests at a fixed rate, some of which start late as no client was free.
+fn log() -> Vec<Logged> {
+    let request = |number: u64| {
+        let due_ns = START + number * EACH;
+        let came_ns = due_ns + if number % 50 == 0 { 3 * MS } else { MS / 20 };
+        let mut at_ns = came_ns + 20 * MS + number * 7919 % 1000 * (MS / 50);
+        let sent = |place: u64| {
+            if place > 0 {
+                at_ns += 5 * MS + (number * 31 + place * 17) % 97 * (MS / 5);
+            }
+            at_ns = after_the_stall(at_ns);
+            at_ns
+        };
+        Logged { due_ns, came_ns, sent_ns: (0..MESSAGES).map(sent).collect() }
+    };
+    (0..REQUESTS).map(request).collect()
+}
+
+fn record(change: impl Fn(&mut PlannedRequest)) -> Record {
+    let mut plan = Plan::of_one(Target::plain(([127, 0, 0, 1], 80).into(), "localhost"), "/");
+    change(&mut plan.requests[0]);
+    plan.rate = Some(200.0);
+    Record::new(&plan, Times::new(START, Duration::ZERO, Duration::from_secs(60), Duration::ZERO), 1)
+}
+
+/// Holds a histogram against every value that went into it.
+fn assert_true(what: &str, told: &Histogram<u64>, mut exact: Vec<u64>) {
+    exact.sort_unstable();
+    assert_eq!(told.len(), exact.len() as u64, "{what}");
+    for quantile in [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0] {
+        let place = (quantile * exact.len() as f64).ceil() as usize - 1;
+        let (told, truth) = (told.value_at_quantile(quantile) as f64, exact[place] as f64);
+        assert!((told / truth - 1.0).abs() < 0.02, "{what}: at {quantile} {told} is told, and {truth} is true");
+    }
+    let mean = exact.iter().sum::<u64>() as f64 / exact.len() as f64;
+    assert!((told.mean() / mean - 1.0).abs() < 0.02, "{what}: the mean is {mean}, and {} is told", told.mean());
+}
+
+fn assert_messages(what: &str, record: &Record) {
+    let log = log();
+    let messages = record.messages.as_ref().expect("messages");
+    assert_eq!((messages.count, messages.total), (REQUESTS * MESSAGES, REQUESTS * MESSAGES), "{what}");
+    assert_true(what, &messages.first_ns, log.iter().map(|one| one.sent_ns[0] - one.due_ns).collect());
+    let gaps = log.iter().flat_map(|one| one.sent_ns.windows(2).map(|pair| pair[1] - pair[0]));
+    assert_true(what, &messages.gap_ns, gaps.collect());
+}
+
+#[test]
+fn events_lines_and_messages_of_grpc_have_true_percentiles_under_an_open_load() {
+    let forms: [(MessageForm, &[u8]); 3] = [
+        (MessageForm::Events, b"id: 7\ndata: token\n\n"),
+        (MessageForm::Lines, b"{\"token\":1}\n"),
+        (MessageForm::Grpc, &[0, 0, 0, 0, 3, 1, 2, 3]),
+    ];
+    for (form, message) in forms {
+        let plan = MessagePlan { form, limit: None };
+        let mut record = record(|request| request.messages = Some(plan));
+        for logged in log() {
+            let mut reader = MessageReader::new(plan);
+            for at_ns in logged.sent_ns {
+                // The beginning of a message is none: it counts when its last byte has come.
+                let (beginning, end) = message.split_at(message.len() - 1);
+                reader.take_at(beginning, at_ns - MS);
+                reader.take_at(end, at_ns);
+            }
+            reader.take_notes().for_each(|note| record.message(logged.due_ns, note));
+        }
+        assert_messages(&format!("{form:?}"), &record);
+    }
+}
+
+/// A WebSocket on the server's clock.
+struct Socket {
+    socket: WebSocket,
+    effects: Effects,
+    random: Random,
+}
+
+impl Socket {
+    fn asked(plan: WebSocketPlan) -> Socket {
+        let setup = WebSocketSetup { plan, message: b"hi".as_slice().into(), protocols: Vec::new() };
+        let mut random = Random::of_client(1, 0);
+        let mut socket = WebSocket::default();
+        socket.ask(&Arc::new(setup), None, &mut [], &mut random);
+        Socket { socket, effects: Effects::default(), random }
+    }
+
+    fn open(&mut self, at_ns: u64) {
+        let answer = self.socket.opening_answer();
+        self.take(answer.as_bytes(), at_ns);
+    }
+
+    fn take(&mut self, bytes: &[u8], at_ns: u64) {
+        self.socket.take(bytes, at_ns, &mut self.effects, &mut self.random).expect("good frames");
+    }
+
+    /// Notes what happened at a moment, as the engine does.
+    fn noted(&mut self, record: &mut Record, due_ns: u64, at_ns: u64) {
+        for note in self.effects.notes.drain(..) {
+            match note {
+                Note::Message { gap_ns } => record.message(due_ns, MessageNote { at_ns, gap_ns }),
+                other => record.websocket(due_ns, at_ns, other),
+            }
+        }
+    }
+}
+
+const MESSAGE: &[u8] = &[0x81, 2, b'o', b'k'];
+const LISTENS: WebSocketPlan = WebSocketPlan {
+    sends: Some(0),
+    is_binary: false,
+    send_every: None,
+    receives: Some(MESSAGES),
+    ping_every: None,
+};
+
+#[test]
+fn websockets_have_true_percentiles_under_an_open_load() {
+    let mut record = record(|request| request.websocket = Some(LISTENS));
+    for logged in log() {
+        let mut socket = Socket::asked(LISTENS);
+        let opened_ns = logged.came_ns + MS;
+        socket.open(opened_ns);
+        socket.noted(&mut record, logged.due_ns, opened_ns);
+        for at_ns in logged.sent_ns {
+            // The frame comes in two pieces.
+            socket.take(&MESSAGE[..3], at_ns - MS);
+            socket.take(&MESSAGE[3..], at_ns);
+            socket.noted(&mut record, logged.due_ns, at_ns);
+        }
+    }
+    assert_messages("WebSocket", &record);
+    let websockets = record.websockets.as_ref().expect("WebSockets");
+    assert_eq!((websockets.opened, websockets.sent), (REQUESTS, 0));
+    let opening = log().iter().map(|one| one.came_ns + MS - one.due_ns).collect();
+    assert_true("opening", &websockets.open_ns, opening);
+}
+
+#[test]
+fn answers_to_messages_at_fixed_times_have_true_percentiles_through_a_stall() {
+    let (every, count) = (10 * MS, 1000);
+    let plan = WebSocketPlan {
+        sends: Some(count),
+        send_every: Some(Duration::from_nanos(every)),
+        receives: None,
+        ..LISTENS
+    };
+    let mut record = record(|request| request.websocket = Some(plan));
+    let mut socket = Socket::asked(plan);
+    socket.open(START);
+    socket.noted(&mut record, START, START);
+    // The server's log: it answers in order, and each takes its time.
+    let (mut exact, mut last_ns, mut answers) = (Vec::new(), 0, Vec::new());
+    for number in 0..count {
+        let due_ns = START + number * every;
+        let sent_ns = after_the_stall(due_ns + 2 * MS + number * 13 % 60 * (MS / 10)).max(last_ns);
+        exact.push(sent_ns - due_ns);
+        answers.push(sent_ns);
+        last_ns = sent_ns;
+    }
+    // Messages are due whatever has been answered.
+    let mut answers = answers.into_iter().peekable();
+    while let Some(&answer_ns) = answers.peek() {
+        let due_ns = socket.socket.next_ns();
+        let at_ns = due_ns.min(answer_ns);
+        if due_ns <= answer_ns {
+            // The engine comes a little late: the message counts from when it was due.
+            socket.socket.on_time(at_ns + MS / 100, 0, &mut socket.effects, &mut socket.random);
+        } else {
+            answers.next();
+            socket.take(MESSAGE, answer_ns);
+        }
+        socket.noted(&mut record, START, at_ns);
+    }
+    let websockets = record.websockets.as_ref().expect("WebSockets");
+    assert_eq!((websockets.sent, websockets.total_sent), (count, count));
+    // Fifty messages were due in the stall: a client that waits for its answers would have seen one.
+    assert!(exact.iter().filter(|answer_ns| **answer_ns > 50 * MS).count() >= 40);
+    assert_true("answers", &websockets.answer_ns, exact);
+}

@@ -1,0 +1,186 @@
+//! WebSockets in the engine: what comes on their connections, what is due on them, and how they end.
+//!
+//! Only connections to targets of which the plan wants WebSockets come here; they are among those with
+//! layers (see [`crate::layered`]), so that TLS is the same for them.
+
+use crate::answer::Answer;
+use crate::clock::now_ns;
+use crate::engine::Engine;
+use crate::failure::Failure;
+use crate::messages::MessageNote;
+use crate::outcome::{CUT_WITHOUT_CLOSE, ErrorKind};
+use crate::websocket::{After, Effects, Fault, Note};
+use rustix::net::{SendFlags, send};
+
+impl Engine<'_> {
+    /// The client's request for a WebSocket stands in the frames from `start` on: it gets its key.
+    pub(crate) fn ask_for_websocket(&mut self, index: usize, client: usize, start: usize) {
+        let shared = self.shared;
+        let client = &mut self.clients[client];
+        let Some(setup) = &shared.requests[client.request].websocket else { return };
+        let message =
+            client.written.as_deref().filter(|_| client.is_written).map(|written| &written.body[..]);
+        let layers = self.connections[index].layers.get_or_insert_default();
+        let socket = layers.websocket.get_or_insert_default();
+        socket.ask(setup, message, &mut layers.frames[start..], &mut client.random);
+    }
+
+    /// Whether what comes on a connection is for a WebSocket.
+    pub(crate) fn has_websocket(&self, index: usize) -> bool {
+        let layers = self.connections[index].layers.as_ref();
+        layers.and_then(|layers| layers.websocket.as_ref()).is_some_and(|socket| socket.is_active())
+    }
+
+    /// Takes what has come; true when the connection goes on, with bytes for HTTP/1 where the server has
+    /// answered otherwise.
+    pub(crate) fn take_websocket(&mut self, index: usize, bytes: &[u8]) -> (bool, Option<Vec<u8>>) {
+        let now_ns = now_ns();
+        let mut effects = std::mem::take(&mut self.effects);
+        let client = self.connections[index].first_client;
+        let random = &mut self.clients[client].random;
+        let layers = self.connections[index].layers.get_or_insert_default();
+        let Some(socket) = &mut layers.websocket else { return (true, None) };
+        let after = socket.take(bytes, now_ns, &mut effects, random);
+        let is_open = socket.is_open();
+        self.carry_out(index, effects, now_ns);
+        match after {
+            Ok(After::Continue) => {
+                if is_open {
+                    self.set_websocket_timer(index, now_ns);
+                }
+                (true, None)
+            }
+            Ok(After::Refused(beginning)) => (true, Some(beginning)),
+            Ok(After::Ended(ended)) => {
+                self.record.websocket_closed(ended.code);
+                self.send_last(index);
+                if ended.is_complete {
+                    self.complete_websocket(index);
+                } else {
+                    self.set_last_words(index, ended.reason);
+                    self.fail(client, Failure::closed(ended.code));
+                }
+                (false, None)
+            }
+            Err(fault) => {
+                self.send_last(index);
+                let failure = match fault {
+                    Fault::NotHttp => ErrorKind::Malformed.into(),
+                    Fault::Handshake(wrong) => Failure::numbered(ErrorKind::Malformed, wrong.place()),
+                    Fault::Frame(wrong) => {
+                        let layers = self.layers(index);
+                        let beginning = layers.websocket.as_ref().map(|socket| socket.frame_beginning());
+                        self.set_last_words(index, beginning.unwrap_or_default());
+                        Failure::numbered(ErrorKind::WrongFrame, wrong.place())
+                    }
+                };
+                self.fail(client, failure);
+                (false, None)
+            }
+        }
+    }
+
+    /// Does what is due on a WebSocket.
+    pub(crate) fn on_websocket_time(&mut self, index: usize) {
+        let now_ns = now_ns();
+        let mut effects = std::mem::take(&mut self.effects);
+        let random = &mut self.clients[self.connections[index].first_client].random;
+        let layers = self.connections[index].layers.get_or_insert_default();
+        let unsent_bytes = layers.frames.len() + layers.out.len() - layers.sent;
+        let Some(socket) = &mut layers.websocket else { return };
+        let next_ns = socket.on_time(now_ns, unsent_bytes, &mut effects, random);
+        self.carry_out(index, effects, now_ns);
+        self.set_connection_timer(index, next_ns, now_ns);
+    }
+
+    fn set_websocket_timer(&mut self, index: usize, now_ns: u64) {
+        let socket = self.layers(index).websocket.as_ref();
+        let next_ns = socket.map_or(u64::MAX, |socket| socket.next_ns());
+        self.set_connection_timer(index, next_ns, now_ns);
+    }
+
+    fn set_connection_timer(&mut self, index: usize, at_ns: u64, now_ns: u64) {
+        let layers = self.layers(index);
+        if at_ns < u64::MAX && (at_ns < layers.timer_ns || layers.timer_ns <= now_ns) {
+            layers.timer_ns = at_ns;
+            self.connection_timers.set(at_ns, index);
+        }
+    }
+
+    /// Sends and notes what a WebSocket has brought about.
+    fn carry_out(&mut self, index: usize, mut effects: Effects, now_ns: u64) {
+        if !effects.out.is_empty() {
+            self.layers(index).frames.append(&mut effects.out);
+            self.mark_dirty(index);
+        }
+        let started_ns = self.clients[self.connections[index].first_client].started_ns;
+        for note in effects.notes.drain(..) {
+            if let Note::Message { gap_ns } = note {
+                self.record.message(started_ns, MessageNote { at_ns: now_ns, gap_ns });
+            } else {
+                self.record.websocket(started_ns, now_ns, note);
+            }
+        }
+        self.effects = effects;
+    }
+
+    /// A WebSocket has ended as it should: it counts as an answer.
+    fn complete_websocket(&mut self, index: usize) {
+        let client = self.connections[index].first_client;
+        let socket = self.layers(index).websocket.as_ref();
+        let (bytes, body_bytes) = socket.map_or((0, 0), |socket| socket.received_bytes());
+        self.complete(client, &Answer { status: 101, keeps_connection: false, bytes, body_bytes });
+    }
+
+    /// The connection of an open WebSocket has ended without a close frame. False: it has no open WebSocket.
+    pub(crate) fn cut_websocket(&mut self, index: usize) -> bool {
+        let socket = self.layers(index).websocket.as_ref();
+        if !socket.is_some_and(|socket| socket.is_open()) {
+            return false;
+        }
+        self.record.websocket_closed(CUT_WITHOUT_CLOSE);
+        self.set_last_words(index, String::new());
+        self.fail(self.connections[index].first_client, Failure::closed(CUT_WITHOUT_CLOSE));
+        true
+    }
+
+    /// The run is over: WebSockets that would go on for ever are closed.
+    pub(crate) fn close_endless_websockets(&mut self) {
+        let now_ns = self.now_ns;
+        for index in 0..self.connections.len() {
+            let mut effects = std::mem::take(&mut self.effects);
+            let random = &mut self.clients[self.connections[index].first_client].random;
+            let layers = self.connections[index].layers.as_mut();
+            if let Some(socket) = layers.and_then(|layers| layers.websocket.as_mut())
+                && socket.is_endless()
+            {
+                socket.close(now_ns, &mut effects, random);
+            }
+            self.carry_out(index, effects, now_ns);
+        }
+        self.flush_dirty();
+    }
+
+    /// Whether a client whose time is over waits on a WebSocket, which has its time by itself: for each thing
+    /// that the server has to do, and none for what it does when it wants.
+    pub(crate) fn has_time_left(&self, client: usize, timeout_ns: u64) -> bool {
+        let layers = self.connections[self.clients[client].connection].layers.as_ref();
+        let socket = layers.and_then(|layers| layers.websocket.as_ref());
+        socket.is_some_and(|socket| socket.is_open() && !socket.is_too_late(self.now_ns, timeout_ns))
+    }
+
+    fn set_last_words(&mut self, index: usize, words: String) {
+        self.layers(index).last_words = (!words.is_empty()).then_some(words);
+    }
+
+    /// Sends what stands in the frames if it can be taken at once: the connection is about to end.
+    fn send_last(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        let layers = connection.layers.get_or_insert_default();
+        if let (Ok(()), Some(socket)) = (layers.seal(), &connection.socket) {
+            let _ = send(socket, &layers.out[layers.sent..], SendFlags::NOSIGNAL);
+        }
+        layers.out.clear();
+        layers.sent = 0;
+    }
+}

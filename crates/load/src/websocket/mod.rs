@@ -1,0 +1,149 @@
+//! WebSockets (RFC 6455), the client's side, without input and output: the handshake, the frames, and what a
+//! client does on an open one. The engine's side is in [`crate::upgraded`].
+
+mod frames;
+mod handshake;
+mod session;
+mod utf8;
+
+pub(crate) use handshake::handshake_fields;
+pub(crate) use session::{After, Effects, Fault, Note, WebSocket, WebSocketSetup};
+
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What a client does on a WebSocket. A request with such a plan is a whole WebSocket: it opens one, sends
+/// its body as a message, as often as the plan says, and closes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WebSocketPlan {
+    /// How many messages the client sends; `None`: as many as it can until the run ends.
+    pub sends: Option<u64>,
+    /// Messages are sent as binary ones; text otherwise.
+    pub is_binary: bool,
+    /// A message is due so often, whatever the server answers; `None`: each after the answer to the last.
+    pub send_every: Option<Duration>,
+    /// The client closes after so many messages of the server; 0: as soon as all of its own are sent, and
+    /// answers are not waited for; `None`: after as many as it sends.
+    pub receives: Option<u64>,
+    /// The client sends a ping so often.
+    pub ping_every: Option<Duration>,
+}
+
+impl WebSocketPlan {
+    /// The messages of the server after which the client closes; `None`: the server closes, or the run's end.
+    pub fn wanted(&self) -> Option<u64> {
+        self.receives.or(self.sends.filter(|sends| *sends > 0))
+    }
+
+    fn waits_for_answers(&self) -> bool {
+        self.receives != Some(0)
+    }
+
+    /// Each message is sent when the one before it was answered.
+    fn sends_after_answers(&self) -> bool {
+        self.send_every.is_none() && self.waits_for_answers()
+    }
+
+    /// Only the server, or the run's end, closes it.
+    pub(crate) fn is_endless(&self) -> bool {
+        self.wanted().is_none() || !self.waits_for_answers() && self.sends.is_none()
+    }
+}
+
+/// How a server can break the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WrongFrame {
+    Masked,
+    ReservedBits,
+    UnknownKind,
+    ControlInPieces,
+    LongControl,
+    LengthForm,
+    NothingToContinue,
+    BegunAnew,
+    NotUtf8,
+    CloseWithHalfCode,
+    CloseWithWrongCode,
+}
+
+impl WrongFrame {
+    const ALL: [WrongFrame; 11] = [
+        WrongFrame::Masked,
+        WrongFrame::ReservedBits,
+        WrongFrame::UnknownKind,
+        WrongFrame::ControlInPieces,
+        WrongFrame::LongControl,
+        WrongFrame::LengthForm,
+        WrongFrame::NothingToContinue,
+        WrongFrame::BegunAnew,
+        WrongFrame::NotUtf8,
+        WrongFrame::CloseWithHalfCode,
+        WrongFrame::CloseWithWrongCode,
+    ];
+
+    /// Its place among all, for [`WrongFrame::at`].
+    pub(crate) fn place(self) -> usize {
+        self as usize
+    }
+
+    pub(crate) fn at(place: usize) -> Option<WrongFrame> {
+        WrongFrame::ALL.get(place).copied()
+    }
+
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            WrongFrame::Masked => "a frame of the server is masked",
+            WrongFrame::ReservedBits => "a frame has a reserved bit set, and no extension was agreed upon",
+            WrongFrame::UnknownKind => "a frame is of a kind that does not exist",
+            WrongFrame::ControlInPieces => "a ping, pong or close frame is a fragment",
+            WrongFrame::LongControl => "a ping, pong or close frame has more than 125 bytes",
+            WrongFrame::LengthForm => "the length of a frame is not in its shortest form, or too large",
+            WrongFrame::NothingToContinue => "a frame continues a message, and none had begun",
+            WrongFrame::BegunAnew => "a message begins before the one before it has ended",
+            WrongFrame::NotUtf8 => "a text is not UTF-8",
+            WrongFrame::CloseWithHalfCode => "a close frame has one byte of a code",
+            WrongFrame::CloseWithWrongCode => "a close frame has a code that may not be sent",
+        }
+    }
+
+    /// The code that the client closes with (RFC 6455, section 7.4.1).
+    pub(crate) fn close_code(self) -> u16 {
+        if self == WrongFrame::NotUtf8 { 1007 } else { 1002 }
+    }
+}
+
+/// Why an answer of 101 opens no WebSocket (RFC 6455, section 4.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WrongHandshake {
+    Upgrade,
+    Accept,
+    Extension,
+    Protocol,
+}
+
+impl WrongHandshake {
+    const ALL: [WrongHandshake; 4] = [
+        WrongHandshake::Upgrade,
+        WrongHandshake::Accept,
+        WrongHandshake::Extension,
+        WrongHandshake::Protocol,
+    ];
+
+    /// Its place among all, for [`WrongHandshake::at`].
+    pub(crate) fn place(self) -> usize {
+        self as usize
+    }
+
+    pub(crate) fn at(place: usize) -> Option<WrongHandshake> {
+        WrongHandshake::ALL.get(place).copied()
+    }
+
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            WrongHandshake::Upgrade => "101 without Connection: Upgrade and Upgrade: websocket",
+            WrongHandshake::Accept => "101 without the right Sec-WebSocket-Accept",
+            WrongHandshake::Extension => "101 with an extension that was not offered",
+            WrongHandshake::Protocol => "101 with a Sec-WebSocket-Protocol that was not offered",
+        }
+    }
+}

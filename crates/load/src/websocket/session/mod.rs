@@ -1,0 +1,433 @@
+//! One WebSocket of a client from its handshake to its end: what is sent when, and what came.
+
+use super::frames::{FrameReader, Opcode, Received, append_frame};
+use super::handshake::{check, set_key};
+use super::{WebSocketPlan, WrongFrame, WrongHandshake};
+use crate::choice::Random;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use touchstone_http::response::{Parsed, ResponseHead, parse_response_head};
+
+/// The most bytes of this side that wait for the socket before messages that are due wait, too.
+const MOST_UNSENT_BYTES: usize = 4 * 1024 * 1024;
+/// How long a message waits then before it is tried again.
+const UNSENT_PAUSE_NS: u64 = 1_000_000;
+/// The most messages that wait for their answers; the answers to more are counted and not timed.
+const MOST_UNANSWERED: usize = 65_536;
+/// The most pings that wait for their pongs.
+const MOST_PINGS: usize = 1024;
+/// The code of an orderly end (RFC 6455, section 7.4.1).
+const NORMAL: u16 = 1000;
+/// The server is going away, which is orderly as well.
+const GOING_AWAY: u16 = 1001;
+/// A close frame without a code; never on the wire.
+pub(crate) const NO_CODE: u16 = 1005;
+
+/// What all WebSockets of one request of the plan share.
+#[derive(Debug)]
+pub(crate) struct WebSocketSetup {
+    pub(crate) plan: WebSocketPlan,
+    /// The message of each send, where it is the same every time.
+    pub(crate) message: Arc<[u8]>,
+    /// The values of Sec-WebSocket-Protocol that are offered.
+    pub(crate) protocols: Vec<String>,
+}
+
+/// How far a WebSocket is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Phase {
+    /// There is none.
+    #[default]
+    None,
+    /// It was asked for.
+    Asked,
+    Open,
+    /// The client has sent its close frame.
+    Closing,
+}
+
+/// Something to be noted down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Note {
+    /// The handshake is done.
+    Opened,
+    Sent,
+    /// A message came so long after the one before it; the first after none.
+    Message {
+        gap_ns: Option<u64>,
+    },
+    /// The answer to a message came so long after that was due.
+    Answered {
+        answer_ns: u64,
+    },
+    /// The server has sent a ping.
+    Ping,
+    Pong {
+        pong_ns: u64,
+    },
+}
+
+/// What a WebSocket brings about: bytes for the server, and notes.
+#[derive(Debug, Default)]
+pub(crate) struct Effects {
+    pub(crate) out: Vec<u8>,
+    pub(crate) notes: Vec<Note>,
+}
+
+/// What becomes of a WebSocket after received bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum After {
+    Continue,
+    /// The server has answered otherwise; these bytes are the beginning of that answer.
+    Refused(Vec<u8>),
+    Ended(Ended),
+}
+
+/// How a WebSocket ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ended {
+    /// The server's code; [`NO_CODE`] without one.
+    pub(crate) code: u16,
+    pub(crate) reason: String,
+    /// All messages that were wanted had come, and the code is an orderly one.
+    pub(crate) is_complete: bool,
+}
+
+/// What was wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    NotHttp,
+    Handshake(WrongHandshake),
+    Frame(WrongFrame),
+}
+
+/// One WebSocket.
+#[derive(Debug, Default)]
+pub(crate) struct WebSocket {
+    phase: Phase,
+    setup: Option<Arc<WebSocketSetup>>,
+    message: Arc<[u8]>,
+    accept: String,
+    head: ResponseHead,
+    head_bytes: Vec<u8>,
+    frames: FrameReader,
+    events: Vec<Received>,
+    bytes: u64,
+    sent: u64,
+    received: u64,
+    /// When the messages were due whose answers are still to come.
+    unanswered: VecDeque<u64>,
+    is_overfull: bool,
+    pings: VecDeque<(u64, u64)>,
+    pings_sent: u64,
+    next_send_ns: u64,
+    next_ping_ns: u64,
+    last_message_ns: Option<u64>,
+    /// Since when the server has had something to do.
+    progress_ns: u64,
+}
+
+impl WebSocket {
+    /// Writes a key into a request that is about to be sent, and waits for its answer.
+    pub(crate) fn ask(
+        &mut self,
+        setup: &Arc<WebSocketSetup>,
+        message: Option<&[u8]>,
+        request: &mut [u8],
+        random: &mut Random,
+    ) {
+        let mut key = [0; 16];
+        key[..8].copy_from_slice(&random.next().to_be_bytes());
+        key[8..].copy_from_slice(&random.next().to_be_bytes());
+        let head = std::mem::take(&mut self.head);
+        *self = WebSocket {
+            phase: Phase::Asked,
+            setup: Some(setup.clone()),
+            message: message.map_or_else(|| setup.message.clone(), Arc::from),
+            accept: set_key(request, key),
+            head,
+            ..WebSocket::default()
+        };
+    }
+
+    /// What a server answers to open it.
+    pub(crate) fn opening_answer(&self) -> String {
+        format!(
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Accept: {}\r\n\r\n",
+            self.accept
+        )
+    }
+
+    /// Whether what is received is for the WebSocket.
+    pub(crate) fn is_active(&self) -> bool {
+        self.phase != Phase::None
+    }
+
+    /// Whether the handshake is done.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Open | Phase::Closing)
+    }
+
+    /// Its connection is closed.
+    pub(crate) fn forget(&mut self) {
+        self.phase = Phase::None;
+    }
+
+    /// Bytes received, and those of them that were in messages.
+    pub(crate) fn received_bytes(&self) -> (u64, u64) {
+        (self.bytes, self.frames.payload_bytes)
+    }
+
+    /// The beginning of the frame that was read last.
+    pub(crate) fn frame_beginning(&self) -> String {
+        let shown: Vec<String> = self.frames.beginning().iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("a frame that begins with {}", shown.join(" "))
+    }
+
+    fn plan(&self) -> Option<WebSocketPlan> {
+        self.setup.as_ref().map(|setup| setup.plan)
+    }
+
+    fn wanted(&self) -> Option<u64> {
+        self.plan().and_then(|plan| plan.wanted())
+    }
+
+    /// Takes received bytes. What came before a fault counts.
+    pub(crate) fn take(
+        &mut self,
+        bytes: &[u8],
+        now_ns: u64,
+        effects: &mut Effects,
+        random: &mut Random,
+    ) -> Result<After, Fault> {
+        if self.phase != Phase::Asked {
+            return self.take_frames(bytes, now_ns, effects, random);
+        }
+        self.head_bytes.extend_from_slice(bytes);
+        loop {
+            let length = match parse_response_head(&self.head_bytes, &mut self.head) {
+                Ok(Parsed::Complete(length)) => length,
+                Ok(Parsed::Partial) => return Ok(After::Continue),
+                Err(_) => return Err(Fault::NotHttp),
+            };
+            match self.head.status {
+                101 => {
+                    let protocols = self.setup.as_ref().map_or(&[][..], |setup| &setup.protocols);
+                    check(&self.head, &self.accept, protocols).map_err(Fault::Handshake)?;
+                    let mut head_bytes = std::mem::take(&mut self.head_bytes);
+                    let frames = head_bytes.split_off(length);
+                    self.bytes += length as u64;
+                    self.open(now_ns, effects, random);
+                    return self.take_frames(&frames, now_ns, effects, random);
+                }
+                // An interim answer: another follows.
+                100..=199 => {
+                    self.bytes += length as u64;
+                    self.head_bytes.drain(..length);
+                }
+                _ => {
+                    self.phase = Phase::None;
+                    return Ok(After::Refused(std::mem::take(&mut self.head_bytes)));
+                }
+            }
+        }
+    }
+
+    fn open(&mut self, now_ns: u64, effects: &mut Effects, random: &mut Random) {
+        let Some(plan) = self.plan() else { return };
+        self.phase = Phase::Open;
+        self.progress_ns = now_ns;
+        effects.notes.push(Note::Opened);
+        self.next_ping_ns = plan.ping_every.map_or(u64::MAX, |every| now_ns + every.as_nanos() as u64);
+        self.next_send_ns = u64::MAX;
+        if plan.sends == Some(0) {
+            return;
+        }
+        if plan.send_every.is_some() || !plan.waits_for_answers() {
+            self.next_send_ns = now_ns;
+        } else {
+            self.send(now_ns, effects, random);
+        }
+        self.on_time(now_ns, 0, effects, random);
+    }
+
+    fn may_send(&self) -> bool {
+        let sends = self.plan().map_or(Some(0), |plan| plan.sends);
+        self.phase == Phase::Open && sends.is_none_or(|sends| self.sent < sends)
+    }
+
+    /// Sends the client's message, which was due then.
+    fn send(&mut self, due_ns: u64, effects: &mut Effects, random: &mut Random) {
+        let is_binary = self.plan().is_some_and(|plan| plan.is_binary);
+        let opcode = if is_binary { Opcode::Binary } else { Opcode::Text };
+        append_frame(&mut effects.out, opcode, &self.message, key(random));
+        effects.notes.push(Note::Sent);
+        self.sent += 1;
+        if self.plan().is_some_and(|plan| !plan.waits_for_answers()) {
+            return;
+        }
+        if self.unanswered.is_empty() {
+            self.progress_ns = self.progress_ns.max(due_ns);
+        }
+        self.is_overfull |= self.unanswered.len() >= MOST_UNANSWERED;
+        if !self.is_overfull {
+            self.unanswered.push_back(due_ns);
+        }
+    }
+
+    fn take_frames(
+        &mut self,
+        bytes: &[u8],
+        now_ns: u64,
+        effects: &mut Effects,
+        random: &mut Random,
+    ) -> Result<After, Fault> {
+        self.bytes += bytes.len() as u64;
+        let mut events = std::mem::take(&mut self.events);
+        let taken = self.frames.take(bytes, &mut events);
+        let mut ended = None;
+        for event in events.drain(..) {
+            match event {
+                Received::Message => self.take_message(now_ns, effects, random),
+                Received::Ping(payload) => {
+                    effects.notes.push(Note::Ping);
+                    if self.phase == Phase::Open {
+                        append_frame(&mut effects.out, Opcode::Pong, &payload, key(random));
+                    }
+                }
+                Received::Pong(payload) => self.take_pong(&payload, now_ns, effects),
+                Received::Close(code, reason) => {
+                    ended = Some(self.take_close(code, reason, effects, random));
+                }
+            }
+        }
+        self.events = events;
+        match (taken, ended) {
+            (Err(wrong), _) => {
+                if self.phase == Phase::Open {
+                    let code = wrong.close_code().to_be_bytes();
+                    append_frame(&mut effects.out, Opcode::Close, &code, key(random));
+                }
+                Err(Fault::Frame(wrong))
+            }
+            (Ok(()), Some(ended)) => Ok(After::Ended(ended)),
+            (Ok(()), None) => Ok(After::Continue),
+        }
+    }
+
+    fn take_message(&mut self, now_ns: u64, effects: &mut Effects, random: &mut Random) {
+        self.received += 1;
+        self.progress_ns = now_ns;
+        let gap_ns = self.last_message_ns.map(|last_ns| now_ns.saturating_sub(last_ns));
+        self.last_message_ns = Some(now_ns);
+        effects.notes.push(Note::Message { gap_ns });
+        if let Some(due_ns) = self.unanswered.pop_front() {
+            effects.notes.push(Note::Answered { answer_ns: now_ns.saturating_sub(due_ns) });
+        }
+        if self.wanted().is_some_and(|wanted| wanted > 0 && self.received >= wanted) {
+            self.close(now_ns, effects, random);
+        } else if self.plan().is_some_and(|plan| plan.sends_after_answers()) && self.may_send() {
+            self.send(now_ns, effects, random);
+        }
+    }
+
+    fn take_pong(&mut self, payload: &[u8], now_ns: u64, effects: &mut Effects) {
+        // A server may answer only the last of several pings (section 5.5.3).
+        let Ok(number) = <[u8; 8]>::try_from(payload).map(u64::from_be_bytes) else { return };
+        let Some(place) = self.pings.iter().position(|(ping, _)| *ping == number) else { return };
+        if let Some((_, at_ns)) = self.pings.drain(..=place).next_back() {
+            effects.notes.push(Note::Pong { pong_ns: now_ns.saturating_sub(at_ns) });
+        }
+    }
+
+    fn take_close(
+        &mut self,
+        code: Option<u16>,
+        reason: String,
+        effects: &mut Effects,
+        random: &mut Random,
+    ) -> Ended {
+        if self.phase == Phase::Open {
+            let echo = code.map(u16::to_be_bytes);
+            let echo = echo.as_ref().map_or(&[][..], |code| &code[..]);
+            append_frame(&mut effects.out, Opcode::Close, echo, key(random));
+        }
+        let has_all = self.wanted().is_none_or(|wanted| self.received >= wanted);
+        let code = code.unwrap_or(NO_CODE);
+        let is_complete = has_all && matches!(code, NORMAL | GOING_AWAY | NO_CODE);
+        Ended { code, reason, is_complete }
+    }
+
+    /// Begins the end of an open WebSocket.
+    pub(crate) fn close(&mut self, now_ns: u64, effects: &mut Effects, random: &mut Random) {
+        if self.phase == Phase::Open {
+            append_frame(&mut effects.out, Opcode::Close, &NORMAL.to_be_bytes(), key(random));
+            (self.phase, self.progress_ns) = (Phase::Closing, now_ns);
+        }
+    }
+
+    /// Whether it is open and only the end of the run closes it.
+    pub(crate) fn is_endless(&self) -> bool {
+        self.phase == Phase::Open && self.plan().is_some_and(|plan| plan.is_endless())
+    }
+
+    /// The next moment at which something is due; the end of time where nothing is.
+    pub(crate) fn next_ns(&self) -> u64 {
+        if self.phase == Phase::Open { self.next_send_ns.min(self.next_ping_ns) } else { u64::MAX }
+    }
+
+    /// Does what is due; so many bytes wait for the socket. Returns when to look again.
+    pub(crate) fn on_time(
+        &mut self,
+        now_ns: u64,
+        unsent_bytes: usize,
+        effects: &mut Effects,
+        random: &mut Random,
+    ) -> u64 {
+        let Some(plan) = self.plan() else { return u64::MAX };
+        let each_ns = |every: Option<Duration>| every.map_or(0, |every| every.as_nanos() as u64);
+        while self.phase == Phase::Open && self.next_send_ns <= now_ns {
+            if unsent_bytes + effects.out.len() > MOST_UNSENT_BYTES {
+                return now_ns + UNSENT_PAUSE_NS;
+            }
+            self.send(self.next_send_ns, effects, random);
+            if self.may_send() {
+                self.next_send_ns += each_ns(plan.send_every);
+                continue;
+            }
+            self.next_send_ns = u64::MAX;
+            if !plan.waits_for_answers() {
+                self.close(now_ns, effects, random);
+            }
+        }
+        if self.phase == Phase::Open && self.next_ping_ns <= now_ns {
+            append_frame(&mut effects.out, Opcode::Ping, &self.pings_sent.to_be_bytes(), key(random));
+            if self.pings.len() == MOST_PINGS {
+                self.pings.pop_front();
+            }
+            self.pings.push_back((self.pings_sent, now_ns));
+            self.pings_sent += 1;
+            self.next_ping_ns = now_ns + each_ns(plan.ping_every);
+        }
+        self.next_ns()
+    }
+
+    /// Whether the server has taken longer than this for what is awaited of it.
+    pub(crate) fn is_too_late(&self, now_ns: u64, timeout_ns: u64) -> bool {
+        let is_awaited = self.phase == Phase::Closing
+            || !self.unanswered.is_empty()
+            || self.wanted().is_some_and(|wanted| self.received < wanted);
+        is_awaited && now_ns.saturating_sub(self.progress_ns) > timeout_ns
+    }
+}
+
+/// A new key for each frame (section 5.3).
+fn key(random: &mut Random) -> [u8; 4] {
+    let [a, b, c, d, ..] = random.next().to_be_bytes();
+    [a, b, c, d]
+}
+
+#[cfg(test)]
+mod tests;

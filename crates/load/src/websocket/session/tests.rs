@@ -1,0 +1,186 @@
+//! A WebSocket without a network: what goes out and what is noted, moment by moment.
+
+use super::*;
+use proptest::prelude::*;
+
+const MS: u64 = 1_000_000;
+
+struct Rig {
+    socket: WebSocket,
+    random: Random,
+    effects: Effects,
+}
+
+/// The plan of a client that listens only.
+const LISTENS: WebSocketPlan =
+    WebSocketPlan { sends: Some(0), is_binary: false, send_every: None, receives: None, ping_every: None };
+
+fn asked(plan: WebSocketPlan) -> Rig {
+    let setup = WebSocketSetup { plan, message: b"hello".as_slice().into(), protocols: Vec::new() };
+    let mut rig =
+        Rig { socket: WebSocket::default(), random: Random::of_client(7, 0), effects: Effects::default() };
+    let mut request = b"GET / HTTP/1.1\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n".to_vec();
+    rig.socket.ask(&Arc::new(setup), None, &mut request, &mut rig.random);
+    rig
+}
+
+fn opened(plan: WebSocketPlan, now_ns: u64) -> Rig {
+    let mut rig = asked(plan);
+    let answer = rig.switching();
+    assert_eq!(rig.take(&answer, now_ns), Ok(After::Continue));
+    rig
+}
+
+impl Rig {
+    fn switching(&self) -> Vec<u8> {
+        self.socket.opening_answer().into_bytes()
+    }
+
+    fn take(&mut self, bytes: &[u8], now_ns: u64) -> Result<After, Fault> {
+        self.socket.take(bytes, now_ns, &mut self.effects, &mut self.random)
+    }
+
+    fn on_time(&mut self, now_ns: u64) -> u64 {
+        self.socket.on_time(now_ns, 0, &mut self.effects, &mut self.random)
+    }
+
+    /// The kinds of the frames that went out, and their payloads.
+    fn sent(&mut self) -> Vec<(u8, Vec<u8>)> {
+        let (mut rest, mut frames) = (&self.effects.out[..], Vec::new());
+        while let [first, second, a, b, c, d, behind @ ..] = rest {
+            assert_eq!((first & 0x80, second & 0x80), (0x80, 0x80), "whole and masked");
+            let (payload, behind) = behind.split_at(usize::from(second & 0x7f));
+            let keys = [a, b, c, d].into_iter().cycle();
+            frames.push((first & 0x0f, payload.iter().zip(keys).map(|(byte, key)| byte ^ key).collect()));
+            rest = behind;
+        }
+        assert!(rest.is_empty(), "{rest:?}");
+        self.effects.out.clear();
+        frames
+    }
+
+    fn notes(&mut self) -> Vec<Note> {
+        std::mem::take(&mut self.effects.notes)
+    }
+}
+
+const MESSAGE: &[u8] = &[0x81, 2, b'o', b'k'];
+const CLOSE: &[u8] = &[0x88, 2, 0x03, 0xe8];
+
+#[test]
+fn each_message_follows_the_answer_to_the_last_and_the_close_the_last_answer() {
+    let mut rig = opened(WebSocketPlan { sends: Some(2), ..LISTENS }, 10 * MS);
+    assert_eq!(rig.sent(), [(1, b"hello".to_vec())]);
+    assert_eq!(rig.notes(), [Note::Opened, Note::Sent]);
+    assert_eq!(rig.take(MESSAGE, 15 * MS), Ok(After::Continue));
+    assert_eq!(rig.sent(), [(1, b"hello".to_vec())]);
+    let answered = |ms: u64| Note::Answered { answer_ns: ms * MS };
+    assert_eq!(rig.notes(), [Note::Message { gap_ns: None }, answered(5), Note::Sent]);
+    assert_eq!(rig.take(MESSAGE, 22 * MS), Ok(After::Continue));
+    assert_eq!(rig.sent(), [(8, vec![0x03, 0xe8])]);
+    assert_eq!(rig.notes(), [Note::Message { gap_ns: Some(7 * MS) }, answered(7)]);
+    let ended = Ended { code: 1000, reason: String::new(), is_complete: true };
+    assert_eq!(rig.take(CLOSE, 23 * MS), Ok(After::Ended(ended)));
+    assert!(rig.sent().is_empty(), "a close is not answered twice");
+}
+
+#[test]
+fn messages_at_fixed_times_count_from_when_they_were_due() {
+    let every = Some(Duration::from_millis(10));
+    let mut rig = opened(WebSocketPlan { sends: Some(3), send_every: every, ..LISTENS }, 100 * MS);
+    assert_eq!(rig.sent().len(), 1);
+    assert_eq!(rig.socket.next_ns(), 110 * MS);
+    // The engine comes back late: both are sent, and both count from their moments.
+    assert_eq!(rig.on_time(125 * MS), u64::MAX);
+    assert_eq!(rig.sent().len(), 2);
+    rig.notes();
+    rig.take(&[MESSAGE, MESSAGE, MESSAGE].concat(), 130 * MS).expect("good frames");
+    let answers: Vec<Note> =
+        rig.notes().into_iter().filter(|note| matches!(note, Note::Answered { .. })).collect();
+    assert_eq!(answers, [30, 20, 10].map(|ms| Note::Answered { answer_ns: ms * MS }));
+    assert_eq!(rig.sent(), [(8, vec![0x03, 0xe8])]);
+}
+
+#[test]
+fn a_client_that_wants_no_answers_closes_after_its_last_message() {
+    let mut rig = opened(WebSocketPlan { sends: Some(3), receives: Some(0), ..LISTENS }, MS);
+    let kinds: Vec<u8> = rig.sent().into_iter().map(|(kind, _)| kind).collect();
+    assert_eq!(kinds, [1, 1, 1, 8]);
+    assert!(rig.socket.is_too_late(90_000 * MS, 30_000 * MS), "the close is awaited");
+}
+
+#[test]
+fn pings_are_answered_and_pongs_timed() {
+    let every = Some(Duration::from_millis(20));
+    let mut rig = opened(WebSocketPlan { ping_every: every, ..LISTENS }, 0);
+    rig.take(&[0x89, 1, b'x'], MS).expect("a good frame");
+    assert_eq!(rig.sent(), [(10, b"x".to_vec())]);
+    assert_eq!(rig.on_time(20 * MS), 40 * MS);
+    assert_eq!(rig.on_time(40 * MS), 60 * MS);
+    let pings = rig.sent();
+    assert_eq!(pings.iter().map(|(kind, _)| *kind).collect::<Vec<_>>(), [9, 9]);
+    rig.notes();
+    // One pong for both, of the last.
+    let pong = [&[0x8a, 8], &pings[1].1[..]].concat();
+    rig.take(&pong, 43 * MS).expect("a good frame");
+    rig.take(&pong, 44 * MS).expect("unsolicited pongs mean nothing");
+    assert_eq!(rig.notes(), [Note::Pong { pong_ns: 3 * MS }]);
+    assert!(!rig.socket.is_too_late(1_000_000 * MS, MS), "a listener may wait for as long as it takes");
+}
+
+#[test]
+fn an_early_end_is_told_with_its_code() {
+    let mut rig = opened(WebSocketPlan { sends: Some(2), ..LISTENS }, 0);
+    rig.sent();
+    let going = [&[0x88, 5, 0x03, 0xf3], b"bad".as_slice()].concat();
+    let ended = Ended { code: 1011, reason: "bad".to_string(), is_complete: false };
+    assert_eq!(rig.take(&going, MS), Ok(After::Ended(ended)));
+    assert_eq!(rig.sent(), [(8, vec![0x03, 0xf3])]);
+    let mut listener = opened(LISTENS, 0);
+    let ended = Ended { code: NO_CODE, reason: String::new(), is_complete: true };
+    assert_eq!(listener.take(&[0x88, 0], MS), Ok(After::Ended(ended)));
+    assert_eq!(listener.sent(), [(8, Vec::new())]);
+}
+
+#[test]
+fn a_wrong_frame_is_told_and_what_came_before_it_counts() {
+    let mut rig = opened(LISTENS, 0);
+    rig.notes();
+    let bytes = [MESSAGE, &[0x81, 1, 0xff]].concat();
+    assert_eq!(rig.take(&bytes, MS), Err(Fault::Frame(WrongFrame::NotUtf8)));
+    assert_eq!(rig.notes(), [Note::Message { gap_ns: None }]);
+    assert_eq!(rig.sent(), [(8, vec![0x03, 0xef])]);
+}
+
+#[test]
+fn another_answer_is_handed_back_whole() {
+    let mut rig = asked(LISTENS);
+    assert_eq!(rig.take(b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 404 ", 0), Ok(After::Continue));
+    let refused = b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno";
+    assert_eq!(rig.take(&refused[13..], 0), Ok(After::Refused(refused.to_vec())));
+    assert!(!rig.socket.is_active());
+    assert_eq!(asked(LISTENS).take(b"hello\r\n", 0), Err(Fault::NotHttp));
+    let wrong = b"HTTP/1.1 101 X\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let fault = Fault::Handshake(WrongHandshake::Accept);
+    assert_eq!(asked(LISTENS).take(wrong, 0), Err(fault));
+}
+
+proptest! {
+    /// What comes in pieces means the same, the answer of the handshake among it.
+    #[test]
+    fn pieces_mean_the_same(bytes in prop::collection::vec(any::<u8>(), 0..60), count in 0usize..5, piece in 1usize..30) {
+        let read = |piece: usize| {
+            let mut rig = asked(WebSocketPlan { sends: Some(3), ..LISTENS });
+            let all = [rig.switching(), MESSAGE.repeat(count), bytes.clone()].concat();
+            let mut outcome = Ok(After::Continue);
+            for part in all.chunks(piece) {
+                outcome = rig.take(part, 0);
+                if outcome != Ok(After::Continue) {
+                    break;
+                }
+            }
+            (outcome, rig.notes(), rig.sent())
+        };
+        prop_assert_eq!(read(usize::MAX), read(piece));
+    }
+}

@@ -1,0 +1,72 @@
+//! A load that a fleet makes, in the place of this machine.
+
+use super::Arguments;
+use std::sync::atomic::AtomicBool;
+use touchstone_fleet::{Controller, ControllerOptions, Deployment, FleetFile};
+use touchstone_lab::figures::{count, milliseconds, percent};
+use touchstone_lab::result::FleetUse;
+use touchstone_lab_run::bench::{LoadGenerator, OneMachine};
+
+/// What makes the load.
+pub(super) enum Maker {
+    /// This machine.
+    Own(OneMachine),
+    /// A fleet, and what was started for it.
+    Fleet(Box<Controller>, Option<Deployment>),
+}
+
+impl Maker {
+    /// Takes over the fleet that the arguments name, if they name one.
+    pub(super) fn of(arguments: &Arguments, interrupt: &AtomicBool) -> Result<Maker, String> {
+        let Some(word) = &arguments.fleet else { return Ok(Maker::Own(OneMachine)) };
+        let directory = FleetFile::directory(word);
+        let options = ControllerOptions {
+            wait: arguments.fleet_wait,
+            exploratory: arguments.exploratory,
+            abort_error_share: None,
+        };
+        let mut deployment = Deployment::start(&directory)?;
+        deployment.iter().for_each(|deployment| eprintln!("touchstone load: {}", deployment.broker_words()));
+        let controller = Controller::open(&directory, options, deployment.as_mut(), interrupt);
+        Ok(Maker::Fleet(Box::new(controller.map_err(|error| error.to_string())?), deployment))
+    }
+
+    pub(super) fn generator(&self) -> &dyn LoadGenerator {
+        match self {
+            Maker::Own(own) => own,
+            Maker::Fleet(controller, _) => &**controller,
+        }
+    }
+
+    /// Ends what was started, and says which results are left on agents' disks.
+    pub(super) fn end(self) {
+        let Maker::Fleet(controller, deployment) = self else { return };
+        drop(controller);
+        let left = deployment.map(Deployment::end).unwrap_or_default();
+        left.iter().for_each(|line| eprintln!("touchstone load: {line}"));
+    }
+}
+
+/// A row for each machine.
+pub(super) fn table(fleet: &FleetUse) -> String {
+    let mut text = format!(
+        "\n{:14}{:>10}{:>14}{:>10}{:>10}{:>14}\n",
+        "agent", "clients", "requests", "errors", "busiest", "began late"
+    );
+    for agent in &fleet.agents {
+        let number = |value: Option<u64>| value.map_or("none".to_string(), count);
+        text += &format!(
+            "{:14}{:>10}{:>14}{:>10}{:>10}{:>14}\n",
+            agent.name,
+            count(agent.clients),
+            number(agent.requests),
+            number(agent.errors),
+            agent.busiest_thread.map_or("none".to_string(), percent),
+            agent.start_lateness_us.map_or("none".to_string(), |us| format!("{} ms", milliseconds(us))),
+        );
+        if let Some(lost_at_s) = agent.lost_at_s {
+            text += &format!("{:14}lost after {lost_at_s:.1} s: its part is in no figure\n", "");
+        }
+    }
+    text
+}
