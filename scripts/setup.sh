@@ -44,6 +44,7 @@ testing|prometheus|prometheus|figures of a load while it runs
 testing|systemd-socket-activate|systemd|tests of socket activation and of the units
 testing|python3|python3 python3-venv|the HTTP/3 client of the tests, gRPC, WebSockets
 testing|/usr/share/doc/libpython3.11|libpython3.11|Python applications
+testing|/usr/lib/python3/dist-packages/uvloop|python3-uvloop|the event loop of applications in Python
 testing|node|nodejs|the public tests for HTTP caches
 testing|npm|npm|public tests for HTTP caches and fields for browsers, the report's accessibility
 testing|java|default-jre-headless|servlet containers

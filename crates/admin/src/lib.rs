@@ -31,6 +31,7 @@ mod gate;
 mod history;
 mod listener;
 mod pages;
+mod python_tables;
 mod servlet_tables;
 mod sessions_page;
 mod shared;

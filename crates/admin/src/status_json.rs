@@ -89,6 +89,7 @@ pub fn status_json(sources: &Sources, totals: &Totals, history: &History, cores:
         })).collect::<Vec<_>>(),
         "origins": origins_json(&totals.origins),
         "servlets": totals.servlets,
+        "python": totals.python,
         "cores": totals.cores.iter().enumerate().map(|(index, core)| json!({
             "core": index,
             "answers": cores.iter().any(|sessions| sessions.core == index),

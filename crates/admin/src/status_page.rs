@@ -12,6 +12,7 @@ use touchstone_observe::metrics::{
 use super::Sources;
 use super::frame::{Html, page_of, policy};
 use super::history::{History, Rates};
+use super::python_tables::python_tables;
 use super::servlet_tables::servlet_tables;
 use super::sessions_page::sessions_table;
 use super::status_json::uptime_seconds;
@@ -50,6 +51,7 @@ pub fn status_page(
             }
         }
         (servlet_tables(&totals.servlets))
+        (python_tables(&totals.python))
         section id="sessions" aria-labelledby="sessions-title" {
             h2 id="sessions-title" { "Sessions" }
             div data-live="sessions" {

@@ -10,10 +10,11 @@
 //! | `interpreter` | finds the Python of the machine or of a virtual environment |
 //! | `shared` | what the server and a worker write to each other |
 //! | `host` | the server's side: worker processes, and the handler of a route |
+//! | `status` | how the applications are, for operators |
 //! | `worker` | the worker's side: the process with the application |
 //! | `api` | the C interface of Python, opened at run time |
 //!
-//! Why workers and not threads, and why shared memory, is in decision 0041.
+//! Why workers and not threads, and why shared memory, is in decision 0042.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -22,11 +23,10 @@ mod host;
 mod interpreter;
 pub mod settings;
 mod shared;
+pub mod status;
 mod worker;
 
-pub use host::{
-    Counts, Python, WorkerFacts, begin_configuration, log_to, stop, taken_up, workers_of_process,
-};
+pub use host::{Python, RouteNames, begin_configuration, log_to, stop, taken_up};
 
 pub use interpreter::Interpreter;
 pub use worker::run as run_worker;

@@ -46,7 +46,7 @@ fn open_program(route: &RouteConfig, site: &SiteConfig) -> Result<Option<Arc<dyn
             servlet::open(servlet, route, site).map(Some)
         }
         RouteConfig { wasm: Some(wasm), .. } => wasm::open(wasm, "wasm", route, site).map(Some),
-        RouteConfig { python: Some(python), .. } => python::open(python).map(Some),
+        RouteConfig { python: Some(python), .. } => python::open(python, route, site).map(Some),
         RouteConfig { cgi: Some(cgi), .. } => cgi::open(cgi, route, site).map(Some),
         _ => programs::open(route, site),
     }

@@ -2,19 +2,27 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use touchstone_config::{LogLevel, PythonConfig};
+use touchstone_config::{LogLevel, PythonConfig, RouteConfig, SiteConfig};
 use touchstone_handler::handler::{Interface, Level};
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_observe::log::message_lines;
 use touchstone_processes::user::User;
-use touchstone_python::Python;
+use touchstone_python::{Python, RouteNames};
 
 /// Starts the workers of a route, beside the server. The error says what is wrong, with the name of the key.
-pub fn open(python: &PythonConfig) -> Result<Arc<dyn Interface>, String> {
+pub fn open(
+    python: &PythonConfig,
+    route: &RouteConfig,
+    site: &SiteConfig,
+) -> Result<Arc<dyn Interface>, String> {
     if let Some((key, message)) = problems(python).into_iter().next() {
         return Err(format!("'python.{key}': {message}"));
     }
-    let opened = Python::open(&python.settings).map_err(|message| format!("'python': {message}"))?;
+    let names = RouteNames {
+        site: touchstone_config::site_name(site),
+        route: touchstone_config::route_name(&site.routes, route),
+    };
+    let opened = Python::open(&python.settings, names).map_err(|message| format!("'python': {message}"))?;
     Ok(Arc::new(opened))
 }
 

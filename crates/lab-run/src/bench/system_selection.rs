@@ -327,8 +327,8 @@ fn part_states(suite: &Suite, system: &SelectedSystem, programs: &Programs) -> V
         return (0..suite.parts.len()).map(state).collect();
     }
     let state = |part: &Part| {
-        let reason =
-            definition.lacks(&part.needs(), &system.title).or_else(|| missing_program(part, programs));
+        let lacks = definition.lacks(&part.needs(), &system.title);
+        let reason = lacks.or_else(|| missing_program(part, programs, definition));
         reason.map_or(PartState::Runs, PartState::Skipped)
     };
     let mut states: Vec<PartState> = suite.parts.iter().map(state).collect();
@@ -357,8 +357,15 @@ fn no_address(part: &Part, url: &SystemUrl) -> Option<String> {
     }
 }
 
-fn missing_program(part: &Part, programs: &Programs) -> Option<String> {
-    let (_, reason) = programs.missing.iter().find(|(name, _)| part.programs().contains(&name.as_str()))?;
+fn missing_program(part: &Part, programs: &Programs, definition: &Definition) -> Option<String> {
+    let names = part.programs();
+    let missing = programs.missing.iter().find(|(name, _)| names.contains(&name.as_str()));
+    let of_own_server = || {
+        let needs_python =
+            definition.is_this_program() && names.iter().any(|name| programs::is_in_python(name));
+        programs.no_python_here.as_ref().filter(|_| needs_python)
+    };
+    let reason = missing.map(|(_, reason)| reason).or_else(of_own_server)?;
     let title = part.interface.as_ref().map_or("the suite's program", |interface| &interface.title);
     Some(format!("{title}: {reason}"))
 }

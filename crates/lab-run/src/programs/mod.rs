@@ -17,6 +17,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use touchstone_lab::cache;
+use touchstone_python::Interpreter;
 
 /// A file that is compiled, or is included by one.
 type Source = (&'static str, &'static str);
@@ -130,8 +131,9 @@ const RECIPES: [Recipe; 10] = [
 const COMPILER: &str = "cc";
 const ARGUMENTS: [&str; 1] = ["-O2"];
 
-/// The interpreter of programs in Python.
-const INTERPRETER: &str = "python3";
+/// The interpreter of programs in Python: that of the system, which uWSGI and mod_wsgi have, too. The
+/// definition of this program's own server names the same.
+const INTERPRETER: &str = "/usr/bin/python3";
 
 /// The programs that a run needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -143,6 +145,8 @@ pub struct Programs {
     /// A copy of the jars of the server's own servlets, if the server's user cannot read those beside this
     /// program.
     pub jars: Option<PathBuf>,
+    /// Why this program's own server cannot run programs in Python, if it cannot.
+    pub no_python_here: Option<String>,
 }
 
 /// Finds or builds the programs of these names, and makes sure that the server can run those in Java.
@@ -160,7 +164,16 @@ pub fn prepare(names: &[&str]) -> Programs {
             }
         }
     }
+    if recipes.iter().any(|recipe| matches!(recipe.tool, Tool::Python)) {
+        // It opens the library of the interpreter, which other servers do not need.
+        programs.no_python_here = Interpreter::find(Some(Path::new(INTERPRETER))).err();
+    }
     programs
+}
+
+/// Whether a program of this name is in Python.
+pub fn is_in_python(name: &str) -> bool {
+    RECIPES.iter().any(|recipe| recipe.name == name && matches!(recipe.tool, Tool::Python))
 }
 
 fn find_or_build(recipes: &[&Recipe]) -> Programs {
@@ -171,7 +184,7 @@ fn find_or_build(recipes: &[&Recipe]) -> Programs {
             (name.to_string(), format!("it is not in {} (TOUCHSTONE_PROGRAMS)", directory.display()))
         };
         let missing = missing.into_iter().map(reason).collect();
-        return Programs { missing, directory, jars: None };
+        return Programs { missing, directory, ..Programs::default() };
     }
     if let Some(directory) = installed_directory().filter(|directory| absent(recipes, directory).is_empty()) {
         return Programs { directory, ..Programs::default() };
@@ -196,7 +209,7 @@ fn build_all(recipes: &[&Recipe], directory: &Path) -> io::Result<Programs> {
             missing.insert(recipe.name.to_string(), reason);
         }
     }
-    Ok(Programs { directory: directory.to_path_buf(), missing, jars: None })
+    Ok(Programs { directory: directory.to_path_buf(), missing, ..Programs::default() })
 }
 
 impl Recipe {

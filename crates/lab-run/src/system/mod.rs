@@ -145,6 +145,11 @@ impl Definition {
         read::definition(file, text)
     }
 
+    /// Whether its executable is this program.
+    pub fn is_this_program(&self) -> bool {
+        self.executables.iter().any(|name| name == THIS_PROGRAM)
+    }
+
     /// The executable and its version, or `None` where it is not installed.
     pub fn installed(&self) -> Option<Installed> {
         let executable = self.executables.iter().find_map(|name| find_executable(name))?;
@@ -217,9 +222,12 @@ impl Prepared {
     }
 }
 
+/// The name of this program's executable in a definition.
+const THIS_PROGRAM: &str = "{self}";
+
 /// The executable's path: `{self}`, a path, or a name on the PATH or in the system's directories.
 fn find_executable(name: &str) -> Option<PathBuf> {
-    if name == "{self}" {
+    if name == THIS_PROGRAM {
         return std::env::current_exe().ok();
     }
     if name.contains('/') {

@@ -21,7 +21,7 @@
 //! | `process` | what the kernel says |
 //! | `totals` | everything added up |
 //! | `metric` | what a metric is |
-//! | `definition`, `servlet_metrics` | every metric |
+//! | `definition`, `servlet_metrics`, `python_metrics` | every metric |
 //! | `exposition`, `documentation` | the same as text for machines and for people |
 
 mod core_counts;
@@ -34,6 +34,7 @@ mod histogram;
 mod metric;
 mod origin_totals;
 mod process;
+mod python_metrics;
 mod registry;
 mod route_counts;
 mod route_table;
@@ -43,7 +44,8 @@ pub mod traffic;
 
 /// Every metric, in the order of the exposition.
 pub fn definitions() -> impl Iterator<Item = &'static Definition> {
-    definition::METRICS.iter().chain(servlet_metrics::SERVLET_METRICS)
+    let of_programs = servlet_metrics::SERVLET_METRICS.iter().chain(python_metrics::PYTHON_METRICS);
+    definition::METRICS.iter().chain(of_programs)
 }
 
 pub use core_counts::{

@@ -62,6 +62,8 @@ pub struct Totals {
     pub origins: Vec<OriginTotals>,
     /// The applications, their routes and machines.
     pub servlets: Status,
+    /// The applications in Python.
+    pub python: touchstone_python::status::Status,
     /// Each core.
     pub cores: Vec<CoreTotals>,
     /// What the kernel says.
@@ -134,6 +136,7 @@ impl Totals {
             draining: metrics.is_draining(),
             origins: origin_totals(),
             servlets: status::of_server(),
+            python: touchstone_python::status::of_server(),
             ..Totals::default()
         };
         for core in metrics.cores() {

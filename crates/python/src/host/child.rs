@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::EventfdFlags;
 use rustix::net::SendFlags;
@@ -16,11 +16,14 @@ use touchstone_processes::user::User;
 use super::pool::Worker;
 use crate::interpreter::Interpreter;
 use crate::settings::RouteSettings;
-use crate::shared::control;
+use crate::shared::control::{self, trace_signal};
 use crate::worker::WorkerSettings;
 
 /// The longest line of output that is logged in one piece.
 const LONGEST_LINE_BYTES: usize = 4096;
+
+/// How long a worker may take to write where its threads are.
+const TIME_FOR_TRACE: Duration = Duration::from_millis(500);
 
 /// Variables of the server that workers of another user get, too.
 const HARMLESS: [&str; 5] = ["PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ"];
@@ -39,6 +42,12 @@ pub struct WorkerProcess {
     pub retired: Option<Instant>,
     /// It was told to end.
     pub was_told: Option<Instant>,
+    /// When it is killed.
+    pub kill_at: Option<Instant>,
+    /// Its event loop does not come back: what it says of that.
+    pub hung: Option<String>,
+    /// The source file that has changed, after which it wants to be replaced.
+    pub changed_file: Option<String>,
     child: Child,
     pidfd: OwnedFd,
     outputs: Vec<Output>,
@@ -75,6 +84,10 @@ impl WorkerProcess {
             name => Some(User::find(name).map_err(io::Error::other)?),
         };
         set_environment(&mut command, settings, user.is_some());
+        if interpreter.is_free_threaded {
+            // The calls of a worker rely on the interpreter's lock.
+            command.env("PYTHON_GIL", "1");
+        }
         prepare(&mut command, user, settings.limits.memory);
         leave_no_orphan(&mut command, Signal::KILL);
         let mut child = command.spawn()?;
@@ -101,6 +114,9 @@ impl WorkerProcess {
             has_failed: false,
             retired: None,
             was_told: None,
+            kill_at: None,
+            hung: None,
+            changed_file: None,
             child,
             pidfd,
             outputs: [output, errors].map(|pipe| Output { pipe, line: Vec::new() }).into(),
@@ -146,11 +162,35 @@ impl WorkerProcess {
         self.child.wait().ok()
     }
 
-    /// Bytes of memory that only it has, or that it shares.
-    pub fn resident_bytes(&self) -> u64 {
-        let text = std::fs::read_to_string(format!("/proc/{}/statm", self.worker.pid)).unwrap_or_default();
-        let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0);
-        pages * rustix::param::page_size() as u64
+    /// Has it write to its standard error where its threads are. One that has not come as far as its
+    /// application is ended by the signal.
+    pub fn ask_for_trace(&self) {
+        if let Ok(pid) = pid_of(&self.child) {
+            // SAFETY: this only sends a signal. The process was not reaped yet, so no other one has its
+            // number.
+            unsafe { libc::kill(pid.as_raw_nonzero().get(), trace_signal()) };
+        }
+    }
+
+    /// It has not become ready in time: it is killed, and the log gets what it does. Returns whether that was
+    /// not said before.
+    pub fn end_late(&mut self) -> bool {
+        let is_first = self.kill_at.is_none();
+        if is_first {
+            self.ask_for_trace();
+            self.kill_at = Some(Instant::now() + TIME_FOR_TRACE);
+        } else if self.kill_at.is_some_and(|at| at <= Instant::now()) {
+            self.kill();
+        }
+        is_first
+    }
+
+    /// Has it killed as soon as it has written where its threads are.
+    pub fn end_with_trace(&mut self) {
+        self.ask_for_trace();
+        let now = Instant::now();
+        self.retired.get_or_insert(now);
+        self.kill_at.get_or_insert(now + TIME_FOR_TRACE);
     }
 }
 

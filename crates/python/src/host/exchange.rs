@@ -62,17 +62,20 @@ struct State {
     whole: Option<(Frame, u64)>,
     events: VecDeque<Event>,
     waker: Option<Waker>,
-    /// Bytes of the request's body that the worker wants.
-    wanted: usize,
+    /// Bytes of the request's body that the worker wants; below 0: so many more were sent than it wanted.
+    wanted: i64,
     body_waker: Option<Waker>,
     /// When some of the body was last sent.
     last_sent: Option<Instant>,
+    /// The application waits for more of the body, which the client has not sent.
+    waits_for_body: bool,
     is_over: bool,
 }
 
 impl Exchange {
     /// A request of whose body so many bytes are wanted at once.
     pub fn new(wanted: usize) -> Exchange {
+        let wanted = as_credit(wanted);
         Exchange { state: RefCell::new(State { wanted, ..State::default() }) }
     }
 
@@ -95,10 +98,15 @@ impl Exchange {
         }
     }
 
-    /// The worker wants more of the request's body.
+    /// The worker wants so many bytes more of the request's body; 0: the application waits for those that it
+    /// was to get before.
     pub fn want(&self, bytes: usize) {
         let mut state = self.state.borrow_mut();
-        state.wanted = state.wanted.saturating_add(bytes);
+        if bytes == 0 {
+            state.waits_for_body = true;
+            return;
+        }
+        state.wanted = state.wanted.saturating_add(as_credit(bytes));
         wake(&mut state.body_waker);
     }
 
@@ -137,14 +145,14 @@ impl Exchange {
         self.state.borrow_mut().events.pop_front()
     }
 
-    /// How much of the body the worker wants; `None`: it wants none any more.
-    pub fn poll_wanted(&self, context: &mut Context<'_>) -> Poll<Option<usize>> {
+    /// Ready when the worker wants more of the body; `false`: it wants none any more.
+    pub fn poll_wanted(&self, context: &mut Context<'_>) -> Poll<bool> {
         let mut state = self.state.borrow_mut();
         if state.is_over {
-            return Poll::Ready(None);
+            return Poll::Ready(false);
         }
         if state.wanted > 0 {
-            return Poll::Ready(Some(state.wanted));
+            return Poll::Ready(true);
         }
         state.body_waker = Some(context.waker().clone());
         Poll::Pending
@@ -160,11 +168,18 @@ impl Exchange {
         Poll::Pending
     }
 
-    /// Some of the body was sent.
+    /// Some of the body was sent, or its end. A piece may be longer than what was wanted; then nothing is
+    /// wanted until the worker has taken the rest.
     pub fn sent_body(&self, bytes: usize) {
         let mut state = self.state.borrow_mut();
-        state.wanted = state.wanted.saturating_sub(bytes);
+        state.wanted = state.wanted.saturating_sub(as_credit(bytes));
         state.last_sent = Some(Instant::now());
+        state.waits_for_body = false;
+    }
+
+    /// Whether the application waits for the client, which has not sent more of the body.
+    pub fn waits_for_body(&self) -> bool {
+        self.state.borrow().waits_for_body
     }
 
     /// When some of the body was last sent.
@@ -188,8 +203,43 @@ impl State {
     }
 }
 
+fn as_credit(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
 fn wake(waker: &mut Option<Waker>) {
     if let Some(waker) = waker.take() {
         waker.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wants(exchange: &Exchange) -> bool {
+        exchange.poll_wanted(&mut Context::from_waker(Waker::noop())) == Poll::Ready(true)
+    }
+
+    #[test]
+    fn what_is_sent_beyond_what_was_wanted_counts() {
+        let exchange = Exchange::new(100);
+        assert!(wants(&exchange));
+        exchange.sent_body(1_000);
+        assert!(!wants(&exchange));
+        exchange.want(899);
+        assert!(!wants(&exchange), "one byte of the window is not given back");
+        exchange.want(2);
+        assert!(wants(&exchange));
+    }
+
+    #[test]
+    fn a_wait_for_the_body_ends_with_its_next_piece() {
+        let exchange = Exchange::new(100);
+        assert!(!exchange.waits_for_body());
+        exchange.want(0);
+        assert!(exchange.waits_for_body() && wants(&exchange));
+        exchange.sent_body(1);
+        assert!(!exchange.waits_for_body());
     }
 }

@@ -14,16 +14,17 @@ use tokio::time::Instant;
 use touchstone_handler::answer::{Answer, Part};
 use touchstone_handler::handler::{AtOnce, Handled, Handler, Level, OnCore, PendingCall, Server};
 use touchstone_handler::interim::TakesInterim;
-use touchstone_handler::pipe::{self, Receiver};
+use touchstone_handler::pipe;
 use touchstone_handler::request::{PlainGet, Protocol, Request};
 use touchstone_http::request::Expectation;
 
+use super::body::Body;
 use super::exchange::{Ended, Event, SentFile};
 use super::link::{Asked, Link};
 use super::pool::{Pool, Standing};
 use super::source;
 use super::turn::Turn;
-use crate::shared::frame::{BODY_WINDOW, BROKEN, Kind, PIECE_BYTES};
+use crate::shared::frame::BODY_WINDOW;
 use crate::shared::head::{self, Head};
 use crate::shared::segment::REQUEST_RING_BYTES;
 
@@ -177,7 +178,12 @@ impl OnThisCore {
         if written.len() > LONGEST_REQUEST {
             return Answer::error(431);
         }
-        let mut body = (has_body || may_switch).then(|| request.take_body());
+        let mut body = (has_body || may_switch).then(|| Body::new(request.take_body()));
+        if let Some(body) = body.as_mut().filter(|_| !expects && !may_switch && !self.pool.is_asgi())
+            && body.wait().await.is_err()
+        {
+            return Answer::error(400);
+        }
         let interim = request.interim.clone();
         let mut repeats = 0;
         let mut waits = 0;
@@ -191,11 +197,13 @@ impl OnThisCore {
                 Err(Refused::Full) => {
                     let message = format!("all workers of {} have as many requests as may wait", self.name());
                     self.server.log(Level::Warning, "Python workers are full", &message);
+                    self.pool.counts().full.fetch_add(1, Ordering::Relaxed);
                     return unavailable();
                 }
                 Err(Refused::NoWorker) => {
                     waits += 1;
                     if waits > 10 || self.wait_for_worker().await.is_none() {
+                        self.pool.counts().no_worker.fetch_add(1, Ordering::Relaxed);
                         return unavailable();
                     }
                     if waits > 1 {
@@ -206,16 +214,20 @@ impl OnThisCore {
             };
             let could_repeat = is_safe && body.is_none();
             if let Some(body) = body.take() {
-                tokio::task::spawn_local(send_body(body, asked_now.clone()));
+                tokio::task::spawn_local(body.send(asked_now.clone()));
             }
             match self.clone().answer_of(asked_now, is_head, interim.as_deref()).await {
                 Ok(answer) => return answer,
                 // The application was not called, or may be called again.
                 Err(NoAnswer::Untouched | NoAnswer::Lost) if could_repeat && repeats < MOST_REPEATS => {
                     repeats += 1;
+                    self.pool.counts().repeated.fetch_add(1, Ordering::Relaxed);
                     tokio::time::sleep(NOTICE).await;
                 }
-                Err(_) => return Answer::error(502),
+                Err(_) => {
+                    self.pool.counts().lost.fetch_add(1, Ordering::Relaxed);
+                    return Answer::error(502);
+                }
             }
         }
     }
@@ -268,15 +280,22 @@ impl OnThisCore {
         }
     }
 
-    /// What the worker says next; `None` where it says nothing for so long, and the client has sent nothing.
+    /// What the worker says next; `None` where it says nothing for so long. The time counts anew from each
+    /// piece of the body on, and does not count while the application waits for the client's next one.
     async fn event_within(&self, asked: &Asked, limit: Duration) -> Option<Event> {
+        let exchange = &asked.exchange;
+        let mut until = exchange.last_sent().unwrap_or_else(Instant::now) + limit;
         loop {
-            let until = asked.exchange.last_sent().unwrap_or_else(Instant::now) + limit;
-            match tokio::time::timeout_at(until, asked.event()).await {
-                Ok(event) => return Some(event),
-                Err(_) if asked.exchange.last_sent().is_some_and(|sent| sent + limit > Instant::now()) => {}
-                Err(_) => return None,
+            if let Ok(event) = tokio::time::timeout_at(until, asked.event()).await {
+                return Some(event);
             }
+            let now = Instant::now();
+            until = match exchange.last_sent().map(|sent| sent + limit) {
+                // How long a client may take is a limit of the connection.
+                _ if exchange.waits_for_body() => now + limit,
+                Some(later) if later > now => later,
+                _ => return None,
+            };
         }
     }
 
@@ -284,7 +303,9 @@ impl OnThisCore {
         let pid = asked.link.worker.pid;
         let message = format!("{}: a request in worker {pid} takes longer than 'limits.answer'", self.name());
         self.server.log(Level::Warning, "a Python application takes too long", &message);
-        // A thread cannot be stopped. What waits in an event loop can.
+        self.pool.counts().too_long.fetch_add(1, Ordering::Relaxed);
+        // A thread cannot be stopped. What waits in an event loop can; the worker itself notices a loop that
+        // does not come back.
         if !asked.link.worker.is_asgi() {
             self.pool.report_stuck(&asked.link.worker);
         }
@@ -438,29 +459,4 @@ async fn pass_on(handler: Rc<OnThisCore>, asked: Rc<Asked>, mut sender: pipe::Se
     }
     drop(asked);
     drop(handler);
-}
-
-/// Brings a worker the request's body, as fast as the application reads it.
-async fn send_body(mut body: Receiver, asked: Rc<Asked>) {
-    let (link, number, exchange) = (asked.link.clone(), asked.number, asked.exchange.clone());
-    // The answer's own future ends the request.
-    drop(asked);
-    while poll_fn(|context| exchange.poll_wanted(context)).await.is_some() {
-        let piece = tokio::select! {
-            piece = body.next() => piece,
-            () = poll_fn(|context| exchange.poll_over(context)) => return,
-        };
-        match piece {
-            Some(Ok(piece)) => {
-                for part in piece.chunks(PIECE_BYTES) {
-                    link.push(Kind::Body, 0, number, part);
-                }
-                exchange.sent_body(piece.len());
-            }
-            end => {
-                let flags = if end.is_some() { BROKEN } else { 0 };
-                return link.push(Kind::BodyEnd, flags, number, &[]);
-            }
-        }
-    }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use touchstone_handler::handler::{Handler, Interface, Server};
 
 use super::handler::OnThisCore;
-use super::pool::Pool;
+use super::pool::{Pool, RouteNames};
 use super::registry;
 use crate::settings::RouteSettings;
 
@@ -16,12 +16,13 @@ pub struct Python {
 }
 
 impl Python {
-    /// Starts the workers of an application, if they do not run. They start while this returns.
+    /// Starts the workers of an application, if they do not run. They start while this returns. `names` is
+    /// what the route is called in metrics.
     ///
     /// # Errors
     /// They cannot be watched.
-    pub fn open(settings: &RouteSettings) -> Result<Python, String> {
-        Ok(Python { pool: registry::open(settings)? })
+    pub fn open(settings: &RouteSettings, names: RouteNames) -> Result<Python, String> {
+        Ok(Python { pool: registry::open(settings, names)? })
     }
 }
 

@@ -77,6 +77,7 @@ impl Link {
         rustix::io::ioctl_fionbio(&files, true)?;
         let descriptors = [segment.file(), wake.as_fd(), theirs.as_fd()];
         control::send(&worker.control, control::LINK, &[], &descriptors, SendFlags::DONTWAIT)?;
+        worker.add_segment(segment.clone());
         let state = State {
             writer: Writer::new(segment.clone(), Direction::Requests),
             reader: Reader::new(segment, Direction::Answers),
@@ -181,7 +182,7 @@ impl Link {
         exchanges.iter().for_each(|exchange| exchange.lose());
     }
 
-    fn poll_run(&self, context: &mut Context<'_>) -> Poll<()> {
+    fn poll_run(self: &Rc<Self>, context: &mut Context<'_>) -> Poll<()> {
         loop {
             if self.is_closed.get() {
                 return Poll::Ready(());
@@ -229,11 +230,14 @@ impl Link {
         }
     }
 
-    /// Reads all frames.
-    fn read_all(&self) -> Result<(), Corrupt> {
+    /// Reads all frames, and writes those that had no room before.
+    fn read_all(self: &Rc<Self>) -> Result<(), Corrupt> {
         loop {
             let mut state = self.state.borrow_mut();
-            state.send_backlog();
+            if state.send_backlog() {
+                // The worker may sleep since it has read all that had room.
+                self.turn.has_written(self.clone());
+            }
             let Some(frame) = state.reader.next_frame()? else {
                 if state.free_what_can_be() {
                     self.wake_worker();
@@ -314,13 +318,17 @@ impl State {
         slot.exchange.clone().filter(|_| u32::from(slot.turn) == number >> 16)
     }
 
-    fn send_backlog(&mut self) {
+    /// Writes what had no room before; returns whether something was written.
+    fn send_backlog(&mut self) -> bool {
+        let mut has_written = false;
         while let Some((kind, flags, number, payload)) = self.backlog.front() {
             if !self.writer.push(*kind, *flags, *number, &[payload]) {
-                return;
+                break;
             }
             self.backlog.pop_front();
+            has_written = true;
         }
+        has_written
     }
 
     /// Frees what was read, up to the first frame that is still needed. Returns whether the worker waits for
@@ -388,4 +396,84 @@ impl Drop for Asked {
 /// Whether the worker has not ended its answer.
 fn poll_now(exchange: &Exchange) -> bool {
     exchange.poll_over(&mut Context::from_waker(Waker::noop())).is_pending()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shared::frame::PIECE_BYTES;
+    use crate::shared::segment::REQUEST_RING_BYTES;
+    use std::time::Duration;
+
+    /// Far longer than a wake takes on a busy machine.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// What a worker has of a link to a core.
+    struct WorkerEnd {
+        reader: Reader,
+        core: OwnedFd,
+        _files: OwnedFd,
+        wake: AsyncFd<OwnedFd>,
+    }
+
+    impl WorkerEnd {
+        fn of(control: OwnedFd, wake: OwnedFd) -> WorkerEnd {
+            let message = control::receive(&control, RecvFlags::empty()).unwrap().unwrap();
+            let [memory, core, files]: [OwnedFd; 3] = message.descriptors.try_into().unwrap();
+            let segment = Arc::new(Segment::of(memory).unwrap());
+            let wake = AsyncFd::with_interest(wake, Interest::READABLE).unwrap();
+            WorkerEnd { reader: Reader::new(segment, Direction::Requests), core, _files: files, wake }
+        }
+
+        /// Reads all that there is, as a worker does; returns how many frames.
+        fn read(&mut self) -> usize {
+            let mut count = 0;
+            while let Some(frame) = self.reader.next_frame().unwrap() {
+                count += 1;
+                if self.reader.free_to(frame.end()) {
+                    rustix::io::write(&self.core, &1u64.to_ne_bytes()).unwrap();
+                }
+            }
+            count
+        }
+
+        async fn sleep(&mut self) {
+            if self.reader.fall_asleep() {
+                let woken = tokio::time::timeout(PATIENCE, self.wake.readable()).await;
+                woken.expect("the worker is woken").unwrap().clear_ready();
+                rustix::io::read(self.wake.get_ref(), &mut [0u8; 8]).unwrap();
+            }
+        }
+    }
+
+    /// Runs a core's tasks.
+    fn on_core(work: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        tokio::task::LocalSet::new().block_on(&runtime, work);
+    }
+
+    #[test]
+    fn frames_that_had_no_room_are_written_later_and_the_worker_is_woken_for_them() {
+        on_core(async {
+            let (control, theirs) = control::pair().unwrap();
+            let wake = rustix::event::eventfd(0, EventfdFlags::NONBLOCK).unwrap();
+            let worker = Arc::new(Worker::new(1, 0, control, wake.try_clone().unwrap()));
+            let turn = Rc::new(Turn::default());
+            tokio::task::spawn_local(turn.clone().run());
+            let link = Link::open(worker, turn).unwrap();
+            let mut worker = WorkerEnd::of(theirs, wake);
+
+            let all = 5 * REQUEST_RING_BYTES / PIECE_BYTES;
+            for _ in 0..all {
+                link.push(Kind::Body, 0, 1, &[0; PIECE_BYTES]);
+            }
+            let mut read = worker.read();
+            assert!(read < all, "the ring holds less");
+            while read < all {
+                worker.sleep().await;
+                read += worker.read();
+            }
+            assert_eq!(read, all);
+        });
+    }
 }

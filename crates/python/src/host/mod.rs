@@ -5,8 +5,10 @@
 //! | `registry` | all pools of the process |
 //! | `message_log` | where workers and supervisors write what happens |
 //! | `pool` | the workers of an application, as requests see them |
+//! | `restarts` | why workers were replaced, counted |
 //! | `supervisor` | the thread that starts workers, watches them and replaces them |
 //! | `child` | one worker process |
+//! | `body` | the body of a request on its way to a worker |
 //! | `exchange` | a request that a worker has |
 //! | `link` | a core's link to a worker |
 //! | `turn` | the end of a core's turn, when workers are woken |
@@ -14,6 +16,7 @@
 //! | `handler` | the handler of a route on a core |
 //! | `interface` | a route's interface |
 
+mod body;
 mod child;
 mod exchange;
 mod handler;
@@ -22,11 +25,12 @@ mod link;
 mod message_log;
 mod pool;
 mod registry;
+mod restarts;
 mod source;
 mod supervisor;
 mod turn;
 
 pub use interface::Python;
 pub use message_log::log_to;
-pub use pool::{Counts, WorkerFacts};
-pub use registry::{begin_configuration, stop, taken_up, workers_of_process};
+pub use pool::RouteNames;
+pub use registry::{applications, begin_configuration, stop, taken_up};

@@ -4,11 +4,15 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use rustix::event::EventfdFlags;
 use tokio::sync::watch;
 
-use crate::settings::RouteSettings;
+use super::restarts::Restarts;
+use crate::settings::{Protocol, RouteSettings};
+use crate::shared::segment::Segment;
+use crate::status::{ApplicationStatus, RestartStatus, WorkerStatus};
 
 /// Whether there are workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,15 +34,41 @@ pub struct Pool {
     standing: watch::Sender<Standing>,
     orders: Orders,
     counts: Counts,
+    /// The application is one of ASGI, as the last worker that was ready has said.
+    is_asgi: AtomicBool,
+    python: Mutex<String>,
 }
 
-/// What has happened to the workers of an application.
+/// What has happened to the workers of an application, and to its requests.
 #[derive(Debug, Default)]
 pub struct Counts {
     /// Workers that were started.
     pub started: AtomicU64,
-    /// Workers that have ended without being asked to.
+    /// Workers that are being started.
+    pub starting: AtomicUsize,
+    /// Workers that take no more requests and have not ended.
+    pub ending: AtomicUsize,
+    /// Workers that were replaced, or started again.
+    pub restarts: Restarts,
+    /// Requests that were refused because all workers had as many as may wait.
+    pub full: AtomicU64,
+    /// Requests that were refused because there was no worker.
+    pub no_worker: AtomicU64,
+    /// Requests that took longer than they may.
+    pub too_long: AtomicU64,
+    /// Requests whose worker has ended, and that could not be asked once more.
     pub lost: AtomicU64,
+    /// Requests that were asked once more, because their worker has ended.
+    pub repeated: AtomicU64,
+}
+
+/// What a route is called in metrics.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RouteNames {
+    /// The name of its site.
+    pub site: String,
+    /// What the route matches.
+    pub route: String,
 }
 
 /// What the supervisor is to do.
@@ -62,6 +92,10 @@ pub struct Worker {
     pub under_way: AtomicUsize,
     /// Requests that it was given.
     pub requests: AtomicU64,
+    /// When it was started.
+    started: SystemTime,
+    /// The memory that it shares with each core.
+    segments: Mutex<Vec<Arc<Segment>>>,
     /// It takes no more.
     is_closed: AtomicBool,
     /// A request in it has taken longer than it may.
@@ -70,23 +104,11 @@ pub struct Worker {
     is_asgi: AtomicBool,
 }
 
-/// A worker, for status and metrics.
-#[derive(Debug, Clone)]
-pub struct WorkerFacts {
-    /// The application.
-    pub app: String,
-    /// Its process.
-    pub pid: u32,
-    /// Requests under way.
-    pub under_way: usize,
-    /// Requests that it was given.
-    pub requests: u64,
-}
-
 impl Pool {
     /// A pool without workers.
     pub fn new(settings: RouteSettings) -> io::Result<Pool> {
         let wake = rustix::event::eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        let settings_say_asgi = settings.protocol == Protocol::Asgi;
         Ok(Pool {
             settings,
             workers: Mutex::default(),
@@ -94,6 +116,8 @@ impl Pool {
             standing: watch::Sender::new(Standing::Starting),
             orders: Orders { wake, replace: AtomicBool::new(false), stop: AtomicBool::new(false) },
             counts: Counts::default(),
+            is_asgi: AtomicBool::new(settings_say_asgi),
+            python: Mutex::default(),
         })
     }
 
@@ -143,8 +167,14 @@ impl Pool {
         self.lock().clone()
     }
 
+    /// Whether the application is one of ASGI, as far as that is known.
+    pub fn is_asgi(&self) -> bool {
+        self.is_asgi.load(Ordering::Relaxed)
+    }
+
     /// A worker takes requests from now on.
     pub fn add(&self, worker: Arc<Worker>) {
+        self.is_asgi.store(worker.is_asgi(), Ordering::Relaxed);
         self.lock().push(worker);
         self.changes.fetch_add(1, Ordering::AcqRel);
         self.standing.send_replace(Standing::Ready);
@@ -177,16 +207,63 @@ impl Pool {
         }
     }
 
-    /// The workers, for status and metrics.
-    pub fn facts(&self) -> Vec<WorkerFacts> {
-        let fact = |worker: &Arc<Worker>| WorkerFacts {
-            app: self.settings.app.clone(),
-            pid: worker.pid,
-            under_way: worker.under_way.load(Ordering::Relaxed),
-            requests: worker.requests.load(Ordering::Relaxed),
-        };
-        self.lock().iter().map(fact).collect()
+    /// The version of Python that the workers run.
+    pub fn set_python(&self, version: &str) {
+        *self.python.lock().unwrap_or_else(PoisonError::into_inner) = version.to_string();
     }
+
+    /// How the application is, for operators.
+    pub fn status(&self, names: &RouteNames) -> ApplicationStatus {
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let counts = &self.counts;
+        let standing = self.standing.borrow().clone();
+        let is_known = standing == Standing::Ready || self.settings.protocol != Protocol::Detect;
+        let protocol = if self.is_asgi() { "asgi" } else { "wsgi" };
+        ApplicationStatus {
+            site: names.site.clone(),
+            route: names.route.clone(),
+            app: self.settings.app.clone(),
+            protocol: if is_known { protocol.to_string() } else { String::new() },
+            python: self.python.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            state: standing.word().to_string(),
+            most_workers: self.settings.worker_count() as u64,
+            starting: counts.starting.load(Ordering::Relaxed) as u64,
+            ending: counts.ending.load(Ordering::Relaxed) as u64,
+            queue_limit: self.settings.limits.queue as u64,
+            memory_limit_bytes: self.settings.limits.memory,
+            started: count(&counts.started),
+            restarts: counts.restarts.counts().into_iter().collect(),
+            last_restart: counts.restarts.last().map(|last| RestartStatus {
+                reason: last.reason.to_string(),
+                text: last.text,
+                unix_s: unix_s(last.at),
+            }),
+            failures: [
+                ("full", count(&counts.full)),
+                ("no_worker", count(&counts.no_worker)),
+                ("too_long", count(&counts.too_long)),
+                ("lost", count(&counts.lost)),
+                ("repeated", count(&counts.repeated)),
+            ]
+            .into_iter()
+            .collect(),
+            workers: self.workers().iter().map(|worker| worker.status()).collect(),
+        }
+    }
+}
+
+impl Standing {
+    fn word(&self) -> &'static str {
+        match self {
+            Standing::Starting => "starting",
+            Standing::Ready => "ready",
+            Standing::Failed => "failed",
+        }
+    }
+}
+
+fn unix_s(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 impl Drop for Pool {
@@ -231,6 +308,8 @@ impl Worker {
             number,
             under_way: AtomicUsize::new(0),
             requests: AtomicU64::new(0),
+            started: SystemTime::now(),
+            segments: Mutex::default(),
             is_closed: AtomicBool::new(false),
             is_stuck: AtomicBool::new(false),
             is_asgi: AtomicBool::new(false),
@@ -251,6 +330,36 @@ impl Worker {
     /// A request of it has ended.
     pub fn end(&self) {
         self.under_way.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// A core shares this memory with it.
+    pub fn add_segment(&self, segment: Arc<Segment>) {
+        self.segments.lock().unwrap_or_else(PoisonError::into_inner).push(segment);
+    }
+
+    /// Bytes of memory that it uses, those that it shares with other processes included.
+    pub fn resident_bytes(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/statm", self.pid)).unwrap_or_default();
+        let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0);
+        pages * rustix::param::page_size() as u64
+    }
+
+    /// How it is, for operators.
+    fn status(&self) -> WorkerStatus {
+        let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
+        let begun = segments.iter().fold(0u64, |sum, segment| sum.wrapping_add(segment.begun()));
+        let (requests, under_way) =
+            (self.requests.load(Ordering::Relaxed), self.under_way.load(Ordering::Relaxed) as u64);
+        // The worker may write any number, and counts go on while they are read.
+        let queue = requests.saturating_sub(begun).min(under_way);
+        WorkerStatus {
+            process: self.pid,
+            started_unix_s: unix_s(self.started),
+            busy: under_way - queue,
+            queue,
+            requests,
+            resident_bytes: self.resident_bytes(),
+        }
     }
 
     /// Whether a request in it has taken longer than it may.

@@ -5,19 +5,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
-use super::pool::{Pool, WorkerFacts};
+use super::pool::{Pool, RouteNames};
 use super::supervisor;
 use crate::settings::RouteSettings;
+use crate::status::ApplicationStatus;
 
 static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 /// Counts the configurations.
 static CONFIGURATION: AtomicU64 = AtomicU64::new(0);
+/// The one that is in use.
+static TAKEN_UP: AtomicU64 = AtomicU64::new(0);
 
 struct Known {
     pool: Weak<Pool>,
     thread: JoinHandle<()>,
     /// The configuration that has opened it.
     since: u64,
+    /// The last one that has it.
+    used: u64,
+    /// The first of its routes there.
+    names: RouteNames,
 }
 
 fn known() -> MutexGuard<'static, Vec<Known>> {
@@ -28,17 +35,22 @@ fn known() -> MutexGuard<'static, Vec<Known>> {
 ///
 /// # Errors
 /// Their thread cannot be started.
-pub fn open(settings: &RouteSettings) -> Result<Arc<Pool>, String> {
+pub fn open(settings: &RouteSettings, names: RouteNames) -> Result<Arc<Pool>, String> {
     let mut known = known();
     known.retain(|known| known.pool.strong_count() > 0 || !known.thread.is_finished());
-    let running = known.iter().filter_map(|known| known.pool.upgrade());
-    if let Some(pool) = running.into_iter().find(|pool| pool.settings() == settings) {
-        return Ok(pool);
+    let since = CONFIGURATION.load(Ordering::SeqCst);
+    for running in known.iter_mut() {
+        let pool = running.pool.upgrade().filter(|pool| pool.settings() == settings);
+        if let Some(pool) = pool {
+            if running.used != since {
+                (running.used, running.names) = (since, names);
+            }
+            return Ok(pool);
+        }
     }
     let failed = |error: std::io::Error| format!("its workers cannot be watched: {error}");
     let (pool, thread) = supervisor::start(settings.clone()).map_err(failed)?;
-    let since = CONFIGURATION.load(Ordering::SeqCst);
-    known.push(Known { pool: Arc::downgrade(&pool), thread, since });
+    known.push(Known { pool: Arc::downgrade(&pool), thread, since, used: since, names });
     Ok(pool)
 }
 
@@ -51,6 +63,7 @@ pub fn begin_configuration() {
 /// they run the application as it is now.
 pub fn taken_up() {
     let now = CONFIGURATION.load(Ordering::SeqCst);
+    TAKEN_UP.store(now, Ordering::SeqCst);
     for known in known().iter().filter(|known| known.since < now) {
         if let Some(pool) = known.pool.upgrade() {
             pool.replace_workers();
@@ -68,8 +81,17 @@ pub fn stop() {
     }
 }
 
-/// The workers of all applications.
-pub fn workers_of_process() -> Vec<WorkerFacts> {
-    let pools: Vec<Arc<Pool>> = known().iter().filter_map(|known| known.pool.upgrade()).collect();
-    pools.iter().flat_map(|pool| pool.facts()).collect()
+/// How the applications of the present configuration are, in the order of their routes' names.
+pub fn applications() -> Vec<ApplicationStatus> {
+    let now = TAKEN_UP.load(Ordering::SeqCst);
+    let pools: Vec<(Arc<Pool>, RouteNames)> = known()
+        .iter()
+        .filter(|known| known.used >= now)
+        .filter_map(|known| Some((known.pool.upgrade()?, known.names.clone())))
+        .collect();
+    let mut all: Vec<ApplicationStatus> = pools.iter().map(|(pool, names)| pool.status(names)).collect();
+    all.sort_by(|one, other| (&one.site, &one.route).cmp(&(&other.site, &other.route)));
+    // A configuration that is just being tried may have opened the application of the same route.
+    all.dedup_by(|one, other| (&one.site, &one.route) == (&other.site, &other.route));
+    all
 }

@@ -15,6 +15,7 @@ use touchstone_handler::handler::Level;
 use super::child::{self, WorkerProcess};
 use super::message_log::log;
 use super::pool::{Pool, Standing};
+use super::restarts::Reason;
 use crate::interpreter::Interpreter;
 use crate::settings::RouteSettings;
 use crate::shared::control;
@@ -101,16 +102,54 @@ impl Supervisor {
             if let Some(pool) = &pool
                 && pool.orders().take_replace()
             {
-                self.places.iter_mut().for_each(|place| place.wants_next = true);
+                self.replace_all(pool, Reason::Reload, "the server was told to reload");
                 // It may be another one by now.
                 self.interpreter = None;
             }
             if let Some(pool) = pool.filter(|_| !self.is_stopping) {
+                self.end_hung(&pool);
                 self.start_due(&pool);
                 self.check_limits(&pool);
+                self.count(&pool);
             }
             self.wait();
             self.look();
+        }
+    }
+
+    /// Has all workers replaced by new ones.
+    fn replace_all(&mut self, pool: &Pool, reason: Reason, text: &str) {
+        for place in &mut self.places {
+            place.wants_next = true;
+            if let Some(process) = &place.worker {
+                let text = format!("worker {} is replaced: {text}", process.worker.pid);
+                pool.counts().restarts.add(reason, &text);
+            }
+        }
+    }
+
+    /// How many workers are neither ready nor gone.
+    fn count(&self, pool: &Pool) {
+        let of_places = self.places.iter().flat_map(|place| place.worker.iter().chain(&place.next));
+        let starting = of_places.filter(|process| !process.is_ready).count();
+        pool.counts().starting.store(starting, Ordering::Relaxed);
+        pool.counts().ending.store(self.ending.len(), Ordering::Relaxed);
+    }
+
+    /// Ends workers whose event loop does not come back: none of their requests can end. The log gets where
+    /// their threads are.
+    fn end_hung(&mut self, pool: &Pool) {
+        for place in &mut self.places {
+            let Some(mut process) = place.worker.take_if(|process| process.hung.is_some()) else { continue };
+            let how = process.hung.take().unwrap_or_default();
+            let had = process.worker.under_way.load(Ordering::SeqCst);
+            let text = format!("worker {} {how}: it is killed, with {had} requests", process.worker.pid);
+            log(Level::Error, &format!("{}: {text}", self.settings.name()));
+            pool.counts().restarts.add(Reason::Loop, &text);
+            pool.remove(&process.worker);
+            process.end_with_trace();
+            place.not_before = None;
+            self.ending.push(process);
         }
     }
 
@@ -124,7 +163,7 @@ impl Supervisor {
                 continue;
             }
             let is_first = place.worker.is_none();
-            match self.start_one() {
+            match self.start_one(pool) {
                 Ok(process) => {
                     pool.counts().started.fetch_add(1, Ordering::Relaxed);
                     let place = &mut self.places[index];
@@ -136,10 +175,9 @@ impl Supervisor {
                     }
                 }
                 Err(error) => {
-                    log(
-                        Level::Error,
-                        &format!("{}: no worker can be started: {error}", self.settings.name()),
-                    );
+                    let text = format!("no worker can be started: {error}");
+                    log(Level::Error, &format!("{}: {text}", self.settings.name()));
+                    pool.counts().restarts.add(Reason::Start, &text);
                     self.places[index].wants_next = false;
                     self.failed(pool, index);
                 }
@@ -147,7 +185,7 @@ impl Supervisor {
         }
     }
 
-    fn start_one(&mut self) -> Result<WorkerProcess, String> {
+    fn start_one(&mut self, pool: &Pool) -> Result<WorkerProcess, String> {
         let interpreter = match &self.interpreter {
             Some(interpreter) => interpreter.clone(),
             None => {
@@ -162,6 +200,7 @@ impl Supervisor {
                         found.library.display()
                     ),
                 );
+                pool.set_python(&found.version);
                 self.interpreter.insert(found).clone()
             }
         };
@@ -194,25 +233,24 @@ impl Supervisor {
                 continue;
             }
             let requests = process.worker.requests.load(Ordering::Relaxed);
-            let memory = if limits.memory > 0 { process.resident_bytes() } else { 0 };
-            let reason = if process.worker.is_stuck() {
-                Some("has a request that takes longer than it may".to_string())
+            let memory = if limits.memory > 0 { process.worker.resident_bytes() } else { 0 };
+            let (reason, text) = if process.worker.is_stuck() {
+                (Reason::Answer, "has a request that takes longer than it may".to_string())
             } else if limits.requests > 0 && requests >= jittered(limits.requests, process.worker.number) {
-                None
+                (Reason::Requests, format!("has had {requests} requests"))
             } else if limits.memory > 0 && memory > limits.memory / 100 * MEMORY_PERCENT {
-                Some(format!("uses {memory} bytes of memory"))
+                (Reason::Memory, format!("uses {memory} bytes of memory"))
             } else {
                 continue;
             };
-            let (level, reason) = match reason {
-                Some(reason) => (Level::Warning, reason),
-                None => (Level::Information, format!("has had {requests} requests")),
-            };
-            let pid = process.worker.pid;
-            log(level, &format!("{}: worker {pid} {reason}: it is replaced", self.settings.name()));
-            if process.worker.is_stuck() {
+            let level = if reason == Reason::Requests { Level::Information } else { Level::Warning };
+            let text = format!("worker {} {text}: it is replaced", process.worker.pid);
+            log(level, &format!("{}: {text}", self.settings.name()));
+            pool.counts().restarts.add(reason, &text);
+            if reason == Reason::Answer {
                 // Requests that were given to it would wait for nothing.
                 pool.remove(&process.worker);
+                process.ask_for_trace();
             }
             place.wants_next = true;
         }
@@ -264,16 +302,20 @@ impl Supervisor {
         let (name, drain) = (self.settings.name().to_string(), self.settings.limits.drain);
         let is_stopping = self.is_stopping;
         self.ending.retain_mut(|process| {
-            hear(process, &name, &mut false);
+            hear(process, &name);
             if process.ended().is_some() {
-                hear(process, &name, &mut false);
+                hear(process, &name);
                 return false;
+            }
+            if process.hung.take().is_some() {
+                process.end_with_trace();
             }
             let retired = process.retired.get_or_insert_with(Instant::now).elapsed();
             if process.worker.under_way.load(Ordering::SeqCst) == 0 || is_stopping {
                 process.tell_to_end();
             }
-            let is_late = process.was_told.is_some_and(|told| told.elapsed() > LAST_WORDS);
+            let is_late = process.was_told.is_some_and(|told| told.elapsed() > LAST_WORDS)
+                || process.kill_at.is_some_and(|at| at <= Instant::now());
             if retired > drain || is_late {
                 if retired > drain {
                     let text = "is killed with the requests that have not ended in 'limits.drain'";
@@ -288,18 +330,16 @@ impl Supervisor {
     /// Looks at the worker that is to replace another.
     fn look_at_next(&mut self, index: usize, pool: Option<&Pool>) {
         let name = self.settings.name().to_string();
-        let mut wants = false;
         let Some(mut next) = self.places[index].next.take() else { return };
-        hear(&mut next, &name, &mut wants);
-        if wants {
-            self.places.iter_mut().for_each(|place| place.wants_next = true);
-        }
+        hear(&mut next, &name);
+        self.heed_change(&mut next, pool);
         if let Some(status) = next.ended() {
-            hear(&mut next, &name, &mut false);
+            hear(&mut next, &name);
             let how = child::how(status);
-            let text = "the workers that there are go on";
-            log(Level::Error, &format!("{name}: a new worker has ended {how} before it was ready: {text}"));
+            let text = format!("a new worker has ended {how} before it was ready");
+            log(Level::Error, &format!("{name}: {text}: the workers that there are go on"));
             if let Some(pool) = pool {
+                pool.counts().restarts.add(Reason::Start, &text);
                 self.failed(pool, index);
             }
             return;
@@ -318,12 +358,9 @@ impl Supervisor {
             }
             return;
         }
-        if next.started.elapsed() > self.settings.limits.start {
-            log(
-                Level::Error,
-                &format!("{name}: a new worker is not ready after 'limits.start': it is killed"),
-            );
-            next.kill();
+        if next.started.elapsed() > self.settings.limits.start && next.end_late() {
+            let text = "a new worker is not ready after 'limits.start': it is killed";
+            log(Level::Error, &format!("{name}: {text}"));
         }
         self.places[index].next = Some(next);
     }
@@ -332,11 +369,8 @@ impl Supervisor {
         let name = self.settings.name().to_string();
         let Some(mut process) = self.places[index].worker.take() else { return };
         let was_ready = process.is_ready;
-        let mut wants = false;
-        hear(&mut process, &name, &mut wants);
-        if wants {
-            self.places.iter_mut().for_each(|place| place.wants_next = true);
-        }
+        hear(&mut process, &name);
+        self.heed_change(&mut process, pool);
         if process.is_ready && !was_ready && !self.is_stopping {
             self.places[index].failures = 0;
             if let Some(pool) = pool {
@@ -344,17 +378,17 @@ impl Supervisor {
             }
         }
         if let Some(status) = process.ended() {
-            hear(&mut process, &name, &mut false);
+            hear(&mut process, &name);
             let Some(pool) = pool else { return };
             pool.remove(&process.worker);
-            pool.counts().lost.fetch_add(1, Ordering::Relaxed);
             let (pid, how) = (process.worker.pid, child::how(status));
             let had = process.worker.under_way.load(Ordering::SeqCst);
+            let text = format!("worker {pid} has ended {how}, with {had} requests: it is started again");
             if !process.has_failed {
-                let text =
-                    format!("{name}: worker {pid} has ended {how}, with {had} requests: it is started again");
-                log(Level::Error, &text);
+                log(Level::Error, &format!("{name}: {text}"));
             }
+            let reason = if process.is_ready { Reason::End } else { Reason::Start };
+            pool.counts().restarts.add(reason, &text);
             if process.is_ready && process.started.elapsed() >= WELL_AFTER {
                 self.places[index].failures = 0;
                 self.places[index].not_before = None;
@@ -363,16 +397,26 @@ impl Supervisor {
             }
             return;
         }
-        if !process.is_ready && process.started.elapsed() > self.settings.limits.start {
+        let is_late = !process.is_ready && process.started.elapsed() > self.settings.limits.start;
+        if is_late && process.end_late() {
             log(Level::Error, &format!("{name}: a worker is not ready after 'limits.start': it is killed"));
-            process.kill();
         }
         self.places[index].worker = Some(process);
     }
+
+    /// Has all workers replaced if this one has said that a file has changed.
+    fn heed_change(&mut self, process: &mut WorkerProcess, pool: Option<&Pool>) {
+        let Some(file) = process.changed_file.take() else { return };
+        if let Some(pool) = pool {
+            let text = format!("{file} has changed");
+            pool.counts().restarts.add(Reason::Change, &text);
+        }
+        self.places.iter_mut().for_each(|place| place.wants_next = true);
+    }
 }
 
-/// Reads what a worker has printed and said. `wants`: it wants to be replaced.
-fn hear(process: &mut WorkerProcess, name: &str, wants: &mut bool) {
+/// Reads what a worker has printed and said.
+fn hear(process: &mut WorkerProcess, name: &str) {
     let pid = process.worker.pid;
     process.read_outputs(|line| log(Level::Warning, &format!("{name} [{pid}]: {line}")));
     while let Ok(Some(message)) = control::receive(process.worker.control.as_fd(), RecvFlags::DONTWAIT) {
@@ -388,9 +432,10 @@ fn hear(process: &mut WorkerProcess, name: &str, wants: &mut bool) {
                 log(Level::Error, &format!("{name}: {text}"));
             }
             control::CHANGED => {
-                *wants = true;
+                process.changed_file = Some(text.to_string());
                 log(Level::Information, &format!("{name}: {text} has changed: workers are replaced"));
             }
+            control::HUNG => process.hung = Some(text.to_string()),
             control::LOG => {
                 let (level, text) = match text.split_at_checked(1) {
                     Some(("e", text)) => (Level::Error, text),

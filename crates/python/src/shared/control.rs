@@ -30,6 +30,13 @@ pub const FAILED: u8 = b'f';
 pub const LOG: u8 = b'm';
 /// To the server: a file has changed, and the worker wants to be replaced.
 pub const CHANGED: u8 = b'c';
+/// To the server: the event loop does not come back; what is said of it follows.
+pub const HUNG: u8 = b'h';
+
+/// The signal after which a worker writes to its standard error where its threads are.
+pub fn trace_signal() -> i32 {
+    libc::SIGRTMAX() - 1
+}
 
 /// Two connected sockets.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {

@@ -22,7 +22,8 @@ pub enum Kind {
     Piece = 18,
     /// To the server: the answer has ended; its trailers as field lines.
     End = 19,
-    /// To the server: this many more bytes of the request's body are wanted (four bytes).
+    /// To the server: this many more bytes of the request's body are wanted (four bytes). 0: the application
+    /// waits for those that were wanted before.
     Want = 20,
     /// To the server: field lines of an interim response 103.
     Hints = 21,

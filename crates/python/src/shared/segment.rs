@@ -1,4 +1,5 @@
-//! Memory that the server and a worker both map: a page with the positions of two rings, and the rings.
+//! Memory that the server and a worker both map: a page with the positions of two rings and a count of the
+//! requests that the worker has taken up, and the rings.
 //!
 //! Each ring is mapped twice, one copy behind the other, so that a frame that runs over the end of the ring
 //! still lies in one piece. The size of the memory is sealed: a worker that could shorten it could end the
@@ -8,7 +9,7 @@ use std::ffi::c_void;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
@@ -117,6 +118,22 @@ impl Segment {
         unsafe { self.base.add(at).cast::<Positions>().as_ref() }
     }
 
+    /// Counts a request that the worker has taken up. Only the worker calls this.
+    pub fn count_begun(&self) {
+        let begun = self.begun_place();
+        begun.store(begun.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// How many requests the worker has taken up.
+    pub fn begun(&self) -> u64 {
+        self.begun_place().load(Ordering::Relaxed)
+    }
+
+    fn begun_place(&self) -> &AtomicU64 {
+        // SAFETY: the first page holds it behind the positions, and an atomic may have any value.
+        unsafe { self.base.add(2 * size_of::<Positions>()).cast::<AtomicU64>().as_ref() }
+    }
+
     /// The size of a ring.
     pub fn ring_bytes(direction: Direction) -> usize {
         if direction == Direction::Requests { REQUEST_RING_BYTES } else { ANSWER_RING_BYTES }
@@ -140,7 +157,7 @@ impl Drop for Segment {
     }
 }
 
-const _: () = assert!(2 * size_of::<Positions>() <= PAGE_BYTES);
+const _: () = assert!(2 * size_of::<Positions>() + size_of::<AtomicU64>() <= PAGE_BYTES);
 
 #[cfg(test)]
 mod tests {

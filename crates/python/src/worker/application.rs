@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString};
 
 use crate::api::{Gil, Object, Raised};
 use crate::settings::{Protocol, RouteSettings};
+use crate::shared::control::trace_signal;
 
 /// The Python side of a worker.
 const BOOTSTRAP: &str = include_str!("bootstrap.py");
@@ -50,6 +51,9 @@ pub fn load(gil: Gil, settings: &RouteSettings) -> Result<Application, String> {
         .run(&text, c"touchstone")
         .map_err(|Raised| format!("the Python side of the worker does not run: {}", plain_error(gil)))?;
     let mut application = Application { app: gil.none(), protocol: String::new(), names };
+    let traces = application.find(gil, c"touchstone_enable_traces")?;
+    let signal = gil.number(trace_signal().into()).map_err(|Raised| "Python cannot be set up".to_string())?;
+    gil.call1(&traces, &signal).map_err(|Raised| plain_error(gil))?;
     let function = application.find(gil, c"touchstone_load")?;
     let text = |text: &str| gil.utf8(text.as_bytes()).map_err(raised);
     let path: Result<Vec<Object>, String> =

@@ -1,6 +1,7 @@
 # The Python side of a worker: what is not needed for every request. It runs in __main__ of the embedded
 # interpreter, before the application is imported. `worker/process.rs` calls what is defined here.
 
+import faulthandler
 import importlib
 import inspect
 import io
@@ -8,6 +9,15 @@ import os
 import stat
 import sys
 import traceback
+
+
+def touchstone_enable_traces(signal):
+    """Has Python write where its threads are when it crashes, and when the server sends this signal."""
+    try:
+        faulthandler.enable()
+        faulthandler.register(signal, all_threads=True)
+    except Exception as error:
+        print(f"there will be no traces of crashes: {error}", file=sys.stderr)
 
 
 def touchstone_load(app, directory, path, protocol, is_factory):

@@ -185,6 +185,18 @@ impl Hub {
         state
     }
 
+    /// Puts a frame where it belongs that was found by a thread which has this request.
+    fn sort_in(&self, state: &mut State, taken: Taken, buffer: Vec<u8>, own: Key) {
+        let is_of_other = taken.key != own;
+        if taken.kind == Kind::Request && state.idle > 0 {
+            self.idle.notify_one();
+        }
+        state.sort_in(taken, buffer);
+        if is_of_other && state.waiting > 0 {
+            self.waiting.notify_all();
+        }
+    }
+
     /// Waits until something is so for a request. It is called without leave to call Python.
     fn wait_until<T>(&self, key: Key, mut look: impl FnMut(&mut UnderWay) -> Option<T>) -> Option<T> {
         let mut state = self.lock();
@@ -198,11 +210,7 @@ impl Hub {
             }
             let mut buffer = Vec::new();
             if let Some(taken) = state.links.take(&mut buffer) {
-                let is_of_other = taken.key != key;
-                state.sort_in(taken, buffer);
-                if is_of_other && state.waiting > 0 {
-                    self.waiting.notify_all();
-                }
+                self.sort_in(&mut state, taken, buffer, key);
                 continue;
             }
             state = if state.has_sleeper {
@@ -216,16 +224,23 @@ impl Hub {
         }
     }
 
-    /// The next piece of a request's body; it is called without leave to call Python. `want` asks the core
-    /// for more when there is nothing.
-    pub fn read_body(&self, key: Key) -> Read {
-        let read = self.wait_until(key, |under_way| match (under_way.body.pop_front(), under_way.body_end) {
-            (Some(piece), _) => Some(Read::Piece(piece)),
-            (None, Some(true)) => Some(Read::Broken),
-            (None, Some(false)) => Some(Read::End),
-            (None, None) => under_way.is_gone.then_some(Read::Broken),
-        });
-        read.unwrap_or(Read::Broken)
+    /// The next piece of a request's body, if it is there; `None`: it has to be waited for.
+    pub fn take_body(&self, key: Key) -> Option<Read> {
+        let mut state = self.lock();
+        loop {
+            let Some(under_way) = state.under_way.get_mut(&key) else { return Some(Read::Broken) };
+            if let Some(read) = under_way.take_body() {
+                return Some(read);
+            }
+            let mut buffer = Vec::new();
+            let taken = state.links.take(&mut buffer)?;
+            self.sort_in(&mut state, taken, buffer, key);
+        }
+    }
+
+    /// Waits for the next piece of a request's body. It is called without leave to call Python.
+    pub fn wait_for_body(&self, key: Key) -> Read {
+        self.wait_until(key, UnderWay::take_body).unwrap_or(Read::Broken)
     }
 
     /// Waits until some of an answer may be sent: how much, of `wanted` bytes. `None`: the client has left.
@@ -269,12 +284,14 @@ impl Hub {
     /// needed. `is_moving`: a request was taken since the last look, so those that wait have their turn soon.
     pub fn look_after(&self, is_moving: bool) -> bool {
         let state = self.lock();
-        let waits = !state.requests.is_empty() || state.links.has_frame();
+        // Frames in the rings wake a thread that sleeps. Requests that were taken out of them do not: the
+        // thread that has done so waits for something of its own request.
+        let waits = !state.requests.is_empty() || (!state.has_sleeper && state.links.has_frame());
         state.links.tell(false);
-        if !waits || is_moving || state.has_sleeper {
+        if !waits || is_moving {
             return false;
         }
-        if state.waiting > 0 {
+        if state.waiting > 0 && !state.has_sleeper {
             self.waiting.notify_one();
         }
         if state.idle > 0 {
@@ -300,6 +317,9 @@ impl State {
                     break key;
                 }
                 self.under_way.remove(&key);
+                if let Some(out) = self.links.out(key.link) {
+                    out.count_begun();
+                }
                 continue;
             }
             let taken = self.links.take(buffer)?;
@@ -311,6 +331,7 @@ impl State {
             self.sort_in(taken, payload);
         };
         let out = self.links.out(key.link)?;
+        out.count_begun();
         Some(Request { key, out, more: !self.requests.is_empty() || self.links.has_frame() })
     }
 
@@ -336,5 +357,15 @@ impl State {
 impl UnderWay {
     fn new() -> UnderWay {
         UnderWay { credit: ANSWER_WINDOW, ..UnderWay::default() }
+    }
+
+    /// The next piece of the body, or its end, if it is there.
+    fn take_body(&mut self) -> Option<Read> {
+        match (self.body.pop_front(), self.body_end) {
+            (Some(piece), _) => Some(Read::Piece(piece)),
+            (None, Some(true)) => Some(Read::Broken),
+            (None, Some(false)) => Some(Read::End),
+            (None, None) => self.is_gone.then_some(Read::Broken),
+        }
     }
 }

@@ -37,6 +37,7 @@ pub struct Out {
     writer: Mutex<Writer>,
     wake: OwnedFd,
     files: OwnedFd,
+    segment: Arc<Segment>,
     /// Since when the core has not been told of something, in nanoseconds since the start; 0: it has.
     untold_since: AtomicU64,
     start: Instant,
@@ -84,6 +85,11 @@ impl Out {
         }
     }
 
+    /// Counts a request of this core that is taken up; one thread at a time calls this.
+    pub fn count_begun(&self) {
+        self.segment.count_begun();
+    }
+
     fn now(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
@@ -119,7 +125,8 @@ impl Links {
     pub fn add(&mut self, segment: Segment, wake: OwnedFd, files: OwnedFd, start: Instant) {
         let segment = Arc::new(segment);
         let writer = Mutex::new(Writer::new(segment.clone(), Direction::Answers));
-        let out = Arc::new(Out { writer, wake, files, untold_since: AtomicU64::new(0), start });
+        let untold_since = AtomicU64::new(0);
+        let out = Arc::new(Out { writer, wake, files, segment: segment.clone(), untold_since, start });
         self.all.push(In { reader: Reader::new(segment, Direction::Requests), out });
     }
 

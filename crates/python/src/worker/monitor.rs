@@ -1,8 +1,8 @@
 //! The thread that looks after a worker while calls take long: it tells cores of answers that were written
-//! before such a call, and has other threads take the requests behind it.
+//! before such a call, and does what its [`Duty`] wants beside that.
 //!
-//! It looks every millisecond while the worker is at work, and sleeps when it has had nothing to do for a
-//! while.
+//! It looks every millisecond while the worker is at work, less often while requests are only waiting for
+//! something, and sleeps when there is none.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,8 +14,23 @@ use super::hub::Hub;
 /// How often it looks.
 const TICK: Duration = Duration::from_millis(1);
 
-/// After so many looks without anything under way it sleeps.
+/// After so many looks without a new request it looks less often.
 const QUIET_TICKS: u32 = 100;
+
+/// How often it looks while requests are under way that only wait, where that is enough.
+const SLOW_TICK: Duration = Duration::from_millis(50);
+
+/// What the thread looks after.
+pub trait Duty: Send + 'static {
+    /// Whether a request is under way.
+    fn has_requests(&self) -> bool;
+
+    /// Whether it must look every millisecond for as long as one is.
+    fn is_urgent(&self) -> bool;
+
+    /// Looks. `is_moving`: a request was taken up since the last look.
+    fn look(&mut self, is_moving: bool);
+}
 
 /// The thread.
 #[derive(Default)]
@@ -25,11 +40,11 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Starts it. `one_more` starts another thread for the application.
-    pub fn start(hub: &Arc<Hub>, one_more: impl Fn() + Send + 'static) -> Arc<Monitor> {
+    /// Starts it.
+    pub fn start(hub: &Arc<Hub>, duty: impl Duty) -> Arc<Monitor> {
         let monitor = Arc::new(Monitor::default());
         let (of_thread, hub) = (monitor.clone(), hub.clone());
-        let run = move || of_thread.run(&hub, one_more);
+        let run = move || of_thread.run(&hub, duty);
         match std::thread::Builder::new().name("monitor".to_string()).spawn(run) {
             Ok(handle) => drop(monitor.thread.set(handle.thread().clone())),
             Err(error) => super::server::log('w', &format!("a worker has no monitor: {error}")),
@@ -47,26 +62,33 @@ impl Monitor {
         }
     }
 
-    fn run(&self, hub: &Hub, one_more: impl Fn()) {
+    fn run(&self, hub: &Hub, mut duty: impl Duty) {
         let mut quiet = 0;
         let mut begun = 0;
         loop {
             std::thread::sleep(TICK);
             let now = hub.begun.load(Ordering::Relaxed);
-            if hub.look_after(now != begun) {
-                one_more();
-            }
-            quiet = if now != begun || hub.under_way() > 0 { 0 } else { quiet + 1 };
+            duty.look(now != begun);
+            let has_requests = duty.has_requests();
+            quiet = if now != begun || (has_requests && duty.is_urgent()) { 0 } else { quiet + 1 };
             begun = now;
             if quiet >= QUIET_TICKS {
-                self.is_asleep.store(true, Ordering::Release);
-                // A request that has come meanwhile unparks, or is seen here.
-                if hub.begun.load(Ordering::Relaxed) == begun {
-                    std::thread::park();
-                }
-                self.is_asleep.store(false, Ordering::Release);
-                quiet = 0;
+                self.sleep(hub, begun, has_requests.then_some(SLOW_TICK));
+                quiet = if has_requests { QUIET_TICKS } else { 0 };
             }
         }
+    }
+
+    /// Sleeps until a request is begun, or for so long.
+    fn sleep(&self, hub: &Hub, begun: u64, longest: Option<Duration>) {
+        self.is_asleep.store(true, Ordering::Release);
+        // A request that has come meanwhile unparks, or is seen here.
+        if hub.begun.load(Ordering::Relaxed) == begun {
+            match longest {
+                Some(longest) => std::thread::park_timeout(longest),
+                None => std::thread::park(),
+            }
+        }
+        self.is_asleep.store(false, Ordering::Release);
     }
 }

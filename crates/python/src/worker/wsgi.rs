@@ -1,13 +1,13 @@
 //! Calls a WSGI application (PEP 3333): threads that take requests, and what the application may call while
 //! it has one.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 use super::application::Application;
 use super::environ::{Base, Environs};
 use super::hub::{Hub, Read};
 use super::links::{self, Key, Out};
-use super::monitor::Monitor;
+use super::monitor::{Duty, Monitor};
 use super::names::Names;
 use super::parts::Worker;
 use super::response::{Response, append_latin1};
@@ -132,7 +132,7 @@ pub fn run(
         threads: Mutex::new(1),
     };
     let shared = SHARED.get_or_init(|| shared);
-    let monitor = Monitor::start(&worker.hub, || shared.start_thread());
+    let monitor = Monitor::start(&worker.hub, ThreadsDuty { shared });
     let _ = shared.monitor.set(monitor);
     ready();
     shared.serve(gil);
@@ -144,6 +144,27 @@ pub fn run(
     worker.hub.tell(true);
     drop(released);
     Ok(())
+}
+
+/// What the monitor does for threads: has others take the requests behind a call that takes long.
+struct ThreadsDuty {
+    shared: &'static Shared,
+}
+
+impl Duty for ThreadsDuty {
+    fn has_requests(&self) -> bool {
+        self.shared.hub.under_way() > 0
+    }
+
+    fn is_urgent(&self) -> bool {
+        true
+    }
+
+    fn look(&mut self, is_moving: bool) {
+        if self.shared.hub.look_after(is_moving) {
+            self.shared.start_thread();
+        }
+    }
 }
 
 impl Shared {
@@ -226,7 +247,7 @@ impl Shared {
         });
         let ended = called.and_then(|()| call.end(gil));
         if ended.is_err() {
-            if !call.lock().is_gone {
+            if !call.lock(gil).is_gone {
                 self.report(gil, &describe(facts.method, facts.raw_path), facts.id);
             } else {
                 gil.clear_error();
@@ -252,8 +273,18 @@ fn describe(method: &[u8], path: &[u8]) -> String {
 }
 
 impl Call {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The state. A thread that has it may be waiting for leave to call Python, which is given up here while
+    /// the state is waited for.
+    fn lock(&self, gil: Gil) -> MutexGuard<'_, State> {
+        match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                let mut gil = gil;
+                let _released = gil.release();
+                self.state.lock().unwrap_or_else(PoisonError::into_inner)
+            }
+        }
     }
 
     /// Sends what the application has returned, and closes it.
@@ -285,7 +316,7 @@ impl Call {
         let iterator = gil.iterate(body)?;
         while let Some(piece) = gil.next(&iterator)? {
             self.send(gil, piece_bytes(gil, &piece)?, false)?;
-            if self.lock().is_gone {
+            if self.lock(gil).is_gone {
                 return Ok(());
             }
         }
@@ -323,7 +354,7 @@ impl Call {
         let number = |index| gil.member(&range, index).and_then(|number| gil.as_number(&number));
         let (descriptor, offset, mut length) =
             (number(0)?, number(1)?.unsigned_abs(), number(2)?.unsigned_abs());
-        let mut state = self.lock();
+        let mut state = self.lock(gil);
         if state.is_head_sent {
             return Ok(false);
         }
@@ -352,7 +383,7 @@ impl Call {
 
     /// Sends some of the body; `last`: nothing follows.
     fn send(&self, gil: Gil, bytes: &[u8], last: bool) -> Result<(), Raised> {
-        let mut state = self.lock();
+        let mut state = self.lock(gil);
         if state.is_over || (bytes.is_empty() && !last) {
             return Ok(());
         }
@@ -386,7 +417,7 @@ impl Call {
         self.send_pieces(gil, bytes);
         if ends {
             self.push(gil, Kind::End, 0, |send| send(&[]));
-            self.lock().is_over = true;
+            self.lock(gil).is_over = true;
         }
         Ok(())
     }
@@ -406,7 +437,7 @@ impl Call {
                 granted => granted,
             };
             let Some(granted) = granted else {
-                self.lock().is_gone = true;
+                self.lock(gil).is_gone = true;
                 return;
             };
             let (piece, rest) = bytes.split_at(granted);
@@ -418,7 +449,7 @@ impl Call {
 
     /// The application has returned, and all that it has returned was sent.
     fn end(&self, gil: Gil) -> Result<(), Raised> {
-        let mut state = self.lock();
+        let mut state = self.lock(gil);
         if state.is_over || state.is_gone {
             return Ok(());
         }
@@ -440,7 +471,7 @@ impl Call {
 
     /// The application has failed: 500, or the answer breaks off.
     fn fail(&self, gil: Gil) {
-        let mut state = self.lock();
+        let mut state = self.lock(gil);
         if std::mem::replace(&mut state.is_over, true) {
             return;
         }
@@ -483,7 +514,7 @@ fn start_response(gil: Gil, call: &Arc<Call>, arguments: Arguments<'_>) -> Resul
     };
     let exc_info = arguments.get(gil, 2).filter(|info| !gil.is_none(info));
     let (has_response, is_head_sent) = {
-        let state = call.lock();
+        let state = call.lock(gil);
         (state.response.is_some(), state.is_head_sent)
     };
     match exc_info {
@@ -497,7 +528,7 @@ fn start_response(gil: Gil, call: &Arc<Call>, arguments: Arguments<'_>) -> Resul
         _ => {}
     }
     let response = read_response(gil, &status, &headers)?;
-    call.lock().response = Some(response);
+    call.lock(gil).response = Some(response);
     let object = call.shared.kind.hold(gil, call.clone())?;
     WRITE.bind(gil, &object)
 }
@@ -538,7 +569,7 @@ fn read_response(gil: Gil, status: &Object, headers: &Object) -> Result<Response
 /// `write(data)`
 fn write(gil: Gil, call: &Arc<Call>, data: Object) -> Result<Object, Raised> {
     call.send(gil, piece_bytes(gil, &data)?, false)?;
-    if call.lock().is_gone {
+    if call.lock(gil).is_gone {
         return Err(gil.raise(Class::Os, "the client has left"));
     }
     Ok(gil.none())
@@ -547,7 +578,7 @@ fn write(gil: Gil, call: &Arc<Call>, data: Object) -> Result<Object, Raised> {
 /// Reads at most so many bytes of the body, as soon as there are some.
 fn read_body(gil: Gil, call: &Arc<Call>, size: Object) -> Result<Object, Raised> {
     let size = usize::try_from(gil.as_number(&size)?).unwrap_or(0);
-    let mut state = call.lock();
+    let mut state = call.lock(gil);
     if state.read == state.piece.len() && !state.has_read_all {
         let must_ask = std::mem::take(&mut state.must_ask);
         drop(state);
@@ -555,19 +586,24 @@ fn read_body(gil: Gil, call: &Arc<Call>, size: Object) -> Result<Object, Raised>
             let window = crate::shared::frame::BODY_WINDOW as u32;
             call.push(gil, Kind::Want, 0, |send| send(&[&window.to_le_bytes()]));
         }
-        let read = {
-            let mut gil = gil;
-            let _released = gil.release();
-            call.out.tell();
-            call.shared.hub.read_body(call.key)
-        };
-        state = call.lock();
-        match read {
-            Read::Piece(piece) => {
-                (state.piece, state.read) = (piece, 0);
-                let length = u32::try_from(state.piece.len()).unwrap_or(u32::MAX);
-                call.push(gil, Kind::Want, 0, |send| send(&[&length.to_le_bytes()]));
+        let read = match call.shared.hub.take_body(call.key) {
+            Some(read) => read,
+            None => {
+                // The core is told that this is a wait for the client.
+                call.push(gil, Kind::Want, 0, |send| send(&[&0u32.to_le_bytes()]));
+                let mut gil = gil;
+                let _released = gil.release();
+                call.out.tell();
+                call.shared.hub.wait_for_body(call.key)
             }
+        };
+        if let Read::Piece(piece) = &read {
+            let length = u32::try_from(piece.len()).unwrap_or(u32::MAX);
+            call.push(gil, Kind::Want, 0, |send| send(&[&length.to_le_bytes()]));
+        }
+        state = call.lock(gil);
+        match read {
+            Read::Piece(piece) => (state.piece, state.read) = (piece, 0),
             Read::End => state.has_read_all = true,
             Read::Broken => {
                 return Err(gil.raise(Class::Os, "the client has left before the end of its body"));

@@ -52,7 +52,8 @@ fn table(facts: &Value) -> String {
     let origins =
         facts["origins"].as_array().into_iter().flatten().map(|origin| ("origin", about_origin(origin)));
     let servlets = about_servlets(&facts["servlets"]);
-    let lines = rows.into_iter().chain(origins).chain(servlets);
+    let python = about_python(&facts["python"]);
+    let lines = rows.into_iter().chain(origins).chain(servlets).chain(python);
     lines.map(|(name, value)| format!("{name:<18} {value}\n")).collect()
 }
 
@@ -148,6 +149,67 @@ fn about_machine(machine: &Value) -> String {
     )
 }
 
+/// A line for each application in Python, for its restarts if there were some, and for each of its workers.
+fn about_python(python: &Value) -> Vec<(&'static str, String)> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_string();
+    let mut lines = Vec::new();
+    for application in &list(&python["applications"]) {
+        let workers = list(&application["workers"]);
+        let sum = |name: &str| workers.iter().filter_map(|worker| worker[name].as_u64()).sum::<u64>();
+        lines.push((
+            "python",
+            format!(
+                "{} {}, {} of {} workers, {} requests busy, {} wait, {} MiB, for {} {}",
+                text(&application["app"]),
+                text(&application["state"]),
+                workers.len(),
+                application["most_workers"],
+                sum("busy"),
+                sum("queue"),
+                sum("resident_bytes") >> 20,
+                text(&application["site"]),
+                text(&application["route"]),
+            ),
+        ));
+        let restarts = counts(&application["restarts"]);
+        if !restarts.is_empty() {
+            let last = text(&application["last_restart"]["text"]);
+            lines.push(("python restarts", format!("{restarts}; the last: {last}")));
+        }
+        let failures = counts(&application["failures"]);
+        if !failures.is_empty() {
+            lines.push(("python failures", failures));
+        }
+        lines.extend(workers.iter().map(|worker| ("python worker", about_worker(worker))));
+    }
+    lines
+}
+
+/// `3 reload, 1 end`, without those that are 0.
+fn counts(counts: &Value) -> String {
+    let counts = counts.as_object().into_iter().flatten();
+    let counts = counts.filter_map(|(name, count)| Some((name, count.as_u64().filter(|count| *count > 0)?)));
+    let words: Vec<String> =
+        counts.map(|(name, count)| format!("{count} {}", name.replace('_', " "))).collect();
+    words.join(", ")
+}
+
+/// `4711 runs for 5 min 3 s, 2 requests busy, 0 wait, 340 in all, 31 MiB`
+fn about_worker(worker: &Value) -> String {
+    let number = |name: &str| worker[name].as_u64().unwrap_or(0);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    format!(
+        "{} runs for {}, {} requests busy, {} wait, {} in all, {} MiB",
+        number("process"),
+        duration(now.as_secs().saturating_sub(number("started_unix_s"))),
+        number("busy"),
+        number("queue"),
+        number("requests"),
+        number("resident_bytes") >> 20,
+    )
+}
+
 /// `3 d 4 h`, `4 h 5 min`, `5 min 6 s`, `6 s`.
 fn duration(seconds: u64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
@@ -189,6 +251,14 @@ mod tests {
                     "collectors": [{ "collections": 2, "time_ms": 5 }, { "collections": 1, "time_ms": 6 }],
                 }],
             },
+            "python": { "applications": [{
+                "app": "shop.wsgi", "state": "ready", "most_workers": 2, "site": "b", "route": "/p/",
+                "restarts": { "end": 2, "memory": 0, "reload": 1 },
+                "last_restart": { "text": "worker 4 has ended by signal 9" },
+                "failures": { "no_worker": 3, "lost": 0 },
+                "workers": [{ "process": 5, "busy": 2, "queue": 1, "requests": 9, "resident_bytes": 7 << 20,
+                              "started_unix_s": u64::MAX }],
+            }] },
         });
         let table = table(&facts);
         for line in [
@@ -199,6 +269,10 @@ mod tests {
             "version            -\n",
             "application        /s##2 failed, 0 sessions, 5 requests, 1 errors, for b /s/\n",
             "servlet threads    1 of 3 busy, at most 200; 3 wait, 4 refused, for b /s/\n",
+            "python             shop.wsgi ready, 1 of 2 workers, 2 requests busy, 1 wait, 7 MiB, for b /p/\n",
+            "python restarts    2 end, 1 reload; the last: worker 4 has ended by signal 9\n",
+            "python failures    3 no worker\n",
+            "python worker      5 runs for 0 s, 2 requests busy, 1 wait, 9 in all, 7 MiB\n",
             "java               17.0.1 in process 7, heap 3 of 9 MiB, 3 collections in 11 ms\n",
             "origin             http://a slow start, 5 requests, 4 failures, 3 connections, for b /c/\n",
         ] {

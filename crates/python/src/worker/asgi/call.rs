@@ -111,8 +111,8 @@ pub struct Call {
     pub(super) shared: &'static Shared,
     pub(super) key: Key,
     pub(super) out: Arc<Out>,
-    /// How the log names it, and its id.
-    pub(super) name: String,
+    /// Its method and its path, for the log, and its id. The query may hold a secret.
+    pub(super) name: Vec<u8>,
     pub(super) id: String,
     pub(super) state: Mutex<State>,
 }
@@ -707,7 +707,7 @@ impl Call {
             let id = if self.id.is_empty() { String::new() } else { format!(" (request {})", self.id) };
             let text = self.shared.application.describe(gil, error);
             let app = &self.shared.worker.settings.app;
-            server::log('e', &format!("{app}: {}{id} has failed\n{text}", self.name));
+            server::log('e', &format!("{app}: {}{id} has failed\n{text}", self.name.escape_ascii()));
         }
         if is_over {
             return;
@@ -724,7 +724,8 @@ impl Call {
         } else {
             if error.is_none() {
                 let what = if is_started { "has not sent a whole answer" } else { "has not answered" };
-                server::log('e', &format!("{}: {} {what}", self.shared.worker.settings.app, self.name));
+                let app = &self.shared.worker.settings.app;
+                server::log('e', &format!("{app}: {} {what}", self.name.escape_ascii()));
             }
             let response = Response { status: 500, ..Response::default() };
             response.with_parts(Some(0), |parts| self.push(gil, Kind::Whole, 0, &parts));
@@ -745,9 +746,14 @@ fn receive(gil: Gil, call: &Arc<Call>) -> Result<Object, Raised> {
         return Ok(future);
     }
     let must_ask = std::mem::take(&mut state.must_ask);
+    let waits_for_body = state.body_end.is_none() && state.socket.is_none();
     drop(state);
     if must_ask {
         call.want(gil, BODY_WINDOW);
+    }
+    if waits_for_body {
+        // The core is told that this is a wait for the client.
+        call.push(gil, Kind::Want, 0, &[&0u32.to_le_bytes()]);
     }
     let future = gil.call0(&call.shared.create_future)?;
     call.lock().receivers.push_back(future.clone());

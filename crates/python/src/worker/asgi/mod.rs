@@ -7,6 +7,7 @@
 //! | module | |
 //! |---|---|
 //! | `serve` | reads the rings in the event loop |
+//! | `loop_watch` | notices an event loop that does not come back |
 //! | `call` | a request that the application has: `receive` and `send` |
 //! | `scope` | a request as the dictionary of ASGI |
 //! | `messages` | what the application sends, read |
@@ -14,6 +15,7 @@
 //! | `websocket` | the frames of a WebSocket (RFC 6455) |
 
 mod call;
+mod loop_watch;
 mod messages;
 mod names;
 mod scope;

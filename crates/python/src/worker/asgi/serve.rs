@@ -1,18 +1,21 @@
 //! Reads the rings in the event loop, and calls the application for each request.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
 use super::call::{self, Call, END, RECEIVE, SEND, Shared, Socket, State};
+use super::loop_watch::{LoopWatch, Step};
 use super::names::Names;
 use super::scope::Scopes;
 use super::websocket;
 use crate::api::{Api, Calls, Form, Function, Functions, Gil, NativeType, Object, Raised};
+use crate::shared::control;
 use crate::shared::frame::Kind;
 use crate::shared::request::{self, EXPECTS_CONTINUE, Facts, Fields, HAS_BODY, MAY_SWITCH};
 use crate::worker::application::Application;
 use crate::worker::links::Key;
-use crate::worker::monitor::Monitor;
+use crate::worker::monitor::{Duty, Monitor};
 use crate::worker::parts::Worker;
 use crate::worker::server;
 
@@ -26,6 +29,8 @@ struct Serve {
     start: Object,
     scopes: Mutex<Scopes>,
     monitor: OnceLock<Arc<Monitor>>,
+    /// How often the event loop has read the rings.
+    turns: AtomicU64,
 }
 
 static SERVE: OnceLock<Serve> = OnceLock::new();
@@ -106,12 +111,14 @@ pub fn run(
         start: attribute(c"start")?,
         scopes: Mutex::new(scopes.map_err(set_up)?),
         monitor: OnceLock::new(),
+        turns: AtomicU64::new(0),
     };
     let serve = SERVE.get_or_init(|| serve);
     let wake = serve.wake_kind.hold(gil, Arc::new(Wake)).map_err(set_up)?;
     let hear = HEAR.bind(gil, &wake).map_err(set_up)?;
     let _ = serve.shared.tell.set(TELL.bind(gil, &wake).map_err(set_up)?);
-    let _ = serve.monitor.set(Monitor::start(&worker.hub, || {}));
+    let duty = LoopDuty { serve, watch: worker.settings.limits.answer.map(LoopWatch::new) };
+    let _ = serve.monitor.set(Monitor::start(&worker.hub, duty));
     ready();
     // What came before it is looked at now.
     worker.hub.wake();
@@ -120,6 +127,39 @@ pub fn run(
     gil.call2(&run, &descriptor, &hear).map_err(|Raised| failed("the event loop has ended"))?;
     worker.hub.tell(true);
     Ok(())
+}
+
+/// What the monitor does for an event loop.
+struct LoopDuty {
+    serve: &'static Serve,
+    watch: Option<LoopWatch>,
+}
+
+impl Duty for LoopDuty {
+    fn has_requests(&self) -> bool {
+        !self.serve.shared.calls().is_empty()
+    }
+
+    /// Requests that wait hold no thread, and may do so for hours.
+    fn is_urgent(&self) -> bool {
+        false
+    }
+
+    fn look(&mut self, _: bool) {
+        let hub = &self.serve.shared.worker.hub;
+        hub.tell(false);
+        let Some(watch) = &mut self.watch else { return };
+        let turns = self.serve.turns.load(Ordering::Relaxed);
+        let has_requests = !self.serve.shared.calls().is_empty();
+        match watch.look(turns, has_requests, Instant::now()) {
+            Step::Nothing => {}
+            Step::Wake => hub.wake(),
+            Step::Tell(time) => {
+                let text = format!("has an event loop that has not come back for {} s", time.as_secs());
+                server::tell(control::HUNG, text.as_bytes());
+            }
+        }
+    }
 }
 
 impl Serve {
@@ -154,6 +194,7 @@ impl Serve {
             hub.tell(false);
         }
         self.shared.is_reading.store(false, Ordering::Relaxed);
+        self.turns.fetch_add(1, Ordering::Relaxed);
         hub.is_quitting() && self.shared.calls().is_empty()
     }
 
@@ -169,6 +210,7 @@ impl Serve {
         else {
             std::process::exit(server::EXIT_BAD_RING);
         };
+        out.count_begun();
         let mut state = State::new();
         state.is_head = facts.method == b"HEAD";
         state.must_ask = facts.flags & EXPECTS_CONTINUE != 0;
@@ -177,7 +219,7 @@ impl Serve {
         }
         state.socket = socket(&facts, fields.clone()).map(Box::new);
         let is_websocket = state.socket.is_some();
-        let name = format!("{} {}", facts.method.escape_ascii(), facts.raw_path.escape_ascii());
+        let name = [facts.method, b" ", facts.raw_path].concat();
         let id = String::from_utf8_lossy(facts.id).into_owned();
         let call = Arc::new(Call { shared: self.shared, key, out, name, id, state: Mutex::new(state) });
         self.shared.calls().insert(key, call.clone());
@@ -194,10 +236,8 @@ impl Serve {
             let error = gil.take_error();
             if let Some(error) = error {
                 let text = self.shared.application.describe(gil, &error);
-                server::log(
-                    'e',
-                    &format!("{}: {} cannot be called\n{text}", self.shared.worker.settings.app, call.name),
-                );
+                let (app, name) = (&self.shared.worker.settings.app, call.name.escape_ascii());
+                server::log('e', &format!("{app}: {name} cannot be called\n{text}"));
             }
             self.shared.forget(key);
         }

@@ -52,6 +52,47 @@ fn a_request_that_takes_too_long_ends_and_its_worker_is_replaced() {
 }
 
 #[test]
+fn an_event_loop_that_does_not_come_back_is_ended_and_the_log_says_where_it_is() {
+    if !has_python() {
+        return;
+    }
+    let limits = "workers = 1\nprotocol = \"asgi\"\nlimits = { answer = \"1s\", drain = \"60s\" }";
+    let running = start("asgi_app:application", limits);
+    for target in ["/spin", "/spin-later"] {
+        assert_eq!(running.text("/hello"), "hello");
+        let mut waits = running.server.connect();
+        let mut spins = running.server.connect();
+        spins.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        std::thread::sleep(Duration::from_millis(200));
+        // A request behind it that changes nothing is asked once more, in the next worker.
+        waits.set_patience(PATIENCE);
+        waits.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(spins.answer().status, 504, "{target}");
+        let status = waits.answer().status;
+        assert!([200, 504].contains(&status), "{target}: {status}");
+        running.server.wait_for_error_line("tells of it", |line| {
+            line.contains("has an event loop that has not come back for ") && line.contains("it is killed")
+        });
+        running.server.wait_for_error_line("says where it is", |line| {
+            line.contains("asgi_app.py\", line ") && line.ends_with(" in do_spin")
+        });
+    }
+    assert_eq!(running.text("/hello"), "hello");
+}
+
+#[test]
+fn a_crash_is_told_with_its_trace() {
+    if !has_python() {
+        return;
+    }
+    let running = start("wsgi_app:application", "workers = 1");
+    assert_eq!(running.post("/crash", b"x").status, 502);
+    running.server.wait_for_error_line("has the trace", |line| line.ends_with(" in do_crash"));
+    running.server.wait_for_error_line("tells of the end", |line| line.contains("has ended by signal 11"));
+    assert_eq!(running.text("/hello"), "hello");
+}
+
+#[test]
 fn memory_is_limited() {
     if !has_python() {
         return;

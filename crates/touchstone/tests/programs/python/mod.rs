@@ -2,7 +2,10 @@
 
 mod asgi;
 mod failures;
+mod large;
+mod operators;
 mod reload;
+mod versions;
 mod wsgi;
 
 use std::path::{Path, PathBuf};
@@ -17,7 +20,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 /// A running server with one application.
 pub(crate) struct Running {
     pub(crate) server: Server,
-    _tree: Tree,
+    tree: Tree,
 }
 
 /// Whether there is a Python that a server can open.
@@ -45,7 +48,7 @@ pub(crate) fn start_in(directory: &Path, app: &str, keys: &str, sections: &str) 
     let tree = Tree::empty();
     std::fs::write(tree.around().join("file.txt"), vec![b'f'; 300_000]).expect("the file is written");
     let server = Server::configured(tree.around(), &configuration(&tree, directory, app, keys, sections));
-    Running { server, _tree: tree }
+    Running { server, tree }
 }
 
 pub(crate) fn configuration(tree: &Tree, directory: &Path, app: &str, keys: &str, sections: &str) -> String {

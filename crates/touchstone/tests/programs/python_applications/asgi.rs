@@ -15,7 +15,6 @@ fn start(tree: &Tree, app: &str) -> Option<Server> {
 }
 
 #[test]
-#[ignore = "it needs the route `python`, which the server does not have yet"]
 fn every_case_is_answered_as_the_specification_has_it() {
     let tree = Tree::empty();
     let Some(server) = start(&tree, "asgi_cases:application") else { return };
@@ -33,7 +32,6 @@ fn uvicorn_answers_the_cases_in_the_same_way() {
 }
 
 #[test]
-#[ignore = "it needs the route `python`, which the server does not have yet"]
 fn a_piece_arrives_before_the_next_is_made() {
     let tree = Tree::empty();
     let Some(server) = start(&tree, "asgi_cases:application") else { return };
@@ -52,7 +50,6 @@ fn a_piece_arrives_before_the_next_is_made() {
 }
 
 #[test]
-#[ignore = "it needs the route `python`, which the server does not have yet"]
 fn an_application_is_told_that_its_client_has_left() {
     let tree = Tree::empty();
     let Some(server) = start(&tree, "asgi_cases:application") else { return };
@@ -66,7 +63,6 @@ fn an_application_is_told_that_its_client_has_left() {
 }
 
 #[test]
-#[ignore = "it needs the route `python`, which the server does not have yet"]
 fn a_large_body_passes_whole() {
     let tree = Tree::empty();
     let Some(server) = start(&tree, "asgi_cases:application") else { return };
@@ -77,7 +73,6 @@ fn a_large_body_passes_whole() {
 }
 
 #[test]
-#[ignore = "it needs the route `python`, which the server does not have yet"]
 fn websockets_echo_and_their_end_is_told() {
     let tree = Tree::empty();
     let Some(server) = start(&tree, "asgi_cases:application") else { return };
@@ -95,7 +90,6 @@ fn websockets_echo_and_their_end_is_told() {
 }
 
 #[test]
-#[ignore = "it needs the route `python`, which the server does not have yet"]
 fn an_application_without_a_lifespan_is_served() {
     let tree = Tree::empty();
     let Some(server) = start(&tree, "asgi_cases:without_lifespan") else { return };
@@ -103,7 +97,6 @@ fn an_application_without_a_lifespan_is_served() {
 }
 
 #[test]
-#[ignore = "it needs the route `python`, which the server does not have yet"]
 fn an_application_that_fails_to_start_says_why_and_is_not_asked() {
     let Some(environment) = environment() else { return };
     let tree = Tree::empty();
@@ -116,11 +109,20 @@ fn an_application_that_fails_to_start_says_why_and_is_not_asked() {
 }
 
 #[test]
-#[ignore = "it needs the route `python`, which the server does not have yet"]
 fn a_stop_lets_the_application_shut_down() {
     let tree = Tree::empty();
     let Some(mut server) = start(&tree, "asgi_cases:application") else { return };
     assert_eq!(server.get("/plain").body, b"plain");
     server.stop();
     assert!(server.error_text().contains("the application is shut down"), "{}", server.error_text());
+}
+
+#[test]
+fn the_event_loop_is_uvloop_where_that_is_installed() {
+    let Some(environment) = environment() else { return };
+    let apps = crate::python::apps();
+    let tree = Tree::empty();
+    let route = Route::new("/", "asgi_app:application", &apps, environment).with("workers = 1");
+    let server = serve(&tree, &[route], "");
+    assert_eq!(server.get("/loop").body, b"uvloop");
 }

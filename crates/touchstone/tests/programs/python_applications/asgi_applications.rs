@@ -38,7 +38,6 @@ impl Both {
 }
 
 #[test]
-#[ignore = "it needs the route `python`, which the server does not have yet"]
 fn django_over_asgi() {
     let Some(environment) = environment() else { return };
     let place = tempfile::tempdir().unwrap();
@@ -48,7 +47,6 @@ fn django_over_asgi() {
 }
 
 #[test]
-#[ignore = "it needs the route `python`, which the server does not have yet"]
 fn notes_in_fastapi_with_their_documentation_and_a_room() {
     let directory = programs();
     let Some(both) = both("fastapi_notes:app", [&directory, &directory]) else { return };
@@ -85,7 +83,6 @@ fn notes_in_fastapi_with_their_documentation_and_a_room() {
 }
 
 #[test]
-#[ignore = "it needs the route `python`, which the server does not have yet"]
 fn news_in_starlette() {
     let directory = programs();
     let Some(both) = both("starlette_news:app", [&directory, &directory]) else { return };

@@ -18,7 +18,7 @@ fn start(tree: &Tree) -> Option<Server> {
     let limits =
         "workers = 1, limits = { answer = \"2s\", memory = \"256MiB\", start = \"60s\", drain = \"2s\" }";
     let other = Route::new("/scope/", "asgi_cases:application", &programs(), environment);
-    let routes = [app("/").with(limits), other.with("workers = 1, protocol = \"asgi\"")];
+    let routes = [other.with("workers = 1, protocol = \"asgi\""), app("/").with(limits)];
     let files = format!("[[site.route]]\npath = \"/files/\"\nalias = {:?}\n", tree.root());
     Some(serve(tree, &routes, &files))
 }
@@ -47,7 +47,6 @@ fn ask(server: &Server, target: &str) -> Client {
 }
 
 #[test]
-#[ignore = "it needs the route `python`, which the server does not have yet"]
 fn endless_loops_cost_their_own_requests() {
     let tree = Tree::empty();
     let Some(server) = start(&tree) else { return };
@@ -60,7 +59,6 @@ fn endless_loops_cost_their_own_requests() {
 }
 
 #[test]
-#[ignore = "it needs the route `python`, which the server does not have yet"]
 fn a_memory_bomb_ends_at_its_limit() {
     let tree = Tree::empty();
     let Some(server) = start(&tree) else { return };
@@ -72,7 +70,6 @@ fn a_memory_bomb_ends_at_its_limit() {
 }
 
 #[test]
-#[ignore = "it needs the route `python`, which the server does not have yet"]
 fn a_worker_that_exits_or_crashes_is_started_again() {
     let tree = Tree::empty();
     let Some(server) = start(&tree) else { return };
@@ -90,7 +87,6 @@ fn a_worker_that_exits_or_crashes_is_started_again() {
 }
 
 #[test]
-#[ignore = "it needs the route `python`, which the server does not have yet"]
 fn endless_output_that_is_not_read_holds_one_thread() {
     let tree = Tree::empty();
     let Some(server) = start(&tree) else { return };
@@ -106,7 +102,6 @@ fn endless_output_that_is_not_read_holds_one_thread() {
 }
 
 #[test]
-#[ignore = "it needs the route `python`, which the server does not have yet"]
 fn slow_bodies_hold_no_other_request() {
     let tree = Tree::empty();
     let Some(server) = start(&tree) else { return };

@@ -76,7 +76,7 @@ impl Route {
     }
 }
 
-/// A server with these routes and more lines of configuration behind them; returns when it answers at all of
+/// A server with these routes and more lines of configuration before them; returns when it answers at all of
 /// their paths.
 fn serve(tree: &Tree, routes: &[Route], more: &str) -> Server {
     let server = start(tree, routes, more);
@@ -88,12 +88,12 @@ fn serve(tree: &Tree, routes: &[Route], more: &str) -> Server {
     server
 }
 
-/// The same without waiting for the applications.
+/// The same without waiting for the applications. Answers are not compressed, as with the other servers.
 fn start(tree: &Tree, routes: &[Route], more: &str) -> Server {
     let routes: String = routes.iter().map(Route::text).collect();
     let text = format!(
-        "[server]\ncontrol_socket = \"off\"\n\n\
-         [[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = {:?}\n{routes}{more}\n",
+        "[server]\ncontrol_socket = \"off\"\n\n[limits]\nbody_bytes = \"1GiB\"\n\n\
+         [[site]]\nlisten = [\"127.0.0.1:0\"]\nroot = {:?}\ncompression = []\n{more}\n{routes}\n",
         tree.root()
     );
     Server::configured(tree.around(), &text)

@@ -14,7 +14,6 @@ fn start(tree: &Tree, more: &str) -> Option<Server> {
 }
 
 #[test]
-#[ignore = "it needs the route `python`, which the server does not have yet"]
 fn every_case_is_answered_as_pep_3333_has_it() {
     let tree = Tree::empty();
     let Some(server) = start(&tree, "protocol = \"wsgi\"") else { return };
@@ -32,7 +31,6 @@ fn gunicorn_answers_the_cases_in_the_same_way() {
 }
 
 #[test]
-#[ignore = "it needs the route `python`, which the server does not have yet"]
 fn a_piece_arrives_before_the_next_is_made() {
     let tree = Tree::empty();
     let Some(server) = start(&tree, "threads = 4") else { return };
@@ -51,7 +49,6 @@ fn a_piece_arrives_before_the_next_is_made() {
 }
 
 #[test]
-#[ignore = "it needs the route `python`, which the server does not have yet"]
 fn an_iterable_is_closed_when_its_client_leaves() {
     let tree = Tree::empty();
     let Some(server) = start(&tree, "threads = 4") else { return };
@@ -65,7 +62,6 @@ fn an_iterable_is_closed_when_its_client_leaves() {
 }
 
 #[test]
-#[ignore = "it needs the route `python`, which the server does not have yet"]
 fn large_bodies_pass_whole_in_both_directions() {
     let tree = Tree::empty();
     let Some(server) = start(&tree, "") else { return };
@@ -94,7 +90,6 @@ fn large_bodies_pass_whole_in_both_directions() {
 }
 
 #[test]
-#[ignore = "it needs the route `python`, which the server does not have yet"]
 fn what_an_application_says_and_raises_is_in_the_error_log_alone() {
     let tree = Tree::empty();
     let Some(server) = start(&tree, "") else { return };

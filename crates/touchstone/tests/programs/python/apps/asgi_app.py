@@ -137,6 +137,20 @@ async def do_kill(scope, receive, send):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+async def do_spin(scope, receive, send):
+    while True:
+        pass
+
+
+async def do_spin_later(scope, receive, send):
+    await asyncio.sleep(0.01)
+    await do_spin(scope, receive, send)
+
+
+async def do_loop(scope, receive, send):
+    await answer(send, type(asyncio.get_running_loop()).__module__.encode())
+
+
 async def do_socket(scope, receive, send):
     assert (await receive())["type"] == "websocket.connect"
     await send({"type": "websocket.accept"})

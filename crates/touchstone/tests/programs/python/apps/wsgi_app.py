@@ -154,6 +154,12 @@ def do_kill(environ, start_response):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def do_crash(environ, start_response):
+    import ctypes
+
+    ctypes.string_at(0)
+
+
 def do_exit(environ, start_response):
     os._exit(7)
 
