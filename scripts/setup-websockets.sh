@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Installs another implementation of WebSockets, the Python package websockets, for the tests of the load engine,
-# into a Python environment of its own below the target directory.
+# Installs another implementation of WebSockets, the Python package websockets, for the tests of the load
+# engine, into a Python environment of its own below the target directory.
 #
 #   scripts/setup-websockets.sh [--brief]      --brief prints nothing when it is installed
 #
-# Without it the test of WebSockets with another's server says SKIPPED. Environment: SETUP_INSTALL=no looks and
-# never installs.
+# Without it the test of WebSockets with another's server says SKIPPED. Environment: SETUP_INSTALL=no looks
+# and never installs.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

@@ -82,7 +82,9 @@ impl Broker {
         if let Some(named) = named.map(PathBuf::from) {
             return match named.is_file() {
                 true => Ok(named),
-                false => Err(format!("broker = {:?} in fleet.toml: there is no such program", named.display())),
+                false => {
+                    Err(format!("broker = {:?} in fleet.toml: there is no such program", named.display()))
+                }
             };
         }
         Broker::program().ok_or_else(|| {

@@ -99,8 +99,8 @@ impl Credentials {
     }
 }
 
-/// Whether no one else can read a file: only its owner, or, where root owns it, only the group of this process
-/// (as a volume of Kubernetes has it for a pod that is not root's).
+/// Whether no one else can read a file: only its owner, or, where root owns it, only the group of this
+/// process (as a volume of Kubernetes has it for a pod that is not root's).
 fn is_private(mode: u32, owner: u32, group: u32, own_group: u32) -> bool {
     match mode & 0o077 {
         0 => true,
@@ -128,6 +128,7 @@ pub(crate) fn write_secret(path: &Path, text: &str) -> Result<(), String> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::os::unix::fs::PermissionsExt;
 
     proptest! {
         #[test]

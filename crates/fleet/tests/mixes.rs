@@ -78,6 +78,7 @@ fn file(names: &[&str]) -> FleetFile {
     FleetFile {
         name: "test".to_string(),
         controller: "embedded".to_string(),
+        broker: None,
         launch: None,
         agents: names.iter().map(|name| AgentEntry::new(name, Role::Load)).collect(),
     }
@@ -110,7 +111,7 @@ fn with_agents<T>(
 }
 
 fn run_mix(controller: &Controller, plan: &Plan) -> Result<Generated, String> {
-    let load = controller.prepare(plan, &AtomicBool::new(false)).map_err(|error| error.to_string())?;
+    let load = controller.prepare(plan, None, &AtomicBool::new(false)).map_err(|error| error.to_string())?;
     load.run(&Progress::default()).map_err(|error| error.to_string())
 }
 

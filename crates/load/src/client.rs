@@ -172,7 +172,8 @@ pub(crate) struct Layers {
     /// Bytes for the socket, and how many of them are sent.
     pub(crate) out: Vec<u8>,
     pub(crate) sent: usize,
-    /// HTTP/1.1 with several clients: those whose requests were sent, in the order in which they are answered.
+    /// HTTP/1.1 with several clients: those whose requests were sent, in the order in which they are
+    /// answered.
     pub(crate) pipeline: VecDeque<usize>,
     /// Clients whose requests wait for the connection.
     pub(crate) waiting: VecDeque<usize>,

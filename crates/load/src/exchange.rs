@@ -181,8 +181,8 @@ impl Engine<'_> {
         let client = &mut self.clients[index];
         let connection = &mut self.connections[client.connection];
         let expected = &self.shared.requests[client.request].expected;
-        // On a connection of HTTP/2, or with pipelining, there may be other requests, and its end is seen to where
-        // it is received.
+        // On a connection of HTTP/2, or with pipelining, there may be other requests, and its end is seen to
+        // where it is received.
         let streams = self.streams;
         let is_shared = connection
             .layers

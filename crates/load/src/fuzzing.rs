@@ -8,7 +8,8 @@ use crate::plan::Plan;
 use crate::request::prepare;
 use crate::target::HttpVersion;
 use crate::target::Target;
-use crate::websocket::{After, Effects, WebSocket, WebSocketPlan, WebSocketSetup};
+use crate::websocket::{After, Effects, WebSocket, WebSocketSetup};
+use crate::websocket_plan::WebSocketPlan;
 use std::sync::Arc;
 use touchstone_http::response::ResponseHead;
 

@@ -326,7 +326,7 @@ impl Engine<'_> {
         }
         if self.targets[self.connections[index].target].is_pipelined {
             return match self.take_pipelined(index, bytes) {
-                true => After::GoesOn,
+                true => After::Continue,
                 false => After::Done,
             };
         }

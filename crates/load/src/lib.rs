@@ -64,6 +64,7 @@ mod upgraded;
 mod url;
 mod varying;
 mod websocket;
+mod websocket_plan;
 mod wire;
 
 pub use abort::AbortWatch;
@@ -97,4 +98,4 @@ pub use touchstone_session::{
     check_text, read_csv, read_json,
 };
 pub use url::{HttpUrl, MAXIMUM_URL_BYTES, UrlError};
-pub use websocket::WebSocketPlan;
+pub use websocket_plan::WebSocketPlan;

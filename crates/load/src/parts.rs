@@ -47,7 +47,14 @@ impl EngineTarget {
     pub(crate) fn new(target: &Target, version: HttpVersion, tls: Option<&TlsBase>) -> EngineTarget {
         let tls = tls.map(TlsSetup::new);
         let is_loopback = target.address.ip().is_loopback();
-        EngineTarget { address: target.address, is_loopback, tls, version, has_websockets: false, is_pipelined: false }
+        EngineTarget {
+            address: target.address,
+            is_loopback,
+            tls,
+            version,
+            has_websockets: false,
+            is_pipelined: false,
+        }
     }
 }
 

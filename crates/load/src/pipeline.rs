@@ -1,5 +1,5 @@
-//! Pipelining: several clients share a connection of HTTP/1.1, each sends its request without waiting, and the
-//! answers come in the order of the requests (RFC 9112, section 9.3.2).
+//! Pipelining: several clients share a connection of HTTP/1.1, each sends its request without waiting, and
+//! the answers come in the order of the requests (RFC 9112, section 9.3.2).
 
 use crate::answer::Malformed;
 use crate::client::Phase;
@@ -48,8 +48,8 @@ impl Engine<'_> {
         true
     }
 
-    /// Gives up one of several requests on a connection, which ends with it; those of the others are sent again
-    /// on the next.
+    /// Gives up one of several requests on a connection, which ends with it; those of the others are sent
+    /// again on the next.
     pub(crate) fn abandon_pipeline(&mut self, client: usize, failure: Failure) {
         let index = self.clients[client].connection;
         let connection = &mut self.connections[index];

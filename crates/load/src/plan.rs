@@ -3,7 +3,7 @@
 use crate::curve::Stage;
 use crate::messages::MessagePlan;
 use crate::target::{HttpVersion, Target};
-use crate::websocket::WebSocketPlan;
+use crate::websocket_plan::WebSocketPlan;
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -153,8 +153,8 @@ pub struct Plan {
     /// rate they limit the requests under way, and an arrival that finds all of them busy waits.
     pub clients: usize,
     /// Virtual clients that share one connection, each with a stream of its own (HTTP/2 and 3); in HTTP/1.1
-    /// each sends its request without waiting for the answers to those before it (pipelining, RFC 9112, section
-    /// 9.3.2). Otherwise 1.
+    /// each sends its request without waiting for the answers to those before it (pipelining, RFC 9112,
+    /// section 9.3.2). Otherwise 1.
     pub streams: usize,
     /// The processors to pin one engine thread each to; empty: one thread, not pinned.
     pub cores: Vec<usize>,

@@ -1,13 +1,14 @@
 //! Whether the percentiles of each kind of message are the truth: the log of a server with known delays and a
-//! stall is gone through on its own clock, message by message, and what is told must be within 2 % of what the
-//! log says. No time passes in these tests, so no busy machine changes them.
+//! stall is gone through on its own clock, message by message, and what is told must be within 2 % of what
+//! the log says. No time passes in these tests, so no busy machine changes them.
 
 use crate::choice::Random;
 use crate::messages::{MessageForm, MessageNote, MessagePlan, MessageReader};
 use crate::plan::{Plan, PlannedRequest};
 use crate::record::{Record, Times};
 use crate::target::Target;
-use crate::websocket::{Effects, Note, WebSocket, WebSocketPlan, WebSocketSetup};
+use crate::websocket::{Effects, Note, WebSocket, WebSocketSetup};
+use crate::websocket_plan::WebSocketPlan;
 use hdrhistogram::Histogram;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,10 +65,17 @@ fn assert_true(what: &str, told: &Histogram<u64>, mut exact: Vec<u64>) {
     for quantile in [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0] {
         let place = (quantile * exact.len() as f64).ceil() as usize - 1;
         let (told, truth) = (told.value_at_quantile(quantile) as f64, exact[place] as f64);
-        assert!((told / truth - 1.0).abs() < 0.02, "{what}: at {quantile} {told} is told, and {truth} is true");
+        assert!(
+            (told / truth - 1.0).abs() < 0.02,
+            "{what}: at {quantile} {told} is told, and {truth} is true"
+        );
     }
     let mean = exact.iter().sum::<u64>() as f64 / exact.len() as f64;
-    assert!((told.mean() / mean - 1.0).abs() < 0.02, "{what}: the mean is {mean}, and {} is told", told.mean());
+    assert!(
+        (told.mean() / mean - 1.0).abs() < 0.02,
+        "{what}: the mean is {mean}, and {} is told",
+        told.mean()
+    );
 }
 
 fn assert_messages(what: &str, record: &Record) {

@@ -121,8 +121,7 @@ impl Session {
             return Vec::new();
         }
         let now = Instant::now();
-        let is_lost =
-            |member: &&Member| member.gone.is_some() || member.is_silent(now, self.connected_since);
+        let is_lost = |member: &&Member| member.gone.is_some() || member.is_silent(now, self.connected_since);
         self.members.values().filter(is_lost).map(|member| member.entry.name.clone()).collect()
     }
 

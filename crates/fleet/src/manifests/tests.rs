@@ -90,7 +90,10 @@ fn assert_restricted(pod: &PodSpec) {
         let own = container.security_context.as_ref().expect("a security context");
         assert_eq!((own.allow_privilege_escalation, own.privileged), (Some(false), None));
         let capabilities = own.capabilities.as_ref().expect("capabilities");
-        assert_eq!((capabilities.drop.as_deref(), &capabilities.add), (Some(&["ALL".to_string()][..]), &None));
+        assert_eq!(
+            (capabilities.drop.as_deref(), &capabilities.add),
+            (Some(&["ALL".to_string()][..]), &None)
+        );
     }
     let volumes = pod.volumes.as_ref().expect("volumes");
     assert!(volumes.iter().all(|volume| volume.secret.is_some() || volume.empty_dir.is_some()));

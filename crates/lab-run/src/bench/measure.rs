@@ -73,7 +73,8 @@ impl Measurement<'_> {
         let progress = Progress::default();
         let watch = AbortWatch::new(self.abort_if.clone());
         watch.begin(&progress);
-        let load = generator.prepare(&self.plan, watch.wanted(), interrupt).map_err(|error| error.to_string())?;
+        let load =
+            generator.prepare(&self.plan, watch.wanted(), interrupt).map_err(|error| error.to_string())?;
         let start = Instant::now();
         let window_start = SystemTime::now() + self.plan.ramp_up;
         let monitor = Monitor::start(Watch {
@@ -91,8 +92,14 @@ impl Measurement<'_> {
             // Should the observer panic, the engine must not run on to the mix's end.
             let _stop = StopOnDrop(&progress);
             let engine = scope.spawn(|| load.run(&progress));
-            let lookout =
-                Lookout { measurement: self, generator, progress: &progress, monitor: &monitor, watch: &watch, start };
+            let lookout = Lookout {
+                measurement: self,
+                generator,
+                progress: &progress,
+                monitor: &monitor,
+                watch: &watch,
+                start,
+            };
             let ending = lookout.until(&|| engine.is_finished(), running, observer, interrupt);
             (engine.join(), ending)
         });

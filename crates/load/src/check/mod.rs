@@ -315,7 +315,7 @@ impl Plan {
             && let Some(version) = versions.find(|version| !has_streams(*version))
         {
             return refuse(format!(
-                "{} has one request at a time on a connection: streams are HTTP/2's and 3's, and pipelining is \
+                "{} has one request at a time on a connection: streams are HTTP/2's and 3's, pipelining is \
                  HTTP/1.1's",
                 version.name()
             ));

@@ -367,8 +367,8 @@ fn measure(text: &str) -> Result<Measure, String> {
             let kinds: Vec<_> = kinds.iter().map(|(kind, _)| *kind).collect();
             format!(
                 "{text:?} is no measure: they are p50, p99.9 and the like, min, mean, max (of latency, or \
-                 service.p99, connect.p99, handshake.p99, first.p99, gap.p99, open.p99, answer.p99, pong.p99), errors, {}, rate, requests, \
-                 unsent",
+                 service.p99, connect.p99, handshake.p99, first.p99, gap.p99, open.p99, answer.p99, \
+                 pong.p99), errors, {}, rate, requests, unsent",
                 kinds.join(", ")
             )
         })?),

@@ -9,47 +9,6 @@ mod utf8;
 pub(crate) use handshake::handshake_fields;
 pub(crate) use session::{After, Effects, Fault, Note, WebSocket, WebSocketSetup};
 
-use serde::{Deserialize, Serialize};
-use std::time::Duration;
-
-/// What a client does on a WebSocket. A request with such a plan is a whole WebSocket: it opens one, sends
-/// its body as a message, as often as the plan says, and closes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WebSocketPlan {
-    /// How many messages the client sends; `None`: as many as it can until the run ends.
-    pub sends: Option<u64>,
-    /// Messages are sent as binary ones; text otherwise.
-    pub is_binary: bool,
-    /// A message is due so often, whatever the server answers; `None`: each after the answer to the last.
-    pub send_every: Option<Duration>,
-    /// The client closes after so many messages of the server; 0: as soon as all of its own are sent, and
-    /// answers are not waited for; `None`: after as many as it sends.
-    pub receives: Option<u64>,
-    /// The client sends a ping so often.
-    pub ping_every: Option<Duration>,
-}
-
-impl WebSocketPlan {
-    /// The messages of the server after which the client closes; `None`: the server closes, or the run's end.
-    pub fn wanted(&self) -> Option<u64> {
-        self.receives.or(self.sends.filter(|sends| *sends > 0))
-    }
-
-    fn waits_for_answers(&self) -> bool {
-        self.receives != Some(0)
-    }
-
-    /// Each message is sent when the one before it was answered.
-    fn sends_after_answers(&self) -> bool {
-        self.send_every.is_none() && self.waits_for_answers()
-    }
-
-    /// Only the server, or the run's end, closes it.
-    pub(crate) fn is_endless(&self) -> bool {
-        self.wanted().is_none() || !self.waits_for_answers() && self.sends.is_none()
-    }
-}
-
 /// How a server can break the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WrongFrame {

@@ -45,7 +45,10 @@ fn a_fleet_makes_the_load_of_one_command() {
     });
     assert_eq!(output.status.code(), Some(0), "{}", words(&output));
     let value: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!((&value["requests"], &value["errors"], &value["invalid"]), (&300.into(), &0.into(), &Value::Null));
+    assert_eq!(
+        (&value["requests"], &value["errors"], &value["invalid"]),
+        (&300.into(), &0.into(), &Value::Null)
+    );
     let agents = value["fleet"]["agents"].as_array().expect("agents");
     assert_eq!(agents.len(), 2);
     let sum = |figure: &str| agents.iter().filter_map(|agent| agent[figure].as_u64()).sum::<u64>();
@@ -71,7 +74,8 @@ fn a_threshold_ends_the_load_of_all_agents() {
     assert!(words(&output).contains("the run was ended by --abort-if requests>100: "), "{}", words(&output));
     // With the URL of one class, and in a bench.
     let url = target.url();
-    let more = ["--sut", &url, "--clients", "4", "--length", "10m", "--ramp-up", "100ms", "--ramp-down", "100ms"];
+    let more =
+        ["--sut", &url, "--clients", "4", "--length", "10m", "--ramp-up", "100ms", "--ramp-down", "100ms"];
     let bench = fleet.bench(&[&more[..], &["--abort-if", "errors>=0%", "--abort-if", "p50>1us"]].concat());
     let ended = bench.wait();
     assert_eq!(ended.code, Some(3), "{} {}", ended.error, ended.incomplete());
@@ -91,7 +95,10 @@ fn the_broker_that_fleet_toml_names_is_taken_and_named() {
     fleet.change_file(|text| format!("broker = \"{}\"\n{text}", named.display()));
     fleet.start_broker();
     let said = std::fs::read_to_string(fleet.path("broker.log")).expect("the supervisor's words");
-    assert!(said.contains("my-nats) runs as process") || said.contains("my-nats), runs as process"), "{said}");
+    assert!(
+        said.contains("my-nats) runs as process") || said.contains("my-nats), runs as process"),
+        "{said}"
+    );
     fleet.stop_broker();
     fleet.change_file(|text| text.replace("my-nats", "no-nats"));
     let refused = Command::new(program()).args(["fleet", "broker"]).arg(fleet.directory()).output();

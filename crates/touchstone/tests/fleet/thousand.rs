@@ -136,7 +136,7 @@ impl Agent {
                 let answered = Clock::default().now();
                 self.tell(&Report::Pong { exchange, came: message.received, answered });
             }
-            Order::Prepare { run, mix: number, plan_sha256, portion } => {
+            Order::Prepare { run, mix: number, plan_sha256, portion, .. } => {
                 let plan = plans.entry(plan_sha256).or_insert_with_key(|plan_sha256| {
                     let document = self.nats.fetch(plan_sha256).expect("the plan");
                     serde_json::from_slice(&document).expect("a plan")

@@ -53,7 +53,9 @@ fn uvicorn() -> Option<(Other, u16)> {
         .spawn()
         .expect("it can be started");
     let other = Other(child);
-    wait_until("uvicorn listens", Duration::from_secs(60), || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    wait_until("uvicorn listens", Duration::from_secs(60), || {
+        TcpStream::connect(("127.0.0.1", port)).is_ok()
+    });
     Some((other, port))
 }
 

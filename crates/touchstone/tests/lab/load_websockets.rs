@@ -1,5 +1,5 @@
-//! `touchstone load` on WebSockets: with a server that others wrote, and over TLS. The server's own count must
-//! be that of the load.
+//! `touchstone load` on WebSockets: with a server that others wrote, and over TLS. The server's own count
+//! must be that of the load.
 
 use crate::support::{Tree, error_lines, run, skipped};
 use rcgen::generate_simple_self_signed;

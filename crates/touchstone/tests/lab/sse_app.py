@@ -1,5 +1,5 @@
-"""Server-sent events as a plain ASGI application, for another's server to serve. GET /events sends five events, GET
-/log what was sent so far, by the application's own count and clock."""
+"""Server-sent events as a plain ASGI application, for another's server to serve. GET /events sends five
+events, GET /log what was sent so far, by the application's own count and clock."""
 
 import asyncio
 import json

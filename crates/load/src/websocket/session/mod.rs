@@ -2,8 +2,9 @@
 
 use super::frames::{FrameReader, Opcode, Received, append_frame};
 use super::handshake::{check, set_key};
-use super::{WebSocketPlan, WrongFrame, WrongHandshake};
+use super::{WrongFrame, WrongHandshake};
 use crate::choice::Random;
+use crate::websocket_plan::WebSocketPlan;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -214,7 +215,7 @@ impl WebSocket {
             };
             match self.head.status {
                 101 => {
-                    let protocols = self.setup.as_ref().map_or(&[][..], |setup| &setup.protocols);
+                    let protocols = self.setup.as_ref().map_or(&[][..], |setup| &setup.protocols[..]);
                     check(&self.head, &self.accept, protocols).map_err(Fault::Handshake)?;
                     let mut head_bytes = std::mem::take(&mut self.head_bytes);
                     let frames = head_bytes.split_off(length);

@@ -168,7 +168,11 @@ fn another_answer_is_handed_back_whole() {
 proptest! {
     /// What comes in pieces means the same, the answer of the handshake among it.
     #[test]
-    fn pieces_mean_the_same(bytes in prop::collection::vec(any::<u8>(), 0..60), count in 0usize..5, piece in 1usize..30) {
+    fn pieces_mean_the_same(
+        bytes in prop::collection::vec(any::<u8>(), 0..60),
+        count in 0usize..5,
+        piece in 1usize..30,
+    ) {
         let read = |piece: usize| {
             let mut rig = asked(WebSocketPlan { sends: Some(3), ..LISTENS });
             let all = [rig.switching(), MESSAGE.repeat(count), bytes.clone()].concat();

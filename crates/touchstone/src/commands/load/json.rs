@@ -10,8 +10,9 @@ use touchstone_load::{
 
 /// Everything that is printed.
 pub(super) fn of(finished: &Finished) -> Value {
-    let Finished { subject, plan, outcome, fleet, invalid, verdicts, aborted_by, per_client, per_url, .. } =
-        finished;
+    let Finished {
+        subject, plan, outcome, fleet, invalid, verdicts, aborted_by, per_client, per_url, ..
+    } = finished;
     let mut value = json!({
         "url": subject,
         "address": plan.target.address.to_string(),

@@ -14,8 +14,8 @@ mod values;
 
 use super::bench::duration;
 use super::print::{print, print_for_reading};
-use fleet::Maker;
 use crate::exit::Exit;
+use fleet::Maker;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -290,7 +290,9 @@ pub struct Arguments {
     #[arg(
         long,
         value_name = "N",
-        conflicts_with_all = ["streams", "http10", "http2", "http3", "new_connections", "new_connection_share"],
+        conflicts_with_all = [
+            "streams", "http10", "http2", "http3", "new_connections", "new_connection_share",
+        ],
         help_heading = "Connections"
     )]
     pipeline: Option<usize>,
@@ -506,8 +508,19 @@ pub fn run(arguments: Arguments) -> Exit {
     let (aborted_by, verdicts) = (watch.verdict(), thresholds.judge(&outcome));
     let is_kept = aborted_by.is_none() && verdicts.iter().all(|verdict| verdict.is_kept);
     let Arguments { json, per_client, per_url, timeline, .. } = arguments;
-    let finished =
-        Finished { subject, plan, outcome, fleet, invalid, verdicts, aborted_by, started, per_client, per_url, timeline };
+    let finished = Finished {
+        subject,
+        plan,
+        outcome,
+        fleet,
+        invalid,
+        verdicts,
+        aborted_by,
+        started,
+        per_client,
+        per_url,
+        timeline,
+    };
     if json {
         print(&format!("{:#}", json::of(&finished)));
     } else {

@@ -137,11 +137,13 @@ fn with_prefix(path: &str, requests: &[PlannedRequest]) -> Vec<PlannedRequest> {
 fn streams(arguments: &Arguments) -> Result<usize, String> {
     match (arguments.pipeline, version(arguments)) {
         (Some(clients), _) => Ok(clients),
-        (None, version @ (HttpVersion::Http10 | HttpVersion::Http11)) if arguments.streams > 1 => Err(format!(
-            "{} has one request at a time on a connection: streams are HTTP/2's and 3's (--pipeline sends \
-             several requests of HTTP/1.1 without waiting)",
-            version.name()
-        )),
+        (None, version @ (HttpVersion::Http10 | HttpVersion::Http11)) if arguments.streams > 1 => {
+            Err(format!(
+                "{} has one request at a time on a connection: streams are HTTP/2's and 3's \
+                 (--pipeline sends several requests of HTTP/1.1 without waiting)",
+                version.name()
+            ))
+        }
         (None, _) => Ok(arguments.streams),
     }
 }

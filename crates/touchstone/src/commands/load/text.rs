@@ -3,8 +3,8 @@
 use super::Finished;
 use touchstone_lab::figures::{clients, count, milliseconds, percent, rate, significant};
 use touchstone_load::{
-    Arrivals, ClientOutcome, ConnectionUse, ErrorCounts, ErrorReason, HttpVersion, Outcome, Plan, Saturation, TimeSpread,
-    TimeSummary,
+    Arrivals, ClientOutcome, ConnectionUse, ErrorCounts, ErrorReason, HttpVersion, Outcome, Plan, Saturation,
+    TimeSpread, TimeSummary,
 };
 
 /// The most reasons of errors that are printed.
