@@ -31,6 +31,11 @@ pub use host::{Python, RouteNames, begin_configuration, log_to, stop, taken_up};
 pub use interpreter::Interpreter;
 pub use worker::run as run_worker;
 
+/// How the applications of the present configuration are now.
+pub fn status_of_server() -> status::Status {
+    status::Status { applications: host::applications() }
+}
+
 /// Reads bytes as a request, as the head of an answer, as a ring that another process has written, and as
 /// what a client of a WebSocket sends. The fuzz target calls this, and nothing else does.
 pub fn read_anything(bytes: &[u8]) {

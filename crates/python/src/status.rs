@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::host;
-
 /// All applications of the present configuration.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Status {
@@ -77,11 +75,6 @@ pub struct WorkerStatus {
     pub requests: u64,
     /// Bytes of memory that it uses, those that it shares with other processes included.
     pub resident_bytes: u64,
-}
-
-/// How all applications are now.
-pub fn of_server() -> Status {
-    Status { applications: host::applications() }
 }
 
 impl ApplicationStatus {

@@ -136,7 +136,7 @@ impl Totals {
             draining: metrics.is_draining(),
             origins: origin_totals(),
             servlets: status::of_server(),
-            python: touchstone_python::status::of_server(),
+            python: touchstone_python::status_of_server(),
             ..Totals::default()
         };
         for core in metrics.cores() {

@@ -44,6 +44,8 @@ pub struct WorkerProcess {
     pub was_told: Option<Instant>,
     /// When it is killed.
     pub kill_at: Option<Instant>,
+    /// It was killed, and has not ended yet.
+    pub was_killed: bool,
     /// Its event loop does not come back: what it says of that.
     pub hung: Option<String>,
     /// The source file that has changed, after which it wants to be replaced.
@@ -115,6 +117,7 @@ impl WorkerProcess {
             retired: None,
             was_told: None,
             kill_at: None,
+            was_killed: false,
             hung: None,
             changed_file: None,
             child,

@@ -316,7 +316,7 @@ impl Supervisor {
             }
             let is_late = process.was_told.is_some_and(|told| told.elapsed() > LAST_WORDS)
                 || process.kill_at.is_some_and(|at| at <= Instant::now());
-            if retired > drain || is_late {
+            if (retired > drain || is_late) && !std::mem::replace(&mut process.was_killed, true) {
                 if retired > drain {
                     let text = "is killed with the requests that have not ended in 'limits.drain'";
                     log(Level::Warning, &format!("{name}: worker {} {text}", process.worker.pid));

@@ -292,7 +292,7 @@ impl Running {
             "sites": parts.snapshot.config.sites.len(),
             "origins": touchstone_admin::origins_json(&touchstone_observe::metrics::origin_totals()),
             "servlets": touchstone_servlet::status::of_server(),
-            "python": touchstone_python::status::of_server(),
+            "python": touchstone_python::status_of_server(),
             "reloads": self.reloads,
             "user": rustix::process::geteuid().as_raw(),
             "drain_timeout_s": parts.snapshot.config.server.drain_timeout.as_secs(),
