@@ -424,6 +424,11 @@ class Checker:
                 connection = None
                 continue
             except (OSError, http.client.HTTPException) as error:
+                if kind in ("proxy", "accelerator") and isinstance(error, http.client.IncompleteRead):
+                    # The origin was killed within its answer, and the server has said so by cutting its own.
+                    self.soak.count_error(kind)
+                    connection = None
+                    continue
                 self.soak.note_wrong(f"{kind} {target}: {error!r}")
                 connection = None
                 continue
