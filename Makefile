@@ -2,8 +2,8 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup rivals build java package programs demo test fuzz sanitize soak soak-all bench lint tidy fmt \
-    clean
+.PHONY: help setup rivals build java package programs demo test fuzz simulate \
+    sanitize soak soak-all bench lint tidy fmt clean
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -47,6 +47,10 @@ test: ## Run every test; the last line is the sum
 fuzz: ## Run every fuzz target for half a minute (SECONDS_EACH=30)
 	@scripts/setup.sh --brief
 	@scripts/fuzz.sh
+
+simulate: ## Live through 10,000 simulated lives (SEED=1 PART=http2 SEEDS=10000 SECONDS_TO_RUN=28800)
+	@SEED='$(SEED)' PART='$(PART)' SEEDS='$(SEEDS)' PROFILE='$(or $(filter-out release,$(PROFILE)),dev)' \
+	    scripts/simulate.sh
 
 sanitize: ## Run the tests of unsafe code under AddressSanitizer and ThreadSanitizer
 	@scripts/setup.sh --brief
