@@ -218,7 +218,7 @@ class Site:
             return ""
         (self.root / "php" / "sum.php").write_text("<?php echo 'sum=', array_sum(range(1, 100)), \"\\n\";\n")
         self.check("php-fpm", "/php/sum.php", b"sum=5050\n")
-        # A server of root has php-fpm run as somebody else, who must be able to read the script.
+        # A server of root has php-fpm run as another user, who must be able to read the script.
         user = 'user = "nobody"\n' if os.geteuid() == 0 else ""
         self.soak.place.chmod(0o755)
         return f'[[site.route]]\npath = "/php/"\n[site.route.php]\nprocesses = 2\n{user}'

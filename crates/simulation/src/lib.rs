@@ -2,7 +2,7 @@
 //! repeated exactly, so what is found once can be looked at, mended and kept as a test.
 //!
 //! Each [`Part`] lives through one life with one seed and checks its invariants all the time; a panic is a
-//! fault found, whoever panics.
+//! fault that was found, in whatever code it is.
 //!
 //! What lives in each part, what happens to it and what must hold is in
 //! `docs/contributing/simulation.md`, with how to use it.
