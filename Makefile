@@ -2,10 +2,11 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup rivals build java package programs demo test fuzz sanitize soak bench lint tidy fmt clean
+.PHONY: help setup rivals build java package programs demo test fuzz simulate \
+    sanitize soak soak-all bench lint tidy fmt clean
 
 help: ## List what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: ## Install what is missing (as root or with sudo), or name it
 	@scripts/setup.sh
@@ -47,6 +48,10 @@ fuzz: ## Run every fuzz target for half a minute (SECONDS_EACH=30)
 	@scripts/setup.sh --brief
 	@scripts/fuzz.sh
 
+simulate: ## Live through 10,000 simulated lives (SEED=1 PART=http2 SEEDS=10000 SECONDS_TO_RUN=28800)
+	@SEED='$(SEED)' PART='$(PART)' SEEDS='$(SEEDS)' PROFILE='$(or $(filter-out release,$(PROFILE)),dev)' \
+	    scripts/simulate.sh
+
 sanitize: ## Run the tests of unsafe code under AddressSanitizer and ThreadSanitizer
 	@scripts/setup.sh --brief
 	@scripts/sanitize.sh
@@ -54,6 +59,9 @@ sanitize: ## Run the tests of unsafe code under AddressSanitizer and ThreadSanit
 soak: ## Run the model of what the cache may share with fresh seeds, for an hour (SECONDS_TO_RUN=3600)
 	@scripts/setup.sh --brief
 	@scripts/soak.sh
+
+soak-all: ## Run everything at once for eight hours (SECONDS_TO_RUN=28800), with a report
+	@scripts/soak-all.sh
 
 bench: ## Measure this build beside the kernel's limit
 	@scripts/setup.sh --brief

@@ -228,15 +228,19 @@ impl Index {
 
     /// Where the responses of a file are that were read since they were written, up to so many bytes.
     pub fn used_in(&self, segment: &Arc<Segment>, most_bytes: u64) -> Vec<(u64, u32, Place)> {
+        let is_used = |entry: &&Entry| entry.is_used && Arc::ptr_eq(&entry.place.segment, segment);
+        let used = self.entries.iter().filter(is_used);
+        let mut used: Vec<_> =
+            used.map(|entry| (entry.hash, entry.selector_sum, entry.place.clone())).collect();
+        // As they lie in the file.
+        used.sort_unstable_by_key(|(_, _, place)| place.offset);
         let mut bytes = 0;
-        let used =
-            self.entries.iter().filter(|entry| entry.is_used && Arc::ptr_eq(&entry.place.segment, segment));
-        used.take_while(|entry| {
-            bytes += u64::from(entry.place.length);
-            bytes <= most_bytes
-        })
-        .map(|entry| (entry.hash, entry.selector_sum, entry.place.clone()))
-        .collect()
+        used.into_iter()
+            .take_while(|(_, _, place)| {
+                bytes += u64::from(place.length);
+                bytes <= most_bytes
+            })
+            .collect()
     }
 
     /// A file goes, with all that is in it. `first_waiting`: the lowest ticket of what waits to be written.

@@ -25,16 +25,21 @@
 //! | `segment` | files of records |
 //! | `purge_log` | the file of purges |
 //! | `faults` | the faults of the directory |
+//! | `files` | the operations on the directory and its files |
+//! | `stepped` | the same disk without a thread, for the simulator |
 //! | `writer` | the thread that writes |
 
 mod boot;
 mod faults;
+mod files;
 mod index;
 mod purge_log;
 mod record;
 mod segment;
+mod stepped;
 mod writer;
 
+pub use files::{Directory, RealDirectory, StoredFile};
 pub use record::{Record, RecordError, decode, encode_object, encode_purge};
 
 use std::io;
@@ -47,10 +52,11 @@ use std::thread::JoinHandle;
 use touchstone_handler::handler::Level;
 
 use crate::store::{Object, Purge, Tier, TierCounters, lock};
-use faults::{Cause, Faults};
+use faults::{Cause, Faults, Report};
 use index::{Index, Place};
 use purge_log::PurgeLog;
 use record::selector_sum;
+pub use stepped::{Steps, open_stepped};
 use writer::{Job, Writer};
 
 /// The most bytes that wait to be written.
@@ -80,6 +86,22 @@ struct Shared {
     faults: Faults,
 }
 
+impl Shared {
+    fn new(directory: &dyn Directory, limit_bytes: u64, report: Box<Report>) -> io::Result<Arc<Shared>> {
+        directory.make()?;
+        Ok(Arc::new(Shared {
+            index: Mutex::default(),
+            purge_log: Mutex::default(),
+            limit_bytes,
+            queued_bytes: AtomicU64::new(0),
+            loads: AtomicU64::new(0),
+            corrupt: AtomicU64::new(0),
+            unwritten: AtomicU64::new(0),
+            faults: Faults::new(directory.path().to_path_buf(), report),
+        }))
+    }
+}
+
 impl Disk {
     /// Uses a directory for at most this many bytes, and makes it if it is missing. Its contents are indexed
     /// in the background; if another process still uses it, after that has ended. `report` is called with
@@ -89,19 +111,10 @@ impl Disk {
         limit_bytes: u64,
         report: impl Fn(Level, &str) + Send + Sync + 'static,
     ) -> io::Result<Disk> {
-        segment::make_directory(directory)?;
-        let shared = Arc::new(Shared {
-            index: Mutex::default(),
-            purge_log: Mutex::default(),
-            limit_bytes,
-            queued_bytes: AtomicU64::new(0),
-            loads: AtomicU64::new(0),
-            corrupt: AtomicU64::new(0),
-            unwritten: AtomicU64::new(0),
-            faults: Faults::new(directory.to_path_buf(), Box::new(report)),
-        });
+        let directory: Arc<dyn Directory> = Arc::new(RealDirectory::new(directory));
+        let shared = Shared::new(&*directory, limit_bytes, Box::new(report))?;
         let (jobs, taken) = channel();
-        let writer = Writer::new(directory.to_path_buf(), shared.clone())?;
+        let writer = Writer::new(directory, shared.clone())?;
         let thread = std::thread::Builder::new().name("cache-disk".to_string());
         let writer = Some(thread.spawn(move || writer.run(&taken))?);
         Ok(Disk { shared, jobs: Mutex::new(Some(jobs)), writer })

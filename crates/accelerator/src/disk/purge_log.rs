@@ -5,16 +5,15 @@
 //! the oldest segment. Appending some hundred bytes takes the kernel a few microseconds, so a core can do it.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::sync::Arc;
 
+use super::files::{Directory, StoredFile, read_whole, taken_away};
 use super::record::{HEAD_BYTES, Record, decode, decode_head, encode_purge};
-use super::segment::{is_removed, taken_away};
 use crate::store::Purge;
 
 const NAME: &str = "purges";
+const NEXT_NAME: &str = "purges.new";
 
 /// It is rewritten when it is longer than twice its length after the last rewrite and this many bytes.
 const LEAST_GROWTH_BYTES: u64 = 1024 * 1024;
@@ -24,8 +23,8 @@ const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The file.
 pub struct PurgeLog {
-    path: PathBuf,
-    file: File,
+    directory: Arc<dyn Directory>,
+    file: Box<dyn StoredFile>,
     length: u64,
     /// Its length after the last rewrite.
     compact_length: u64,
@@ -44,25 +43,23 @@ pub struct Found {
 impl PurgeLog {
     /// Opens the file and reads it. An incomplete purge at its end is ignored, because it was not reported as
     /// done.
-    pub fn open(directory: &Path) -> io::Result<(PurgeLog, Found)> {
-        let path = directory.join(NAME);
-        let found = read(&path)?;
-        let log = PurgeLog::write(path, &found.purges)?;
+    pub fn open(directory: &Arc<dyn Directory>) -> io::Result<(PurgeLog, Found)> {
+        let found = read(&**directory)?;
+        let log = PurgeLog::write(directory.clone(), &found.purges)?;
         Ok((log, found))
     }
 
     /// Writes a new file and replaces the existing one by it.
-    fn write(path: PathBuf, purges: &[(Purge, u64)]) -> io::Result<PurgeLog> {
+    fn write(directory: Arc<dyn Directory>, purges: &[(Purge, u64)]) -> io::Result<PurgeLog> {
         let mut bytes = Vec::new();
         for (purge, ticket) in purges {
             bytes.extend(encode_purge(purge, *ticket).unwrap_or_default());
         }
-        let next = path.with_extension("new");
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&next)?;
-        file.write_all(&bytes)?;
-        fs::rename(&next, &path)?;
+        let file = directory.create(NEXT_NAME)?;
+        file.append(&bytes)?;
+        directory.rename(NEXT_NAME, NAME)?;
         let length = bytes.len() as u64;
-        Ok(PurgeLog { path, file, length, compact_length: length })
+        Ok(PurgeLog { directory, file, length, compact_length: length })
     }
 
     /// Appends a purge.
@@ -72,22 +69,22 @@ impl PurgeLog {
         };
         // If only a part is written, a later record counts as damage. That is right, because the purge is
         // then unknown.
-        if is_removed(&self.file) {
+        if self.file.is_removed() {
             return Err(taken_away());
         }
-        self.file.write_all(&record)?;
+        self.file.append(&record)?;
         self.length += record.len() as u64;
         Ok(())
     }
 
     /// Syncs the file to the disk.
     pub fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+        self.file.sync()
     }
 
     /// Removes the file of a directory.
-    pub fn remove(directory: &Path) {
-        let _ = fs::remove_file(directory.join(NAME));
+    pub fn remove(directory: &dyn Directory) {
+        let _ = directory.remove(NAME);
     }
 
     /// Whether it should be rewritten.
@@ -104,25 +101,28 @@ impl PurgeLog {
     /// ticket may be on disk.
     pub fn compact(&mut self, oldest: u64) -> io::Result<()> {
         let mut last: HashMap<Purge, u64> = HashMap::new();
-        for (purge, ticket) in read(&self.path)?.purges {
+        for (purge, ticket) in read(&*self.directory)?.purges {
             let known = last.entry(purge).or_default();
             *known = ticket.max(*known);
         }
-        let needed: Vec<(Purge, u64)> = last.into_iter().filter(|(_, ticket)| *ticket > oldest).collect();
-        *self = PurgeLog::write(self.path.clone(), &needed)?;
+        let mut needed: Vec<(Purge, u64)> = last.into_iter().filter(|(_, ticket)| *ticket > oldest).collect();
+        needed.sort_by_key(|(_, ticket)| *ticket);
+        *self = PurgeLog::write(self.directory.clone(), &needed)?;
         Ok(())
     }
 }
 
 /// Reads the file. An incomplete purge at its end is ignored, because it was not reported as done.
-fn read(path: &Path) -> io::Result<Found> {
+fn read(directory: &dyn Directory) -> io::Result<Found> {
     let mut found = Found { purges: Vec::new(), is_damaged: false, is_missing: false };
-    let mut bytes = Vec::new();
-    match File::open(path) {
-        Ok(mut file) => _ = file.read_to_end(&mut bytes)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => found.is_missing = true,
+    let bytes = match read_whole(directory, NAME) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            found.is_missing = true;
+            Vec::new()
+        }
         Err(error) => return Err(error),
-    }
+    };
     let mut rest = bytes.as_slice();
     while !rest.is_empty() {
         let head = decode_head(rest);

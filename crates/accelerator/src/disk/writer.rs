@@ -2,7 +2,6 @@
 //! and makes room for them.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -13,10 +12,11 @@ use touchstone_handler::handler::Level;
 use super::Shared;
 use super::boot;
 use super::faults::Cause;
+use super::files::{Directory, taken_away};
 use super::index::{Index, Place};
 use super::purge_log::PurgeLog;
 use super::record::{HEAD_BYTES, RecordHead, decode_head, encode_object, selector_sum};
-use super::segment::{DirectoryLock, Segment, found_in, lock_directory, make_directory, taken_away};
+use super::segment::{Segment, found_in};
 use crate::store::{Object, Purge, hash_of, lock};
 
 /// The size of a file is the limit of the directory divided by this number, within these bounds.
@@ -64,13 +64,13 @@ pub enum Job {
 
 /// The writer.
 pub struct Writer {
-    directory: PathBuf,
+    directory: Arc<dyn Directory>,
     shared: Arc<Shared>,
     segment_bytes: u64,
     current: Option<Arc<Segment>>,
     next_number: u32,
     /// Held while the directory is used.
-    lock: Option<DirectoryLock>,
+    lock: Option<Box<dyn Send>>,
     /// The purges from the time before this process had locked the directory.
     later: Vec<Purge>,
     /// All jobs with a lower ticket are done.
@@ -81,10 +81,10 @@ pub struct Writer {
 
 impl Writer {
     /// A writer to a directory.
-    pub fn new(directory: PathBuf, shared: Arc<Shared>) -> io::Result<Writer> {
+    pub fn new(directory: Arc<dyn Directory>, shared: Arc<Shared>) -> io::Result<Writer> {
         let segment_bytes = (shared.limit_bytes / PARTS).clamp(LEAST_SEGMENT_BYTES, MOST_SEGMENT_BYTES);
         // If no other process uses the directory, its contents are indexed before the first request.
-        let lock = lock_directory(&directory)?;
+        let lock = directory.lock()?;
         let mut writer = Writer {
             directory,
             shared,
@@ -103,6 +103,18 @@ impl Writer {
         Ok(writer)
     }
 
+    /// The same with files of another size.
+    pub fn with_segments_of(self, segment_bytes: u64) -> Writer {
+        Writer { segment_bytes, ..self }
+    }
+
+    /// Locks the directory if another process has left it meanwhile.
+    pub fn lock_if_free(&mut self) {
+        if self.lock.is_none() {
+            self.try_lock();
+        }
+    }
+
     /// Works until the sender of jobs is dropped.
     pub fn run(mut self, jobs: &Receiver<Job>) {
         loop {
@@ -118,34 +130,37 @@ impl Writer {
                 },
             };
             let Some(job) = job else { return self.leave() };
-            if self.lock.is_none() {
-                self.try_lock();
-            }
-            match job {
-                Job::Keep { object, ticket, bytes } => {
-                    self.reached = ticket;
-                    if !self.keep(&object, ticket) {
-                        self.shared.unwritten.fetch_add(1, Ordering::Relaxed);
-                    }
-                    self.shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.handle(job);
+        }
+    }
+
+    /// Does one job.
+    pub fn handle(&mut self, job: Job) {
+        self.lock_if_free();
+        match job {
+            Job::Keep { object, ticket, bytes } => {
+                self.reached = ticket;
+                if !self.keep(&object, ticket) {
+                    self.shared.unwritten.fetch_add(1, Ordering::Relaxed);
                 }
-                Job::Purged { ticket } => self.purged(ticket),
-                Job::PurgeLater(purge) => self.purge_later(purge),
-                Job::DropEverything => self.start_over(),
-                Job::Flush(done) => drop(done.send(())),
+                self.shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
             }
+            Job::Purged { ticket } => self.purged(ticket),
+            Job::PurgeLater(purge) => self.purge_later(purge),
+            Job::DropEverything => self.start_over(),
+            Job::Flush(done) => drop(done.send(())),
         }
     }
 
     /// Syncs everything to the disk, so that it can be used after a restart of the machine too.
-    fn leave(&mut self) {
+    pub fn leave(&mut self) {
         if self.lock.is_none() {
             return;
         }
         let segments = lock(&self.shared.index).segments();
         let synced = segments.iter().try_for_each(|segment| segment.sync()).and_then(|()| {
             lock(&self.shared.purge_log).as_ref().map_or(Ok(()), PurgeLog::sync)?;
-            boot::end(&self.directory)
+            boot::end(&*self.directory)
         });
         if let Err(error) = synced {
             self.failed("could not be left in order", &error);
@@ -153,7 +168,7 @@ impl Writer {
     }
 
     fn try_lock(&mut self) {
-        match make_directory(&self.directory).and_then(|()| lock_directory(&self.directory)) {
+        match self.directory.make().and_then(|()| self.directory.lock()) {
             Ok(Some(lock)) => {
                 self.lock = Some(lock);
                 self.index_contents(self.reached);
@@ -177,12 +192,12 @@ impl Writer {
     /// Indexes the contents of the directory. Purges by key that are older than the ticket `before` do not
     /// apply to responses that wait.
     fn index_contents(&mut self, before: u64) {
-        if !boot::is_good(&self.directory) {
+        if !boot::is_good(&*self.directory) {
             self.begin_empty();
         }
-        boot::begin(&self.directory);
+        boot::begin(&*self.directory);
         let found = PurgeLog::open(&self.directory)
-            .and_then(|(log, found)| Ok((log, found, found_in(&self.directory)?)));
+            .and_then(|(log, found)| Ok((log, found, found_in(&*self.directory)?)));
         let (log, purged, segments) = match found {
             Ok(found) => found,
             Err(error) => {
@@ -198,9 +213,9 @@ impl Writer {
             }
         }
         let is_unknown = purged.is_damaged || purged.is_missing && !segments.is_empty();
-        for (number, path) in segments {
+        for (number, name) in segments {
             self.next_number = number.wrapping_add(1);
-            match Segment::open(path) {
+            match Segment::open(&self.directory, name) {
                 Ok(segment) => self.take_up_segment(&Arc::new(segment)),
                 Err(error) => _ = self.failed("has a file that cannot be opened", &error),
             }
@@ -228,7 +243,7 @@ impl Writer {
 
     /// Removes the files from before a stop of the machine without a shutdown.
     fn begin_empty(&mut self) {
-        let found = found_in(&self.directory).unwrap_or_default();
+        let found = found_in(&*self.directory).unwrap_or_default();
         if !found.is_empty() {
             self.shared.faults.tell(
                 Level::Warning,
@@ -236,8 +251,8 @@ impl Writer {
                  responses on disk are dropped",
             );
         }
-        found.iter().for_each(|(_, path)| _ = std::fs::remove_file(path));
-        PurgeLog::remove(&self.directory);
+        found.iter().for_each(|(_, name)| _ = self.directory.remove(name));
+        PurgeLog::remove(&*self.directory);
     }
 
     /// Goes from record to record by their heads. An incomplete record at the end, from a crash, is cut off.

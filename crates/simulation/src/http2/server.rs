@@ -1,0 +1,302 @@
+//! The server's side: what a server does with the engine, in any order that it may do it in.
+
+use std::collections::BTreeMap;
+
+use touchstone_http::h2::frame::HEADER_BYTES;
+use touchstone_http::h2::hpack::encode_fields_block;
+use touchstone_http::h2::{Body, Event, Events, Limits, Responded, ServerConnection, StreamKey};
+
+use crate::chance;
+use crate::wire::{Wire, byte_of, is_pattern, pattern};
+
+/// The server of one connection.
+pub struct Server {
+    connection: ServerConnection,
+    limits: Limits,
+    events: Events,
+    input: Vec<u8>,
+    out: Vec<u8>,
+    /// Requests that are not answered yet, and answers under way, by stream.
+    streams: BTreeMap<u32, Stream>,
+    failure: Option<String>,
+    /// The client's bytes are changed under way: what they say means nothing.
+    is_changed: bool,
+}
+
+struct Stream {
+    key: StreamKey,
+    asked: Asked,
+    state: State,
+    /// Bytes of the request's body so far, and whether it is whole.
+    received: usize,
+    is_whole: bool,
+    /// Bytes of the request that were not given back yet.
+    held: usize,
+    /// Bytes of the answer that were written.
+    sent: usize,
+    /// Bytes of the answer that were offered, where its length is not said.
+    offered: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    number: u64,
+    kind: Kind,
+    length: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Whole,
+    Length,
+    Stream,
+    Nothing,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Waiting,
+    Sending,
+    /// Everything was offered, and the body was finished.
+    Finished,
+}
+
+impl Server {
+    pub fn new(limits: Limits, is_changed: bool) -> Server {
+        Server {
+            connection: ServerConnection::new(limits.clone()),
+            limits,
+            events: Events::new(),
+            input: Vec::new(),
+            out: Vec::new(),
+            streams: BTreeMap::new(),
+            failure: None,
+            is_changed,
+        }
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    pub fn failure(&self) -> &str {
+        self.failure.as_deref().unwrap_or_default()
+    }
+
+    pub fn receive(&mut self, from: &mut Wire) {
+        // Who does not read its answers is not read from.
+        if self.has_failed() || self.out.len() > self.limits.output_bytes {
+            return;
+        }
+        from.take(&mut self.input);
+        let mut events = std::mem::take(&mut self.events);
+        let received = self.connection.receive(&self.input, &mut events);
+        for event in events.iter() {
+            self.take_up(event);
+        }
+        self.events = events;
+        match received {
+            Ok(consumed) => drop(self.input.drain(..consumed)),
+            Err(error) => {
+                self.connection.take_output(&mut self.out);
+                self.failure = Some(error.to_string());
+                return;
+            }
+        }
+        let most = self.limits.frame_bytes as usize + HEADER_BYTES;
+        assert!(self.input.len() < most, "{} bytes are left over", self.input.len());
+    }
+
+    fn take_up(&mut self, event: Event<'_>) {
+        match event {
+            Event::Request(request) => {
+                let Some(asked) = parse(request.path()) else { return };
+                let key = request.stream();
+                chance::note(|| format!("server: request {asked:?} on {}", key.id()));
+                let stream = Stream {
+                    key,
+                    asked,
+                    state: State::Waiting,
+                    received: 0,
+                    is_whole: request.end_of_stream(),
+                    held: 0,
+                    sent: 0,
+                    offered: 0,
+                };
+                assert!(self.streams.insert(key.id(), stream).is_none(), "a request came twice");
+            }
+            Event::Data { stream, range, end_of_stream } => {
+                let length = range.len();
+                let Some(open) = self.streams.get_mut(&stream.id()) else {
+                    self.connection.release(stream, length);
+                    return;
+                };
+                let bytes = &self.input[range];
+                assert!(!open.is_whole, "data behind the end");
+                let is_right = is_pattern(open.asked.number, open.received, bytes);
+                assert!(is_right || self.is_changed, "stream {}: bytes of another body", stream.id());
+                open.received += length;
+                open.held += length;
+                open.is_whole = end_of_stream;
+                if chance::percent(70) {
+                    let held = std::mem::take(&mut open.held);
+                    self.connection.release(stream, held);
+                }
+            }
+            Event::Trailers { stream, fields } => {
+                let count = fields.count();
+                if let Some(open) = self.streams.get_mut(&stream.id()) {
+                    assert!(!open.is_whole && (count == 1 || self.is_changed), "trailers that were not sent");
+                    open.is_whole = true;
+                }
+            }
+            Event::Reset { stream, reason, .. } => {
+                chance::note(|| format!("server: stream {} is reset, {reason:?}", stream.id()));
+                self.streams.remove(&stream.id());
+            }
+            Event::Refused { stream_id, reason, .. } => {
+                chance::note(|| format!("server: stream {stream_id} is refused: {reason}"));
+            }
+            Event::GoAway { .. } | Event::Pong { .. } => {}
+        }
+    }
+
+    /// Something of what a server has to do for its streams.
+    pub fn act(&mut self) {
+        let keys: Vec<u32> = self.streams.keys().copied().collect();
+        for id in keys {
+            if chance::percent(30) {
+                continue;
+            }
+            let Some(stream) = self.streams.get_mut(&id) else { continue };
+            let held = std::mem::take(&mut stream.held);
+            let key = stream.key;
+            if held > 0 {
+                self.connection.release(key, held);
+            }
+            match self.streams[&id].state {
+                // Some are answered before their request is whole.
+                State::Waiting if self.streams[&id].is_whole || chance::one_in(30) => self.answer(id),
+                State::Sending => self.offer(id),
+                State::Waiting | State::Finished => {}
+            }
+        }
+    }
+
+    fn answer(&mut self, id: u32) {
+        let stream = &self.streams[&id];
+        let (key, Asked { number, kind, length }) = (stream.key, stream.asked);
+        // What has come of the request, so that the client can compare.
+        let (text, got) = (number.to_string(), stream.received.to_string());
+        let received = if stream.is_whole { got } else { "part".to_string() };
+        let long = "x".repeat(chance::pick(&[0, 0, 0, 300, 20_000]));
+        let fields = [
+            (&b"x-number"[..], text.as_bytes()),
+            (b"x-received", received.as_bytes()),
+            (b"server", b"simulated"),
+            (b"x-long", long.as_bytes()),
+        ];
+        let bytes = pattern(number, if kind == Kind::Whole { length } else { 0 });
+        let body = match kind {
+            Kind::Whole => Body::Bytes(&bytes),
+            Kind::Length => Body::Length(length as u64),
+            Kind::Stream => Body::Stream,
+            Kind::Nothing => Body::Empty,
+        };
+        if chance::one_in(10) {
+            let mut block = Vec::new();
+            touchstone_http::h2::hpack::encode_response_block(103, [(&b"link"[..], &b"a"[..])], &mut block);
+            self.connection.inform(key, &block, &mut self.out);
+        }
+        let mut block = Vec::new();
+        let responded =
+            self.connection.respond_with_fields(key, 200, fields, body, &mut block, &mut self.out);
+        chance::note(|| format!("server: answers {id} with {length} bytes as {kind:?}: {responded:?}"));
+        match responded {
+            Responded::Complete => drop(self.streams.remove(&id)),
+            Responded::Queued => {
+                let stream = self.streams.get_mut(&id).unwrap();
+                stream.state = if kind == Kind::Stream { State::Sending } else { State::Finished };
+            }
+            Responded::Gone => panic!("the engine has lost stream {id}, which was not reset"),
+        }
+    }
+
+    fn offer(&mut self, id: u32) {
+        let stream = self.streams.get_mut(&id).unwrap();
+        let left = stream.asked.length - stream.offered;
+        let capacity = self.connection.send_capacity(stream.key);
+        let piece = left.min(if chance::one_in(10) { left } else { capacity }).min(chance::size(20_000) + 1);
+        if piece > 0 {
+            assert!(self.connection.offer(stream.key, piece), "nothing can be offered on an open stream");
+            stream.offered += piece;
+        }
+        if stream.offered == stream.asked.length {
+            let mut block = Vec::new();
+            encode_fields_block([(&b"last"[..], &b"yes"[..])], &mut block);
+            let trailers = stream.asked.number.is_multiple_of(3).then_some(&block[..]);
+            let finished = self.connection.finish(stream.key, trailers, &mut self.out);
+            stream.state = State::Finished;
+            match finished {
+                Responded::Complete => drop(self.streams.remove(&id)),
+                Responded::Queued => {}
+                Responded::Gone => panic!("an open stream cannot be finished"),
+            }
+        }
+    }
+
+    /// Plans frames, as far as windows and the buffer allow, and hands all output to the network.
+    pub fn send(&mut self, to: &mut Wire) {
+        let most = chance::pick(&[1, 100, 5000, usize::MAX]);
+        while let Some(frame) = self.connection.next_data(most, &mut self.out) {
+            let stream =
+                self.streams.get_mut(&frame.stream.id()).expect("data of a stream that is not there");
+            assert!(stream.key == frame.stream && frame.length > 0 && frame.length <= most);
+            let (number, sent) = (stream.asked.number, stream.sent);
+            self.out.extend((sent..sent + frame.length).map(|place| byte_of(number, place)));
+            stream.sent += frame.length;
+            assert!(stream.sent <= stream.asked.length, "more is asked for than there is");
+            if frame.is_last {
+                assert_eq!(stream.sent, stream.asked.length, "the end before the end");
+                self.streams.remove(&frame.stream.id());
+            }
+            if chance::one_in(4) {
+                break;
+            }
+        }
+        self.connection.take_output(&mut self.out);
+        to.put(&self.out);
+        self.out.clear();
+    }
+
+    pub fn second_passes(&mut self) {
+        self.connection.replenish();
+    }
+
+    pub fn shut_down(&mut self) {
+        self.connection.shut_down();
+    }
+
+    /// With all requests answered nothing is left open.
+    pub fn check_end(&mut self) {
+        assert!(self.streams.is_empty(), "{} streams are left", self.streams.len());
+        assert_eq!(self.connection.open_streams(), 0, "the engine holds streams that are done with");
+        assert!(!self.connection.wants_to_send() && !self.connection.is_blocked());
+    }
+}
+
+/// What a path asks for: `/KIND/LENGTH/NUMBER`.
+fn parse(path: &[u8]) -> Option<Asked> {
+    let path = std::str::from_utf8(path).ok()?;
+    let mut parts = path.strip_prefix('/')?.split('/');
+    let kind = match parts.next()? {
+        "whole" => Kind::Whole,
+        "length" => Kind::Length,
+        "stream" => Kind::Stream,
+        "nothing" => Kind::Nothing,
+        _ => return None,
+    };
+    let length = parts.next()?.parse().ok().filter(|length| *length < 1_000_000)?;
+    let number = parts.next()?.parse().ok()?;
+    Some(Asked { number, kind, length })
+}

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Runs the simulator: whole lives of the protocol engines.
+#
+#   scripts/simulate.sh                          10,000 seeds over all parts, from 1 on
+#   SEED=4711 PART=http2 scripts/simulate.sh      one life, exactly as it was; a fault is shown with its trace
+#   SEEDS=1000000 scripts/simulate.sh            so many, from SEED on
+#   SECONDS_TO_RUN=28800 scripts/simulate.sh     a night: as many as there is time for, from a new seed on
+#   PROFILE=fast scripts/simulate.sh             with that build (dev)
+#
+# Exit codes: 0 nothing was found, 1 something was, 2 bad usage.
+set -euo pipefail
+# shellcheck source=scripts/environment.sh
+. "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+
+arguments=(--threads "${THREADS:-$(nproc)}")
+[ -z "${PART:-}" ] || arguments+=(--part "$PART")
+[ -z "${SEED:-}" ] || arguments+=(--seed "$SEED")
+[ -z "${SEEDS:-}" ] || arguments+=(--seeds "$SEEDS")
+if [ -n "${SECONDS_TO_RUN:-}" ]; then
+    [ -n "${SEED:-}" ] || arguments+=(--seed "$(date +%s)000000")
+    [ -n "${SEEDS:-}" ] || arguments+=(--seeds 1000000000000)
+    arguments+=(--seconds "$SECONDS_TO_RUN")
+fi
+exec cargo run --quiet --locked --profile "${PROFILE:-dev}" -p touchstone-simulation -- "${arguments[@]}"

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Everything at once for a long time: files, TLS, HTTP/2 and HTTP/3, pages with directives, CGI, php-fpm,
+# servlets that are replaced, an NSAPI plug-in, a proxy whose origins come and go, the accelerator with a disk
+# that is nearly full, a reload every minute, an upgrade every ten, log rotation and new certificates, under
+# load from the laboratory and from slow and broken clients. Every answer is compared with what it must be.
+#
+#   scripts/soak-all.sh                                eight hours
+#   SECONDS_TO_RUN=600 scripts/soak-all.sh             ten minutes, with figures by minute
+#   PROFILE=release scripts/soak-all.sh                with that build (debug)
+#   RATE=50 scripts/soak-all.sh                        requests a second of each kind of load (20)
+#
+# The report is results/soak-DATE/report.md: memory, descriptors, threads and latency by quarter hour, and
+# what was wrong. A part whose tool is missing is left out, and the report says so.
+#
+# Exit codes: 0 not one answer was wrong and nothing grew, 1 something was or did.
+set -euo pipefail
+# shellcheck source=scripts/environment.sh
+. "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+
+profile=${PROFILE:-debug}
+binary=$target/$profile/touchstone
+if [ ! -x "$binary" ] || [ "${BUILD:-yes}" = yes ]; then
+    case $profile in
+        debug) cargo build --locked -p touchstone --features touchstone/wasm ;;
+        *) cargo build --profile "$profile" --locked -p touchstone --features touchstone/wasm ;;
+    esac
+fi
+# The plug-in and the application are there when `make programs` was run.
+exec python3 scripts/soak-all.py --binary "$binary" --programs "$target/programs" \
+    --seconds "${SECONDS_TO_RUN:-28800}" --rate "${RATE:-20}" --results "${RESULTS:-results}"
