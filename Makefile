@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup rivals build java package programs demo test fuzz sanitize soak bench lint tidy fmt clean
+.PHONY: help setup rivals build java package programs demo test fuzz sanitize soak bench docs lint tidy fmt clean
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -54,6 +54,10 @@ sanitize: ## Run the tests of unsafe code under AddressSanitizer and ThreadSanit
 soak: ## Run the model of what the cache may share with fresh seeds, for an hour (SECONDS_TO_RUN=3600)
 	@scripts/setup.sh --brief
 	@scripts/soak.sh
+
+docs: ## Make the book a site, with a search: target/docs/index.html
+	@scripts/setup.sh --brief
+	@. scripts/environment.sh && scripts/docs.py "$$target/docs"
 
 bench: ## Measure this build beside the kernel's limit
 	@scripts/setup.sh --brief

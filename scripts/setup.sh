@@ -38,6 +38,7 @@ offered|mvn|maven|building the jars for servlets
 testing|zsh|zsh|completions
 testing|fish|fish|completions
 testing|groff|groff-base|manual pages
+testing|/usr/lib/python3/dist-packages/markdown|python3-markdown|the book as a site
 testing|unzip|unzip|applications for the tests of servlets
 testing|strace|strace|counting system calls
 testing|prometheus|prometheus|figures of a load while it runs
