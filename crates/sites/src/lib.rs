@@ -13,6 +13,7 @@ pub mod archives;
 mod cgi;
 pub mod compression;
 pub mod hidden_names;
+mod htaccess;
 pub mod includes;
 pub mod interface;
 pub mod machine;

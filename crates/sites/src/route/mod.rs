@@ -34,6 +34,8 @@ pub struct SiteRules {
     begins: FxHashSet<Box<[u8]>>,
     has_programs_at_once: bool,
     has_called_programs: bool,
+    /// Errors of programs and origins get pages of the site.
+    intercepts_errors: bool,
 }
 
 /// Whether a request can be served from the cache at once.
@@ -186,6 +188,7 @@ impl SiteRules {
             begins,
             has_programs_at_once,
             has_called_programs,
+            intercepts_errors: config.intercept_errors && !config.error_pages.is_empty(),
         }))
     }
 
@@ -255,6 +258,7 @@ impl SiteRules {
         let says_nothing_else =
             matches!(route.action, Action::Files) && route.fields.is_empty() && route.early_hints.is_empty();
         let says_nothing_else = says_nothing_else && route.includes.is_none() && route.try_files.is_empty();
+        let says_nothing_else = says_nothing_else && !route.has_error_pages && !self.intercepts_errors;
         says_nothing_else.then(|| ProgramAtOnce {
             route: route.index,
             interface,
