@@ -59,7 +59,7 @@ testing|ip|iproute2|load machines in network namespaces
 testing|slurmctld|slurm-wlm munge|load machines under Slurm
 rival|varnishd|varnish|a system under test
 rival|haproxy|haproxy|a system under test
-rival|caddy|caddy|a system under test
+testing|caddy|caddy|Caddyfiles that are imported; a system under test
 rival|traffic_server|trafficserver|a system under test
 rival|squid /usr/sbin/squid|squid|a system under test
 rival|ab|apache2-utils|a load generator
