@@ -38,6 +38,7 @@ offered|mvn|maven|building the jars for servlets
 testing|zsh|zsh|completions
 testing|fish|fish|completions
 testing|groff|groff-base|manual pages
+testing|/usr/lib/python3/dist-packages/markdown|python3-markdown|the book as a site
 testing|unzip|unzip|applications for the tests of servlets
 testing|strace|strace|counting system calls
 testing|prometheus|prometheus|figures of a load while it runs
@@ -59,7 +60,7 @@ testing|ip|iproute2|load machines in network namespaces
 testing|slurmctld|slurm-wlm munge|load machines under Slurm
 rival|varnishd|varnish|a system under test
 rival|haproxy|haproxy|a system under test
-rival|caddy|caddy|a system under test
+testing|caddy|caddy|Caddyfiles that are imported; a system under test
 rival|traffic_server|trafficserver|a system under test
 rival|squid /usr/sbin/squid|squid|a system under test
 rival|ab|apache2-utils|a load generator

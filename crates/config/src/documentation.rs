@@ -213,7 +213,8 @@ fn value_of<C>(kind: &Kind<C>) -> String {
         Kind::Checked { what, .. }
         | Kind::CheckedArray { what, .. }
         | Kind::CheckedOneOrMore { what, .. }
-        | Kind::Fields { what, .. } => what.to_string(),
+        | Kind::Fields { what, .. }
+        | Kind::Pairs { what, .. } => what.to_string(),
         Kind::Table { .. } => "table".to_string(),
         Kind::Tables { .. } => "array of tables".to_string(),
     }
@@ -239,6 +240,7 @@ fn before_in_example(section: &str) -> &'static str {
         "site.route.cgi" => "[[site.route]]\npath = \"/cgi-bin/\"\n\n",
         "site.route.fastcgi" => "[[site.route]]\npath = \"/app/\"\n\n",
         "site.route.scgi" => "[[site.route]]\npath = \"/scgi/\"\n\n",
+        "site.route.uwsgi" => "[[site.route]]\npath = \"/uwsgi/\"\n\n",
         "site.route.ajp" => "[[site.route]]\npath = \"/shop/\"\n\n",
         "site.route.php" => "[[site.route]]\npath = \"/blog/\"\n\n",
         "site.route.nsapi" => "[[site.route]]\npath = \"/plug-in/\"\n\n",
@@ -253,8 +255,14 @@ fn before_in_example(section: &str) -> &'static str {
 /// Whether a key is active in the complete example; otherwise it is a comment there, because it excludes
 /// another key, or needs something that not every machine has.
 fn stands_with_others(section: &str, key: &str) -> bool {
-    let calls_programs =
-        ["site.route.ajp", "site.route.cgi", "site.route.fastcgi", "site.route.scgi", "site.route.php"];
+    let calls_programs = [
+        "site.route.ajp",
+        "site.route.cgi",
+        "site.route.fastcgi",
+        "site.route.scgi",
+        "site.route.uwsgi",
+        "site.route.php",
+    ];
     let excludes_or_names = [
         "command",
         "directory",

@@ -23,13 +23,13 @@ use super::security_fields;
 use super::values;
 use super::{
     AccessConfig, AccessLogConfig, AccessLogFormat, CacheConfig, ClientCertificateMode, DirectoryListing,
-    ErrorLogConfig, LimitsConfig, LogDestination, LogLevel, MaximumVersion, MinimumVersion, SiteConfig,
-    SymlinkPolicy, TlsConfig,
+    ErrorLogConfig, HtaccessPolicy, LimitsConfig, LogDestination, LogLevel, MaximumVersion, MinimumVersion,
+    SiteConfig, SymlinkPolicy, TlsConfig,
 };
 use crate::values::{DAY, HOUR, MIB};
 
 const GIB: u64 = 1 << 30;
-const TIB: u64 = 1 << 40;
+const TIB: u64 = values::TIB;
 const ZERO: Duration = Duration::ZERO;
 const INSTANT: Duration = Duration::from_millis(100);
 
@@ -382,6 +382,7 @@ pub static SITE: Section<SiteConfig> = Section {
         root: PathBuf::new(),
         index: Vec::new(),
         symlinks: SymlinkPolicy::Inside,
+        htaccess: HtaccessPolicy::Refuse,
         hidden_files: false,
         merge_slashes: true,
         refuse_escapes: false,
@@ -395,6 +396,8 @@ pub static SITE: Section<SiteConfig> = Section {
         listing_entries: 0,
         fallback: String::new(),
         error_pages: BTreeMap::new(),
+        intercept_errors: false,
+        body_bytes: 0,
         headers: BTreeMap::new(),
         security_fields: None,
         cors: None,
@@ -567,6 +570,25 @@ pub static SITE: Section<SiteConfig> = Section {
             ]),
         },
         Key {
+            name: "htaccess",
+            default: Some("\"refuse\""),
+            example: "\"ignore\"",
+            documentation: "What is done about `.htaccess` files of Apache below the directories of the \
+                site, which are not obeyed. They are looked for when the configuration is read.",
+            kind: Kind::Choice(&[
+                Choice {
+                    word: "refuse",
+                    meaning: "each is named in the error log, and what it forbids is answered with 403",
+                    set: |site| site.htaccess = HtaccessPolicy::Refuse,
+                },
+                Choice {
+                    word: "ignore",
+                    meaning: "they are not looked for, because routes say what they said",
+                    set: |site| site.htaccess = HtaccessPolicy::Ignore,
+                },
+            ]),
+        },
+        Key {
             name: "hidden_files",
             default: Some("false"),
             example: "false",
@@ -709,6 +731,23 @@ pub static SITE: Section<SiteConfig> = Section {
             documentation: "Files that are sent as the body of an error, by its status, 400 to 599. \
                 The status stays the same. If the file cannot be read, the built-in page is sent.",
             kind: Kind::ErrorPages(|site, value| site.error_pages = value),
+        },
+        Key {
+            name: "intercept_errors",
+            default: Some("false"),
+            example: "true",
+            documentation: "Whether errors that programs and other servers answer with get the pages of \
+                `error_pages`, too. An error whose status has no page goes on as it is.",
+            kind: Kind::Boolean(|site, value| site.intercept_errors = value),
+        },
+        Key {
+            name: "body_bytes",
+            default: Some("0"),
+            example: "\"100MiB\"",
+            documentation: "The largest request body of the site, in bytes, in place of `limits.body_bytes`: \
+                more or less than that. A larger one is answered with 413 Content Too Large. 0: as \
+                `limits.body_bytes` says.",
+            kind: Kind::Size { least: 0, most: TIB, set: |site, value| site.body_bytes = value },
         },
         Key {
             name: "headers",
@@ -880,6 +919,10 @@ macro_rules! for_each_section {
         }
         {
             let $section = &$crate::programs::fastcgi::SCGI;
+            $code
+        }
+        {
+            let $section = &$crate::programs::fastcgi::UWSGI;
             $code
         }
         {

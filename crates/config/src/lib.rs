@@ -190,6 +190,8 @@ pub struct SiteConfig {
     pub index: Vec<String>,
     /// Where symbolic links may lead.
     pub symlinks: SymlinkPolicy,
+    /// What is done about `.htaccess` files.
+    pub htaccess: HtaccessPolicy,
     /// Serve names that begin with a dot (`/.well-known/` always is).
     pub hidden_files: bool,
     /// Send paths on with one slash for several.
@@ -216,6 +218,10 @@ pub struct SiteConfig {
     pub fallback: String,
     /// Files that are the bodies of errors, by status.
     pub error_pages: BTreeMap<u16, String>,
+    /// Errors of programs and origins get these pages, too.
+    pub intercept_errors: bool,
+    /// The largest body of a request; 0: as the limits of the server say.
+    pub body_bytes: u64,
     /// Fields of every answer.
     pub headers: BTreeMap<String, String>,
     /// Fields that protect visitors; `None`: not set here.
@@ -278,6 +284,15 @@ pub enum DirectoryListing {
     Json,
     /// As the Accept field prefers.
     Auto,
+}
+
+/// What is done about `.htaccess` files below the directories of a site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HtaccessPolicy {
+    /// They are named at the start, and what they forbid is refused.
+    Refuse,
+    /// Nothing.
+    Ignore,
 }
 
 /// Where symbolic links below a root may lead.

@@ -13,8 +13,8 @@ use super::*;
 use crate::keys::{ABSENT, for_each_section};
 use crate::{
     AccessConfig, AccessLogConfig, AccessLogFormat, CacheConfig, DirectoryListing, ErrorLogConfig,
-    IncludesConfig, LimitsConfig, LogDestination, LogLevel, ServerConfig, SymlinkPolicy, TlsConfig,
-    complete_example, quick,
+    HtaccessPolicy, IncludesConfig, LimitsConfig, LogDestination, LogLevel, ServerConfig, SymlinkPolicy,
+    TlsConfig, complete_example, quick,
 };
 
 const SITE: &str = "[[site]]\nlisten = ['127.0.0.1:80']\nroot = 'www'\n";
@@ -93,6 +93,7 @@ fn defaults() {
             root: PathBuf::from("/etc/touchstone/www"),
             index: vec!["index.html".to_string()],
             symlinks: SymlinkPolicy::Inside,
+            htaccess: HtaccessPolicy::Refuse,
             hidden_files: false,
             merge_slashes: true,
             refuse_escapes: false,
@@ -106,6 +107,8 @@ fn defaults() {
             listing_entries: 10_000,
             fallback: String::new(),
             error_pages: BTreeMap::new(),
+            intercept_errors: false,
+            body_bytes: 0,
             headers: BTreeMap::new(),
             security_fields: None,
             cors: None,
@@ -274,10 +277,10 @@ fn unknown_names() {
         problem_in_site("  keep-alive-timeout = '1s'"),
         "site.toml:4:3: unknown key 'keep-alive-timeout' in [[site]]; the keys are hosts, listen, \
          certificate, key, development_certificate, tls_minimum, tls_maximum, http3, client_authorities, \
-         client_certificate, root, index, symlinks, hidden_files, merge_slashes, refuse_escapes, mime_types, \
-         charset, cache_control, precompressed, compression, compression_levels, listing, listing_entries, \
-         fallback, error_pages, headers, security_fields, cors, allow, deny, basic_authentication, jwt, \
-         rate_limit, geoip, forward_auth, includes and route"
+          client_certificate, root, index, symlinks, htaccess, hidden_files, merge_slashes, refuse_escapes, \
+          mime_types, charset, cache_control, precompressed, compression, compression_levels, listing, \
+          listing_entries, fallback, error_pages, intercept_errors, body_bytes, headers, security_fields, \
+          cors, allow, deny, basic_authentication, jwt, rate_limit, geoip, forward_auth, includes and route"
     );
     assert_eq!(
         problem_in_site("drain_timeout = '1s'"),

@@ -153,7 +153,7 @@ fn of_kind<C>(kind: &Kind<C>) -> Value {
             "patternProperties": { "^[45][0-9][0-9]$": { "type": "string", "pattern": "^/" } },
             "additionalProperties": false,
         }),
-        Kind::MediaTypes(_) | Kind::Fields { .. } => {
+        Kind::MediaTypes(_) | Kind::Fields { .. } | Kind::Pairs { .. } => {
             json!({ "type": "object", "additionalProperties": text() })
         }
         Kind::CheckedOneOrMore { .. } => {

@@ -27,6 +27,8 @@ const SIZE_UNITS: [(&str, u64); 9] = [
 
 /// Bytes of a mebibyte.
 pub const MIB: u64 = 1 << 20;
+/// A tebibyte.
+pub const TIB: u64 = 1 << 40;
 /// One hour.
 pub const HOUR: Duration = Duration::from_secs(3600);
 /// One day.

@@ -48,6 +48,8 @@ struct Shared {
     is_wanted: bool,
     /// The usual limit for the length of a body does not apply.
     is_unlimited: bool,
+    /// The limit for the length of a body, if the receiver has one of its own.
+    most_bytes: Option<u64>,
     receiver_is_gone: bool,
     sender_waker: Option<Waker>,
     receiver_waker: Option<Waker>,
@@ -72,6 +74,7 @@ pub fn pipe(capacity_bytes: usize) -> (Sender, Receiver) {
         trailers: Vec::new(),
         is_wanted: false,
         is_unlimited: false,
+        most_bytes: None,
         receiver_is_gone: false,
         sender_waker: None,
         receiver_waker: None,
@@ -171,6 +174,11 @@ impl Sender {
         self.shared.borrow().is_unlimited
     }
 
+    /// The limit for the length of the body, where `usual` is that of the server.
+    pub fn most_bytes(&self, usual: u64) -> u64 {
+        self.shared.borrow().most_bytes.unwrap_or(usual)
+    }
+
     /// Whether the receiver was dropped.
     pub fn is_gone(&self) -> bool {
         self.shared.borrow().receiver_is_gone
@@ -206,6 +214,20 @@ impl Receiver {
             let shared = &mut *shared.borrow_mut();
             shared.is_unlimited = true;
             wake(&mut shared.sender_waker);
+        }
+    }
+
+    /// Sets the limit for the length of the body.
+    pub fn limit(&self, most_bytes: u64) {
+        let Source::Pipe(shared) = &self.source else { return };
+        let shared = &mut *shared.borrow_mut();
+        shared.most_bytes = Some(most_bytes);
+        // Nothing was received of it yet: what is held is all that was sent.
+        if shared.held_bytes as u64 > most_bytes {
+            shared.pieces.clear();
+            shared.held_bytes = 0;
+            let message = "the request's body is too large";
+            shared.end = End::Failed(Some(io::Error::new(io::ErrorKind::FileTooLarge, message)));
         }
     }
 

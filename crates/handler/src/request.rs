@@ -218,6 +218,8 @@ pub struct RequestDetails {
     pub stream: Option<u64>,
     /// The variables that were set by the page which includes a program.
     pub page_variables: Option<PageVariables>,
+    /// The route of its site that matched it, by its position, once that is known.
+    pub route: Option<usize>,
 }
 
 /// Variables that a page has set.
@@ -425,6 +427,7 @@ mod tests {
             connection: 1,
             stream: None,
             page_variables: None,
+            route: None,
         };
         Request::new(details, Receiver::of(Bytes::new()))
     }

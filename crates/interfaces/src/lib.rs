@@ -33,3 +33,4 @@ pub mod proxy;
 pub mod scgi;
 mod stream;
 mod upstream;
+pub mod uwsgi;

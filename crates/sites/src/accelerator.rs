@@ -66,6 +66,14 @@ fn space(site: &SiteConfig, route: &RouteConfig) -> u64 {
     let RouteConfig { cgi, fastcgi, scgi, php, ajp, nsapi, servlet, wasm, python, .. } = route;
     format!("{cgi:?}{fastcgi:?}{scgi:?}{php:?}{ajp:?}{nsapi:?}{servlet:?}{wasm:?}{python:?}")
         .hash(&mut hasher);
+    // Only where there are some, so that what earlier versions stored on disk is found.
+    if let Some(uwsgi) = &route.uwsgi {
+        format!("{uwsgi:?}").hash(&mut hasher);
+    }
+    if let Some(proxy) = route.proxy.as_ref().filter(|proxy| proxy.rewrites_answers()) {
+        (proxy.rewrite_location, &proxy.location_prefixes).hash(&mut hasher);
+        (&proxy.cookie_paths, &proxy.cookie_domains).hash(&mut hasher);
+    }
     hasher.finish()
 }
 

@@ -17,6 +17,7 @@ pub mod compression;
 mod cors;
 pub mod forward_auth;
 pub mod hidden_names;
+mod htaccess;
 pub mod includes;
 pub mod interface;
 pub mod machine;

@@ -1,4 +1,4 @@
-//! Opens the interface for a route's `fastcgi`, `scgi`, `php` or `ajp`.
+//! Opens the interface for a route's `fastcgi`, `scgi`, `uwsgi`, `php` or `ajp`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use touchstone_interfaces::backend::{
 use touchstone_interfaces::cgi_response::HeaderLimits;
 use touchstone_interfaces::fastcgi::FastCgiPrograms;
 use touchstone_interfaces::scgi::ScgiPrograms;
+use touchstone_interfaces::uwsgi::UwsgiPrograms;
 use touchstone_observe::log::error::ErrorLog;
 use touchstone_processes::pool::{self, Pool, PoolSpec, ProcessLimits, Program};
 use touchstone_processes::user::User;
@@ -24,6 +25,7 @@ use touchstone_processes::user::User;
 enum Kind {
     FastCgi,
     Scgi,
+    Uwsgi,
     Php,
     Ajp,
 }
@@ -33,6 +35,7 @@ impl Kind {
         match self {
             Kind::FastCgi => "fastcgi",
             Kind::Scgi => "scgi",
+            Kind::Uwsgi => "uwsgi",
             Kind::Php => "php",
             Kind::Ajp => "ajp",
         }
@@ -53,6 +56,7 @@ pub fn open(route: &RouteConfig, site: &SiteConfig) -> Result<Option<Arc<dyn Int
     let settings = settings.map_err(|message| format!("'{}': {message}", kind.key()))?;
     Ok(Some(match kind {
         Kind::Scgi => Arc::new(ScgiPrograms::new(settings)),
+        Kind::Uwsgi => Arc::new(UwsgiPrograms::new(settings)),
         _ => Arc::new(FastCgiPrograms::new(settings)),
     }))
 }
@@ -77,13 +81,13 @@ pub fn problems(route: &RouteConfig) -> Vec<(String, String)> {
     let mut problem = |key: &str, message: String| problems.push((format!("{}.{key}", kind.key()), message));
     let is_managed = config.backends.is_empty();
     match (kind, is_managed, config.command.as_slice()) {
-        (Kind::FastCgi | Kind::Scgi, true, []) => {
+        (Kind::FastCgi | Kind::Scgi | Kind::Uwsgi, true, []) => {
             problem("backends", "there are neither 'backends' nor a 'command'".to_string());
         }
-        (Kind::FastCgi | Kind::Scgi, false, [_, ..]) => {
+        (Kind::FastCgi | Kind::Scgi | Kind::Uwsgi, false, [_, ..]) => {
             problem("command", "'command' and 'backends' cannot both be set".to_string());
         }
-        (Kind::FastCgi | Kind::Scgi, true, [program, ..])
+        (Kind::FastCgi | Kind::Scgi | Kind::Uwsgi, true, [program, ..])
             if pool::find_program(program, Path::new("")).is_none() =>
         {
             problem("command", format!("there is no program {program:?}"));
@@ -134,7 +138,8 @@ fn programs_of(route: &RouteConfig) -> Option<(Kind, &ProgramsConfig)> {
     let fastcgi = route.fastcgi.as_ref().map(|config| (Kind::FastCgi, config));
     let scgi = route.scgi.as_ref().map(|config| (Kind::Scgi, config));
     let ajp = route.ajp.as_ref().map(|config| (Kind::Ajp, config));
-    fastcgi.or(scgi).or(ajp).or(route.php.as_ref().map(|config| (Kind::Php, config)))
+    let uwsgi = route.uwsgi.as_ref().map(|config| (Kind::Uwsgi, config));
+    fastcgi.or(scgi).or(uwsgi).or(ajp).or(route.php.as_ref().map(|config| (Kind::Php, config)))
 }
 
 fn settings(
@@ -263,7 +268,7 @@ fn not_zero(span: Duration) -> Option<Duration> {
 fn connection_rules(kind: Kind, config: &ProgramsConfig, is_managed: bool) -> ConnectionRules {
     ConnectionRules {
         // The number of processes of other programs is not known, and a persistent connection occupies one.
-        keep: kind != Kind::Scgi && config.keep_connections.unwrap_or(is_managed),
+        keep: !matches!(kind, Kind::Scgi | Kind::Uwsgi) && config.keep_connections.unwrap_or(is_managed),
         most: match config.connections {
             // More would only wait at the socket, where the server cannot count them.
             0 if is_managed => processes(kind, config),

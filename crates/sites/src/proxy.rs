@@ -6,8 +6,8 @@ use touchstone_config::{ProxyConfig, RouteConfig, SiteConfig, route_name, site_n
 use touchstone_http::response::ResponseLimits;
 use touchstone_interfaces::ajp::SessionRules;
 use touchstone_interfaces::proxy::{
-    Balance, CheckRules, ConnectionRules, ForwardRules, GroupName, HashBy, HealthRules, OriginSpec,
-    OriginTls, Proxy, ProxySettings, RetryRules, Role, TimeLimits, Version,
+    AnswerRules, Balance, CheckRules, ConnectionRules, ForwardRules, GroupName, HashBy, HealthRules,
+    OriginSpec, OriginTls, Proxy, ProxySettings, RetryRules, Role, TimeLimits, Version,
 };
 
 /// The interface of a route with `proxy`; the error says what is wrong, with the name of the key.
@@ -103,6 +103,13 @@ pub fn settings(config: &ProxyConfig, name: GroupName) -> Result<ProxySettings, 
             remove: config.forward.remove.clone(),
             upgrades: config.forward.upgrades.clone(),
         },
+        answers: AnswerRules {
+            own_location: config.rewrite_location,
+            locations: config.location_prefixes.clone().into_iter().collect(),
+            cookie_paths: config.cookie_paths.clone().into_iter().collect(),
+            cookie_domains: config.cookie_domains.clone().into_iter().collect(),
+        }
+        .with_origins(&config.origins(), &config.strip_prefix),
         proxy_header: config.proxy_protocol,
         buffered_request_bytes: usize::try_from(config.buffer_request).unwrap_or(usize::MAX),
         head_limits: ResponseLimits {

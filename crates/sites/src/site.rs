@@ -12,7 +12,7 @@ use std::sync::Arc;
 use touchstone_accelerator::layer::Accelerator;
 use touchstone_access::{AccessShared, ConnectionGate};
 use touchstone_acme::HttpChallenges;
-use touchstone_config::{self as config, Config, SiteConfig, names_of_sites};
+use touchstone_config::{self as config, Config, LogLevel, SiteConfig, names_of_sites};
 use touchstone_files::cache::{CacheLimits, FileCache};
 use touchstone_files::coding::CodingSettings;
 use touchstone_files::mime::ContentTypes;
@@ -23,6 +23,7 @@ use touchstone_observe::metrics::RouteTable;
 use touchstone_tls::{ServerNames, TlsEndpoint, TlsShared, host_name};
 
 use crate::compression;
+use crate::htaccess;
 use crate::includes::SiteIncludes;
 use crate::places;
 use crate::route::SiteRules;
@@ -53,6 +54,8 @@ pub struct Snapshot {
     pub route_table: Arc<RouteTable>,
     /// Why changes on disk are found by comparison alone, if so.
     pub watcher_problem: Option<io::Error>,
+    /// The largest request body that any site or route takes.
+    pub most_body_bytes: u64,
 }
 
 /// One site.
@@ -131,6 +134,11 @@ impl Snapshot {
         error_log: &ErrorLog,
     ) -> Result<Snapshot, Unusable> {
         access.open_geoip(&config.geoip).map_err(Unusable)?;
+        let mut config = config;
+        for line in config.sites.iter_mut().flat_map(htaccess::refuse) {
+            error_log.write(LogLevel::Warning, format_args!("{line}"));
+        }
+        let config = config;
         let open = |site: &SiteConfig| open_site(site, b"/", access, accelerator);
         let mut sites = config.sites.iter().map(open).collect::<Result<Vec<Site>, Unusable>>()?;
         // What a route says of its own about files is a site of its own that no host leads to: so its files
@@ -183,6 +191,7 @@ impl Snapshot {
         };
         let pages = PageCache::new(usize::try_from(config.cache.parsed_bytes).unwrap_or(usize::MAX));
         let route_table = Arc::new(RouteTable::new(names_of_sites(&config.sites)));
+        let most_body_bytes = most_body_bytes(&config);
         Ok(Snapshot {
             config,
             sites,
@@ -195,8 +204,39 @@ impl Snapshot {
             pages,
             route_table,
             watcher_problem,
+            most_body_bytes,
         })
     }
+
+    /// The largest request body for a route of a site, or for what no route of it answers.
+    pub fn body_bytes(&self, site: usize, route: Option<usize>) -> u64 {
+        let site = &self.sites[site].config;
+        let of_route = route.and_then(|route| site.routes.get(route)).map_or(0, |route| route.body_bytes);
+        let given = [of_route, site.body_bytes].into_iter().find(|&bytes| bytes != 0);
+        given.unwrap_or(self.config.limits.body_bytes)
+    }
+
+    /// The page of an error, if the route or its site has one.
+    pub fn error_page(&self, site: usize, route: Option<usize>, status: u16) -> Option<&str> {
+        let site = &self.sites[site].config;
+        let route = route.and_then(|route| site.routes.get(route));
+        let of_route = route.and_then(|route| route.error_pages.get(&status));
+        of_route.or(site.error_pages.get(&status)).map(String::as_str)
+    }
+
+    /// Whether errors of a route's program or origin get a page.
+    pub fn intercepts_errors(&self, site: usize, route: Option<usize>) -> bool {
+        let site = &self.sites[site].config;
+        site.intercept_errors
+            || route.and_then(|route| site.routes.get(route)).is_some_and(|route| route.intercept_errors)
+    }
+}
+
+/// The largest request body of all sites and routes.
+fn most_body_bytes(config: &Config) -> u64 {
+    let of_routes = config.sites.iter().flat_map(|site| &site.routes).map(|route| route.body_bytes);
+    let of_sites = config.sites.iter().map(|site| site.body_bytes);
+    of_routes.chain(of_sites).chain([config.limits.body_bytes]).max().unwrap_or_default()
 }
 
 /// Opens a site's files, which stand for the paths below `mount`.

@@ -10,6 +10,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -140,6 +141,27 @@ fn relative_links_resolve() {
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     assert!(seen > 10, "only {seen} links were found");
+}
+
+#[test]
+fn the_site_of_the_book_has_a_page_for_each_and_links_that_lead_somewhere() {
+    let site = tempfile::tempdir().unwrap();
+    let output =
+        Command::new("/usr/bin/python3").arg(top().join("scripts/docs.py")).arg(site.path()).output();
+    let said = match &output {
+        Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
+        Err(error) => format!("SKIPPED: the book as a site (install python3): {error}"),
+    };
+    if let Some(why) = said.strip_prefix("SKIPPED: ") {
+        writeln!(std::io::stderr(), "SKIPPED: {}", why.trim_end()).unwrap();
+        return;
+    }
+    assert!(output.unwrap().status.success(), "{said}");
+    for page in ["index.html", "import.html", "contributing/add-a-key.html", "search.json", "style.css"] {
+        assert!(site.path().join(page).is_file(), "{page}");
+    }
+    let page = std::fs::read_to_string(site.path().join("import.html")).unwrap();
+    assert!(page.contains("name=\"viewport\"") && page.contains("href=\"routes.html\""), "{page}");
 }
 
 #[test]

@@ -65,6 +65,7 @@ async fn answer_of(
         tls: None,
         user: None,
         page_variables: None,
+        route: None,
         ..details
     };
     let receiver = match body.is_end_stream() {

@@ -578,6 +578,7 @@ fn request(text: &str, path: usize, user: User) -> Request {
         connection: 1,
         stream: None,
         page_variables: None,
+        route: None,
     };
     Request::new(details, Receiver::of(Bytes::new()))
 }

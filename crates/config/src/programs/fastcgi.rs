@@ -1,7 +1,7 @@
-//! `[site.route.fastcgi]`, `[site.route.scgi]` and `[site.route.php]`.
+//! `[site.route.fastcgi]`, `[site.route.scgi]`, `[site.route.uwsgi]` and `[site.route.php]`.
 //!
-//! The three share most of their keys: `php` is FastCGI with scripts that are files, and `scgi` is another
-//! protocol for the same.
+//! They share most of their keys: `php` is FastCGI with scripts that are files, and `scgi` and `uwsgi` are
+//! other protocols for the same.
 
 use toml::de::DeValue;
 
@@ -72,6 +72,32 @@ pub static SCGI: Section<ProgramsConfig> = Section {
     documentation: "SCGI programs answer the requests of the route, see [FastCGI and SCGI](fastcgi.md): \
         those that listen at `backends`, or processes of `command`, which the server starts and watches \
         itself.",
+    blank,
+    keys: keys![
+        BACKENDS,
+        COMMAND,
+        PROCESSES,
+        SOCKET,
+        DIRECTORY,
+        ENVIRONMENT,
+        USER,
+        MEMORY,
+        OPEN_FILES,
+        STOP_TIMEOUT,
+        SCRIPT_NAME,
+        SCRIPTS,
+        INDEX,
+        ; CONNECTIONS
+    ],
+};
+
+/// `[site.route.uwsgi]`
+pub static UWSGI: Section<ProgramsConfig> = Section {
+    name: "site.route.uwsgi",
+    repeated: false,
+    documentation: "Programs of a uWSGI server answer the requests of the route, in its own protocol, as \
+        `uwsgi_pass` of nginx, see [FastCGI, SCGI and uwsgi](fastcgi.md): those that listen at `backends`, \
+        or processes of `command`, which the server starts and watches itself.",
     blank,
     keys: keys![
         BACKENDS,

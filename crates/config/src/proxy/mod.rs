@@ -2,6 +2,7 @@
 
 pub mod tables;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use touchstone_interfaces::proxy::{
@@ -27,6 +28,14 @@ pub struct ProxyConfig {
     pub session_parameter: String,
     /// The beginning of paths that is left out; empty: nothing.
     pub strip_prefix: String,
+    /// The origin's own address in `Location` becomes a path of the route.
+    pub rewrite_location: bool,
+    /// Beginnings of addresses in `Location`, and what stands in their place.
+    pub location_prefixes: BTreeMap<String, String>,
+    /// Beginnings of the paths of cookies, and what stands in their place.
+    pub cookie_paths: BTreeMap<String, String>,
+    /// Domains of cookies, and what stands in their place.
+    pub cookie_domains: BTreeMap<String, String>,
     /// The value of `Host`.
     pub host: HostField,
     /// The versions of HTTP.
@@ -84,6 +93,14 @@ pub struct ProxyConfig {
 }
 
 impl ProxyConfig {
+    /// Whether fields of answers are changed.
+    pub fn rewrites_answers(&self) -> bool {
+        self.rewrite_location
+            || !(self.location_prefixes.is_empty()
+                && self.cookie_paths.is_empty()
+                && self.cookie_domains.is_empty())
+    }
+
     /// The parsed origins; wrong ones have been refused before.
     pub fn origins(&self) -> Vec<OriginSpec> {
         self.to.iter().filter_map(|text| OriginSpec::parse(text).ok()).collect()
@@ -93,6 +110,40 @@ impl ProxyConfig {
 const ZERO: Duration = Duration::ZERO;
 const INSTANT: Duration = Duration::from_millis(10);
 const MOST_COUNT: u64 = 1_000_000;
+
+/// Whether both are beginnings of addresses: a path, or a URL.
+fn check_addresses(from: &str, to: &str) -> Result<(), String> {
+    let is_address = |text: &str| {
+        (text.starts_with('/') || text.starts_with("http://") || text.starts_with("https://"))
+            && text.bytes().all(|byte| byte.is_ascii_graphic())
+    };
+    match [from, to].into_iter().find(|text| !is_address(text)) {
+        Some(text) => Err(format!("{text:?} must begin with a slash, 'http://' or 'https://'")),
+        None => Ok(()),
+    }
+}
+
+/// Whether both are paths of cookies.
+fn check_paths(from: &str, to: &str) -> Result<(), String> {
+    let is_path =
+        |text: &str| text.starts_with('/') && text.bytes().all(|b| b.is_ascii_graphic() && b != b';');
+    match [from, to].into_iter().find(|text| !is_path(text)) {
+        Some(text) => Err(format!("{text:?} must begin with a slash, and hold no semicolon")),
+        None => Ok(()),
+    }
+}
+
+/// Whether both are domains; the second may be empty.
+fn check_domains(from: &str, to: &str) -> Result<(), String> {
+    let is_domain = |text: &str| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte))
+    };
+    match (is_domain(from), to.is_empty() || is_domain(to)) {
+        (true, true) => Ok(()),
+        (false, _) => Err(format!("{from:?} is not a domain, such as \"app.internal\"")),
+        (_, false) => Err(format!("{to:?} is not a domain, such as \"example.org\"")),
+    }
+}
 
 /// `[site.route.proxy]`
 pub static PROXY: Section<ProxyConfig> = Section {
@@ -107,6 +158,10 @@ pub static PROXY: Section<ProxyConfig> = Section {
         session_cookie: String::new(),
         session_parameter: String::new(),
         strip_prefix: String::new(),
+        rewrite_location: false,
+        location_prefixes: BTreeMap::new(),
+        cookie_paths: BTreeMap::new(),
+        cookie_domains: BTreeMap::new(),
         host: HostField::Client,
         version: Version::Http11,
         resolve_timeout: ZERO,
@@ -221,6 +276,51 @@ pub static PROXY: Section<ProxyConfig> = Section {
                     _ => Err(format!("{text:?} must begin with a slash, and is written as in a URL")),
                 },
                 set: |proxy, value| proxy.strip_prefix = value,
+            },
+        },
+        Key {
+            name: "rewrite_location",
+            default: Some("false"),
+            example: "true",
+            documentation: "Whether the origin's own address in `Location`, `Content-Location` and `Refresh` \
+                becomes a path of the route: with `to = \"http://127.0.0.1:3000\"` and `strip_prefix = \
+                \"/shop\"`, `http://127.0.0.1:3000/cart` becomes `/shop/cart`.",
+            kind: Kind::Boolean(|proxy, value| proxy.rewrite_location = value),
+        },
+        Key {
+            name: "location_prefixes",
+            default: Some("{}"),
+            example: "{ \"/\" = \"/shop/\" }",
+            documentation: "Beginnings of what the origin writes into `Location`, `Content-Location` and \
+                `Refresh`, with what stands in their place. The longest that fits counts.",
+            kind: Kind::Pairs {
+                what: "table from beginnings of addresses to others",
+                check: check_addresses,
+                set: |proxy, value| proxy.location_prefixes = value,
+            },
+        },
+        Key {
+            name: "cookie_paths",
+            default: Some("{}"),
+            example: "{ \"/\" = \"/shop/\" }",
+            documentation: "Beginnings of `Path` in cookies that the origin sets, with what stands in their \
+                place. The longest that fits counts.",
+            kind: Kind::Pairs {
+                what: "table from beginnings of paths to others",
+                check: check_paths,
+                set: |proxy, value| proxy.cookie_paths = value,
+            },
+        },
+        Key {
+            name: "cookie_domains",
+            default: Some("{}"),
+            example: "{ \"app.internal\" = \"example.org\" }",
+            documentation: "Values of `Domain` in cookies that the origin sets, with what stands in their \
+                place. An empty value removes it, so that the cookie belongs to the host alone.",
+            kind: Kind::Pairs {
+                what: "table from domains to others",
+                check: check_domains,
+                set: |proxy, value| proxy.cookie_domains = value,
             },
         },
         Key {

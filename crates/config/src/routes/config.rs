@@ -16,7 +16,7 @@ use crate::jwt;
 use crate::nsapi::{NSAPI, NsapiConfig};
 use crate::programs::ProgramsConfig;
 use crate::programs::ajp::AJP;
-use crate::programs::fastcgi::{FASTCGI, SCGI, read_php};
+use crate::programs::fastcgi::{FASTCGI, SCGI, UWSGI, read_php};
 use crate::proxy::{PROXY, ProxyConfig};
 use crate::python::{PYTHON, PythonConfig};
 use crate::section::reader::{Reader, Value};
@@ -51,6 +51,8 @@ pub struct RouteConfig {
     pub fastcgi: Option<ProgramsConfig>,
     /// Answered by SCGI programs.
     pub scgi: Option<ProgramsConfig>,
+    /// Answered by programs of a uWSGI server.
+    pub uwsgi: Option<ProgramsConfig>,
     /// Answered by servlet containers.
     pub ajp: Option<ProgramsConfig>,
     /// Answered by PHP scripts.
@@ -83,6 +85,12 @@ pub struct RouteConfig {
     pub fallback: String,
     /// The Cache-Control field of its files; empty: that of the site.
     pub cache_control: String,
+    /// Pages of errors, before those of the site.
+    pub error_pages: BTreeMap<u16, String>,
+    /// Errors of its program or origin get these pages, too.
+    pub intercept_errors: bool,
+    /// The largest body of a request; 0: as the site says.
+    pub body_bytes: u64,
     /// Which of its files and answers are pages with directives.
     pub includes: Option<IncludesConfig>,
     /// Header fields that the answer gets.
@@ -101,6 +109,21 @@ pub struct RouteConfig {
 pub const NO_FALLBACK: &str = "none";
 
 impl RouteConfig {
+    /// Whether a program or another server answers its requests.
+    pub fn has_program(&self) -> bool {
+        self.proxy.is_some()
+            || self.cgi.is_some()
+            || self.fastcgi.is_some()
+            || self.scgi.is_some()
+            || self.uwsgi.is_some()
+            || self.php.is_some()
+            || self.ajp.is_some()
+            || self.nsapi.is_some()
+            || self.servlet.is_some()
+            || self.wasm.is_some()
+            || self.python.is_some()
+    }
+
     /// Whether its files are served differently from those of the site.
     pub fn has_own_files(&self) -> bool {
         self.root.is_some()
@@ -187,6 +210,7 @@ pub static ROUTE: Section<RouteConfig> = Section {
         cgi: None,
         fastcgi: None,
         scgi: None,
+        uwsgi: None,
         php: None,
         ajp: None,
         proxy: None,
@@ -203,6 +227,9 @@ pub static ROUTE: Section<RouteConfig> = Section {
         listing: None,
         fallback: String::new(),
         cache_control: String::new(),
+        error_pages: BTreeMap::new(),
+        intercept_errors: false,
+        body_bytes: 0,
         includes: None,
         headers: BTreeMap::new(),
         early_hints: Vec::new(),
@@ -215,9 +242,10 @@ pub static ROUTE: Section<RouteConfig> = Section {
             name: "path",
             default: Some("\"\""),
             example: "\"/old/\"",
-            documentation: "The path: `\"/a\"` is that path alone, `\"/a/\"` is that path and all below it. \
-                As wildcards, `*` matches anything but a slash, and `**` matches anything. Percent escapes \
-                and `..` in a request are resolved before the comparison. Empty: any path.",
+            documentation: "The path: `\"/a\"` is that path alone, `\"/a/\"` is that path and all below it, \
+                and `\"=/a/\"` is `/a/` alone. As wildcards, `*` matches anything but a slash, and `**` \
+                matches anything. Percent escapes and `..` in a request are resolved before the comparison. \
+                Empty: any path.",
             kind: Kind::Checked {
                 what: "path, with `*` and `**` as wildcards",
                 parse: |text, _| routes::check_path(text).map(|()| text.to_string()),
@@ -339,6 +367,16 @@ pub static ROUTE: Section<RouteConfig> = Section {
             },
         },
         Key {
+            name: "uwsgi",
+            default: Some(ABSENT),
+            example: "{ backends = [\"unix:/run/uwsgi/app.sock\"] }",
+            documentation: "Answers with programs of a uWSGI server, see `[site.route.uwsgi]`. \
+                Not together with `redirect`, `rewrite`, `respond` or other programs.",
+            kind: Kind::Table {
+                read: |reader, value, route| reader.table_into(&UWSGI, value, &mut route.uwsgi),
+            },
+        },
+        Key {
             name: "php",
             default: Some(ABSENT),
             example: "{ backends = [\"unix:/run/php/php-fpm.sock\"] }",
@@ -370,8 +408,8 @@ pub static ROUTE: Section<RouteConfig> = Section {
             default: Some(ABSENT),
             example: "{ stale_while_revalidate = \"10s\" }",
             documentation: "The answers of a program or of another server are cached, see \
-                `[site.route.cache]`. Together with `proxy`, `cgi`, `fastcgi`, `scgi`, `php`, `ajp`, \
-                `nsapi` or `wasm`.",
+                `[site.route.cache]`. Together with `proxy`, `cgi`, `fastcgi`, `scgi`, `uwsgi`, \
+                `php`, `ajp`, `nsapi` or `wasm`.",
             kind: Kind::Table {
                 read: |reader, value, route| reader.table_into(&CACHE_OF_ROUTE, value, &mut route.cache),
             },
@@ -514,6 +552,30 @@ pub static ROUTE: Section<RouteConfig> = Section {
             example: "\"public, max-age=31536000, immutable\"",
             documentation: "The Cache-Control field of every file of the route. Empty: as the site says.",
             kind: Kind::HeaderValue(|route, value| route.cache_control = value),
+        },
+        Key {
+            name: "error_pages",
+            default: Some("{}"),
+            example: "{ 502 = \"/errors/starting.html\" }",
+            documentation: "Files of the site that are sent as the body of an error, by its status, before \
+                those that the site names.",
+            kind: Kind::ErrorPages(|route, value| route.error_pages = value),
+        },
+        Key {
+            name: "intercept_errors",
+            default: Some("false"),
+            example: "true",
+            documentation: "Whether errors that the route's program or other server answers with get the \
+                pages of `error_pages`, too. It is so if the route or the site says so.",
+            kind: Kind::Boolean(|route, value| route.intercept_errors = value),
+        },
+        Key {
+            name: "body_bytes",
+            default: Some("0"),
+            example: "\"2GiB\"",
+            documentation: "The largest request body of the route, in bytes. A larger one is answered with \
+                413 Content Too Large. 0: as the site says.",
+            kind: Kind::Size { least: 0, most: values::TIB, set: |route, value| route.body_bytes = value },
         },
         Key {
             name: "includes",

@@ -32,10 +32,20 @@ impl PathMatch {
         if text.is_empty() {
             return Ok(PathMatch::Any);
         }
+        let (text, is_exact) = match text.strip_prefix('=') {
+            Some(text) => (text, true),
+            None => (text, false),
+        };
         if !text.starts_with('/') {
             return Err(format!("{text:?} does not begin with '/'"));
         }
         let pieces = pieces(text)?;
+        if is_exact {
+            return match pieces.as_slice() {
+                [Piece::Bytes(path)] => Ok(PathMatch::Exact(path.as_slice().into())),
+                _ => Err(format!("{text:?} has wildcards, and '=' stands before one path")),
+            };
+        }
         match pieces.as_slice() {
             [Piece::Bytes(path)] if path.ends_with(b"/") => Ok(PathMatch::Below(path.as_slice().into())),
             [Piece::Bytes(path)] => Ok(PathMatch::Exact(path.as_slice().into())),

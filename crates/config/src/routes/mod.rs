@@ -85,6 +85,8 @@ pub struct Route {
     pub fields: AnswerFields,
     /// Field lines that are sent before an answer that takes time; empty: none.
     pub early_hints: Arc<[u8]>,
+    /// It has pages of errors, or looks for them when its program answers with an error.
+    pub has_error_pages: bool,
 }
 
 /// A file of `try_files`.
@@ -370,17 +372,7 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
         }
         action = Action::Respond(respond.clone());
     }
-    let has_program = config.proxy.is_some()
-        || config.cgi.is_some()
-        || config.fastcgi.is_some()
-        || config.scgi.is_some()
-        || config.php.is_some()
-        || config.ajp.is_some()
-        || config.nsapi.is_some()
-        || config.servlet.is_some()
-        || config.wasm.is_some()
-        || config.python.is_some();
-    if config.cache.is_some() && !has_program {
+    if config.cache.is_some() && !config.has_program() {
         let message = "'cache' needs a program or another server beside it, such as 'proxy' or 'cgi': files \
                        have a cache already";
         problem("cache", message.to_string());
@@ -422,6 +414,7 @@ fn compile_route(config: &RouteConfig) -> Result<Route, Vec<RouteProblem>> {
                 try_files,
                 fields,
                 early_hints,
+                has_error_pages: config.intercept_errors || !config.error_pages.is_empty(),
             })
         }
         _ => Err(problems),
@@ -462,6 +455,7 @@ fn contradictions(config: &RouteConfig) -> Vec<(&'static str, String)> {
         ("cgi", config.cgi.is_some()),
         ("fastcgi", config.fastcgi.is_some()),
         ("scgi", config.scgi.is_some()),
+        ("uwsgi", config.uwsgi.is_some()),
         ("php", config.php.is_some()),
         ("ajp", config.ajp.is_some()),
         ("proxy", config.proxy.is_some()),
@@ -475,7 +469,7 @@ fn contradictions(config: &RouteConfig) -> Vec<(&'static str, String)> {
     let given: Vec<&'static str> = set.iter().filter(|(_, given)| *given).map(|(key, _)| *key).collect();
     match given.as_slice() {
         // A rewritten request may still be for a file, and programs are files.
-        [] | [_] | ["rewrite" | "cgi" | "fastcgi" | "nsapi" | "scgi" | "php", "root"] => Vec::new(),
+        [] | [_] | ["rewrite" | "cgi" | "fastcgi" | "nsapi" | "scgi" | "uwsgi" | "php", "root"] => Vec::new(),
         // The key sets how programs of an obj.conf run.
         ["cgi", "nsapi"] | ["cgi", "nsapi", "root"] => Vec::new(),
         // The key names the containers, for `isolation = "ajp"`.

@@ -112,6 +112,11 @@ impl Reader<'_> {
                     set(target, fields);
                 }
             }
+            Kind::Pairs { check, set, .. } => {
+                if let Some(pairs) = self.pairs(name, value, *check) {
+                    set(target, pairs);
+                }
+            }
             Kind::Table { read } | Kind::Tables { read } => tables = read(self, value, target),
         }
         KeyPlaces { value: self.place(value.span().start), items: self.item_places(value), tables }
@@ -297,6 +302,31 @@ impl Reader<'_> {
             }
         }
         Some(fields)
+    }
+
+    /// A table of strings, with names of any kind.
+    fn pairs(
+        &mut self,
+        name: &str,
+        value: &Value<'_>,
+        check: fn(&str, &str) -> Result<(), String>,
+    ) -> Option<BTreeMap<String, String>> {
+        let DeValue::Table(table) = value.get_ref() else {
+            self.wrong_type(name, value, "a table such as { \"/\" = \"/shop/\" }");
+            return None;
+        };
+        let mut pairs = BTreeMap::new();
+        for (key, value) in table.iter() {
+            let place = self.place(key.span().start);
+            let mut text = None;
+            self.text(name, value, |text| Ok(text.to_string()), |value| text = Some(value));
+            let Some(text) = text else { continue };
+            match check(key.get_ref(), &text) {
+                Ok(()) => _ = pairs.insert(key.get_ref().to_string(), text),
+                Err(message) => self.problem(place, format!("'{name}': {message}")),
+            }
+        }
+        Some(pairs)
     }
 
     /// A table of strings, whose names mean something too.

@@ -180,6 +180,15 @@ pub enum Kind<C: 'static> {
         /// Where they go.
         set: fn(&mut C, Vec<String>),
     },
+    /// A table of strings whose names are free; both are checked together.
+    Pairs {
+        /// For people: "table from beginnings of paths to others".
+        what: &'static str,
+        /// Checks a name with its value.
+        check: fn(&str, &str) -> Result<(), String>,
+        /// Sets the value.
+        set: fn(&mut C, BTreeMap<String, String>),
+    },
     /// A table from names of header fields to values.
     Fields {
         /// What it is, in a few words.

@@ -101,7 +101,12 @@ pub async fn answer(group: Rc<Group>, mut request: Request) -> Answer {
         _ => attempts.await,
     };
     match result {
-        Ok(answer) => answer,
+        Ok(mut answer) => {
+            if !group.settings().answers.is_empty() {
+                group.settings().answers.apply(&mut answer.fields);
+            }
+            answer
+        }
         Err(failure) if failure.status() == 503 => Answer::error(503).field("Retry-After", "1"),
         Err(failure) => Answer::error(failure.status()),
     }

@@ -21,6 +21,7 @@
 //! | `grpc` | which requests are calls of gRPC, whose bodies are streams of messages |
 //! | `failure`, `counts` | what went wrong, and what is counted |
 
+mod answer_fields;
 mod attempt;
 mod body_limits;
 mod check;
@@ -50,6 +51,7 @@ mod upkeep;
 mod version;
 
 pub use crate::upstream::{Balance, HashBy, HealthRules, State};
+pub use answer_fields::AnswerRules;
 pub use check_rules::CheckRules;
 pub use connections::ConnectionRules;
 pub use counts::{OriginCounts, TIME_BOUNDS_S};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use touchstone_http::response::ResponseLimits;
 
+use super::answer_fields::AnswerRules;
 use super::check_rules::CheckRules;
 use super::connections::ConnectionRules;
 use super::forwarded::ForwardRules;
@@ -49,6 +50,8 @@ pub struct ProxySettings {
     pub retry: RetryRules,
     /// What origins are told of the client and of this server.
     pub forward: ForwardRules,
+    /// What is changed in the fields of answers.
+    pub answers: AnswerRules,
     /// What each connection begins with.
     pub proxy_header: Option<ProxyHeader>,
     /// A request's body up to this length is there before an origin is asked; 0: it is passed on as it comes.

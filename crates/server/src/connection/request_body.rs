@@ -272,8 +272,10 @@ impl BodyFeed {
             Rest::Chunked(decoder) => {
                 let decoded = decoder.decode(input).map_err(|_| BodyProblem::Malformed)?;
                 self.received_bytes = self.received_bytes.saturating_add(decoded.data.len() as u64);
+                let usual = self.most_bytes;
+                let most_bytes = self.sender.as_ref().map_or(usual, |sender| sender.most_bytes(usual));
                 // A chunk whose size exceeds the limit is refused before it arrives.
-                if self.received_bytes.saturating_add(decoder.chunk_remaining()) > self.most_bytes {
+                if self.received_bytes.saturating_add(decoder.chunk_remaining()) > most_bytes {
                     return Err(BodyProblem::TooLarge);
                 }
                 if decoded.done {

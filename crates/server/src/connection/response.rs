@@ -76,7 +76,7 @@ impl Connection {
             bytes_per_second: configured.minimum_receive_rate,
         };
         let may_switch = received.values("upgrade").next().is_some();
-        let (mut feed, body) = BodyFeed::new(head, may_switch, configured.body_bytes, minimum);
+        let (mut feed, body) = BodyFeed::new(head, may_switch, snapshot.most_body_bytes, minimum);
         let under_way = self.begin_request(&snapshot, received.method_text(), received.target());
         let progress = Progress::new(&snapshot, self.peer.address, under_way);
         let answered = match exchange::refuse(&self.core.error_log, &snapshot, head, &received.buffer) {

@@ -44,7 +44,7 @@ pub fn refuse(
     if head.expectation == Expectation::Unknown {
         return Some(Answer::error(417));
     }
-    let most_bytes = snapshot.config.limits.body_bytes;
+    let most_bytes = snapshot.most_body_bytes;
     if let RequestBody::Length(length) = head.body
         && length > most_bytes
     {
@@ -52,7 +52,7 @@ pub fn refuse(
         let (method, target) = (head.method_span.of(buffer), head.target.of(buffer));
         let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
         let message = format_args!(
-            "{} {} is refused: its body has {length} bytes, and limits.body_bytes allows {most_bytes}",
+            "{} {} is refused: its body has {length} bytes, and body_bytes allows {most_bytes}",
             method.escape_ascii(),
             path.escape_ascii(),
         );
@@ -107,6 +107,7 @@ pub fn begin(
         connection: arrival.connection,
         stream: arrival.stream,
         page_variables: None,
+        route: None,
         received,
     };
     Ok(Request::new(details, body.unwrap_or_else(|| Receiver::of(Bytes::new()))))

@@ -200,7 +200,7 @@ enum Step {
 async fn step(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
-    request: Request,
+    mut request: Request,
     form: ConnectionForm,
     progress: &Progress,
     answered: &mut Answered,
@@ -245,7 +245,8 @@ async fn step(
         resolved.outcome = Outcome::AMBIGUOUS;
         resolved.rewritten = None;
     }
-    progress.at(snapshot, site, resolved.route.map(|route| route.index));
+    request.route = resolved.route.map(|route| route.index);
+    progress.at(snapshot, site, request.route);
     let browser = ForBrowser::new(&resolved, &view);
     let mut judged = Judged { rules, resolved, view, browser, cookies: Vec::new() };
     match follow(core, snapshot, &mut judged, request, form, progress, answered).await {
@@ -289,6 +290,9 @@ async fn follow(
     let Judged { rules, resolved, view, browser, cookies } = judged;
     let (rules, view) = (*rules, *view);
     let site = request.site;
+    if is_body_too_long(core, snapshot, &request) {
+        return Step::Answer(finish(core, snapshot, &request, site, form, Answer::error(413)).await);
+    }
     if let Err(answer) = admit(resolved, &view, &mut request, progress, answered).await {
         return Step::Answer(finish(core, snapshot, &request, site, form, answer).await);
     }
@@ -496,6 +500,31 @@ async fn carry_out(
     }
 }
 
+/// Whether the body is longer than the site or route allows; one whose length is not known is limited.
+fn is_body_too_long(core: &Core, snapshot: &Snapshot, request: &Request) -> bool {
+    let most_bytes = snapshot.body_bytes(request.site, request.route);
+    if most_bytes == snapshot.most_body_bytes {
+        // The connection sees to it.
+        return false;
+    }
+    match request.body_length() {
+        Some(length) if length > most_bytes => {
+            let message = format_args!(
+                "{} is refused: its body has {length} bytes, and body_bytes allows {most_bytes}{}",
+                request.path.escape_ascii(),
+                Named(&request.id),
+            );
+            core.error_log.limited(LogLevel::Warning, "request body too long", message);
+            true
+        }
+        Some(_) => false,
+        None => {
+            request.body.limit(most_bytes);
+            false
+        }
+    }
+}
+
 /// Whether a request of HTTP/1.0 that does not say how long its body is comes to something that takes it.
 fn takes_missing_length(outcome: &Outcome<'_>) -> bool {
     match outcome {
@@ -518,6 +547,10 @@ async fn settle(
     Step::Answer(match handled {
         Handled::Answer(answer) => {
             progress.cache.set(answer.cache);
+            let answer = match is_intercepted(snapshot, &left, &answer) {
+                true => without_its_page(answer),
+                false => answer,
+            };
             finish(core, snapshot, &left, site, form, answer).await
         }
         Handled::LocalRedirect { target } => match left.derive(&target) {
@@ -542,6 +575,36 @@ async fn settle(
             finish(core, snapshot, &left, site, form, answer).await
         }
     })
+}
+
+/// Whether an error that a program or an origin answered with gets a page of the site.
+fn is_intercepted(snapshot: &Snapshot, request: &Request, answer: &Answer) -> bool {
+    answer.status >= 400
+        && !answer.is_error_page
+        && snapshot.intercepts_errors(request.site, request.route)
+        && snapshot.error_page(request.site, request.route, answer.status).is_some()
+}
+
+/// An error without its body, and without the fields that describe that.
+fn without_its_page(mut answer: Answer) -> Answer {
+    const OF_BODIES: [&str; 6] =
+        ["etag", "last-modified", "accept-ranges", "cache-control", "expires", "vary"];
+    let mut fields = Vec::with_capacity(answer.fields.len() + 64);
+    for line in answer.fields.split_inclusive(|byte| *byte == b'\n') {
+        let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
+        let is_of_body = name.get(..8).is_some_and(|begin| begin.eq_ignore_ascii_case(b"content-"))
+            || OF_BODIES.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
+        if !is_of_body {
+            fields.extend_from_slice(line);
+        }
+    }
+    let page = Answer::error(answer.status);
+    fields.extend_from_slice(&page.fields);
+    answer.fields = fields;
+    answer.body = page.body;
+    answer.is_error_page = true;
+    answer.declared_length = None;
+    answer
 }
 
 /// Gives the request its id, where that is shown anywhere.
@@ -646,7 +709,7 @@ async fn use_error_page(
     form: ConnectionForm,
     answer: &mut Answer,
 ) {
-    if let Some(page) = snapshot.sites[site].config.error_pages.get(&answer.status) {
+    if let Some(page) = snapshot.error_page(request.site, request.route, answer.status) {
         let file_request = file_request(snapshot, request, site, form);
         Box::pin(static_files::use_error_page(core, &file_request, page, answer)).await;
     }

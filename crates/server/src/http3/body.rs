@@ -148,7 +148,7 @@ pub async fn feed(
         };
         pace.record(piece.len() as u64, began.elapsed());
         received_bytes += piece.len() as u64;
-        if received_bytes > most_bytes && !sender.is_unlimited() {
+        if received_bytes > sender.most_bytes(most_bytes) && !sender.is_unlimited() {
             let message = "the request's body is too large";
             sender.fail(io::Error::new(io::ErrorKind::FileTooLarge, message));
             return Err(BodyProblem::TooLarge);

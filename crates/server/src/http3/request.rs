@@ -148,6 +148,7 @@ impl Exchange<'_> {
                     writer.frames(encode_fields(100, [].into_iter())).await?;
                 }
                 let core = self.connection().listener.core.clone();
+                let most_bytes = snapshot.most_body_bytes;
                 let work = exchange::answer(
                     core,
                     snapshot,
@@ -161,7 +162,7 @@ impl Exchange<'_> {
                 };
                 let connection = self.stream.connection.clone();
                 let feeding = sender.map(|sender| {
-                    Box::pin(feed(reader, &connection, sender, limits.body_bytes, minimum)) as Feeding<'_>
+                    Box::pin(feed(reader, &connection, sender, most_bytes, minimum)) as Feeding<'_>
                 });
                 self.drive(&received, work, feeding).await
             }

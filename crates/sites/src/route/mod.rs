@@ -49,6 +49,8 @@ pub struct SiteRules {
     has_nonces: bool,
     /// Programs and origins are told where clients are.
     places: Option<Arc<GeoIp>>,
+    /// Errors of programs and origins get pages of the site.
+    intercepts_errors: bool,
 }
 
 /// Whether a request can be served from the cache at once.
@@ -228,6 +230,7 @@ impl SiteRules {
             has_cors,
             has_nonces,
             places: shared.geoip_for_programs(),
+            intercepts_errors: config.intercept_errors && !config.error_pages.is_empty(),
         }))
     }
 
@@ -312,6 +315,7 @@ impl SiteRules {
             && self.places.is_none()
             && self.authority_of(Some(route)).is_none()
             && policy.is_none_or(|policy| !policy.has_nonce() && policy.is_common_for(request));
+        let says_nothing_else = says_nothing_else && !route.has_error_pages && !self.intercepts_errors;
         says_nothing_else.then(|| ProgramAtOnce {
             route: route.index,
             interface,

@@ -23,8 +23,9 @@ use crate::exit::Exit;
     configuration file again; SIGUSR1 opens the log files again; SIGUSR2 starts a new process that takes \
     over. From a configuration file also: touchstone reload, upgrade, status, stop.")]
 pub struct Arguments {
-    /// What to serve: a directory, a Java application (.war), a configuration (.toml), or the URL of another
-    /// server, which is accelerated [default: this directory]
+    /// What to serve: a directory, a Java application (.war), a Python application (module:name), a
+    /// WebAssembly component (.wasm), a configuration (.toml), or the URL of another server, which is
+    /// accelerated [default: this directory]
     #[arg(value_name = "TARGET", conflicts_with_all = ["config", "root"])]
     target: Option<String>,
 
@@ -199,6 +200,15 @@ fn quick_configuration(arguments: &Arguments, target: Option<Target>) -> Result<
             eprintln!("touchstone serve: the application {}", path.display());
             parse(&application(&path, listen), Path::new(""))?
         }
+        (None, Some(Target::Python(app))) => {
+            eprintln!("touchstone serve: the Python application {app}");
+            parse(&python_application(&app, &absolute(Path::new("."))?, listen), Path::new(""))?
+        }
+        (None, Some(Target::Component(path))) => {
+            let path = absolute(&path)?;
+            eprintln!("touchstone serve: the component {}", path.display());
+            parse(&component(&path, listen), Path::new(""))?
+        }
         (None, target) => {
             let directory = match target {
                 Some(Target::Directory(directory)) => directory,
@@ -224,8 +234,19 @@ fn quick_configuration(arguments: &Arguments, target: Option<Target>) -> Result<
 fn application(path: &Path, listen: SocketAddr) -> String {
     let app = toml_string(&path.to_string_lossy());
     format!(
-        "[[site]]\nlisten = [\"{listen}\"]\nroot = \"/\"\n\n[[site.route]]\npath = \"/\"\n\
+        "[[site]]\nlisten = [\"{listen}\"]\nroot = \"/\"\nhtaccess = \"ignore\"\n\n[[site.route]]\npath = \"/\"\n\
          servlet = {{ app = {app} }}\n"
+    )
+}
+
+/// The configuration of one WebAssembly component. Nothing is served from the root, as above; what was compiled
+/// is kept beside the caches of the user.
+fn component(path: &Path, listen: SocketAddr) -> String {
+    let component = toml_string(&path.to_string_lossy());
+    let compiled = toml_string(&std::env::temp_dir().join("touchstone-wasm").to_string_lossy());
+    format!(
+        "[[site]]\nlisten = [\"{listen}\"]\nroot = \"/\"\nhtaccess = \"ignore\"\n\n[[site.route]]\n\
+         path = \"/\"\nwasm = {{ component = {component}, compiled = {compiled} }}\n"
     )
 }
 
@@ -233,7 +254,7 @@ fn application(path: &Path, listen: SocketAddr) -> String {
 fn python_application(app: &str, directory: &Path, listen: SocketAddr) -> String {
     let (app, directory) = (toml_string(app), toml_string(&directory.to_string_lossy()));
     format!(
-        "[[site]]\nlisten = [\"{listen}\"]\nroot = \"/\"\n\n[[site.route]]\npath = \"/\"\n\
+        "[[site]]\nlisten = [\"{listen}\"]\nroot = \"/\"\nhtaccess = \"ignore\"\n\n[[site.route]]\npath = \"/\"\n\
          python = {{ app = {app}, directory = {directory} }}\n"
     )
 }

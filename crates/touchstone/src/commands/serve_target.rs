@@ -11,6 +11,10 @@ pub(super) enum Target {
     Directory(PathBuf),
     /// A Java web application: a WAR, or a directory with a `WEB-INF` in it.
     Application(PathBuf),
+    /// A Python application: `module:name`.
+    Python(String),
+    /// A WebAssembly component.
+    Component(PathBuf),
     /// A configuration file.
     Configuration(PathBuf),
     /// Another server, to be accelerated.
@@ -31,10 +35,14 @@ impl Target {
             });
         }
         if !path.exists() {
+            if is_python(text, Path::new(".")) {
+                return Ok(Target::Python(text.to_string()));
+            }
             return Err(unknown(text));
         }
         match ending(&path).as_str() {
             "war" => Ok(Target::Application(path)),
+            "wasm" => Ok(Target::Component(path)),
             "toml" => Ok(Target::Configuration(path)),
             ending => Err(other_file(text, ending, &path)),
         }
@@ -45,6 +53,21 @@ fn ending(path: &Path) -> String {
     path.extension().map_or(String::new(), |ending| ending.to_string_lossy().to_lowercase())
 }
 
+/// Whether it is the name of an application in a module of this directory.
+fn is_python(text: &str, directory: &Path) -> bool {
+    let Some((module, _)) = names(text) else { return false };
+    let first = directory.join(module.split('.').next().unwrap_or(module));
+    first.is_dir() || first.with_extension("py").is_file()
+}
+
+/// `module:name`
+fn names(text: &str) -> Option<(&str, &str)> {
+    let is_name = |part: &str| {
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._".contains(&byte))
+    };
+    text.rsplit_once(':').filter(|(module, name)| is_name(module) && is_name(name))
+}
+
 /// Why something that is not there cannot be served.
 fn unknown(text: &str) -> String {
     let (before, behind) = text.rsplit_once(':').unwrap_or((text, ""));
@@ -53,13 +76,10 @@ fn unknown(text: &str) -> String {
             "{text}: there is no such file or directory; for the server there write http://{text}"
         );
     }
-    let is_name = |part: &str| {
-        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._".contains(&byte))
-    };
-    if is_name(before) && is_name(behind) {
+    if let Some((module, _)) = names(text) {
+        let first = module.split('.').next().unwrap_or(module);
         return format!(
-            "{text}: an application of Python needs a server of its own; start that, such as \
-             `gunicorn {text}`, and write its URL here: http://127.0.0.1:8000"
+            "{text}: there is no module {first} in this directory ({first}.py or {first}/), and no such file"
         );
     }
     format!("{text}: there is no such file or directory")
@@ -68,10 +88,6 @@ fn unknown(text: &str) -> String {
 /// Why a file is not what can be served as a whole.
 fn other_file(text: &str, ending: &str, path: &Path) -> String {
     let instead = match ending {
-        "wasm" => {
-            "WebAssembly is not run here; start it in a runtime that speaks HTTP, and write its URL here"
-                .into()
-        }
         "jar" => "a program of its own: start it with `java -jar`, and write its URL here".into(),
         "php" => "PHP needs a php-fpm: `touchstone init --kind php` writes the configuration for it".into(),
         _ => {
@@ -83,7 +99,7 @@ fn other_file(text: &str, ending: &str, path: &Path) -> String {
             )
         }
     };
-    format!("{text}: {instead}; a directory, a .war, a .toml and a URL can be served")
+    format!("{text}: {instead}; a directory, a .war, a .wasm, module:name, a .toml and a URL can be served")
 }
 
 #[cfg(test)]
@@ -103,9 +119,11 @@ mod tests {
         assert_eq!(of(""), Ok(Target::Directory(at(""))));
         assert_eq!(of("shop.WAR"), Ok(Target::Application(at("shop.WAR"))));
         assert_eq!(of("exploded"), Ok(Target::Application(at("exploded"))));
+        assert_eq!(of("app.wasm"), Ok(Target::Component(at("app.wasm"))));
+        fs::write(at("shop.py"), "").unwrap();
+        assert!(is_python("shop:application", directory.path()) && !is_python("other:app", directory.path()));
         assert_eq!(of("site.toml"), Ok(Target::Configuration(at("site.toml"))));
         for (name, word) in [
-            ("app.wasm", "WebAssembly"),
             ("app.jar", "java -jar"),
             ("index.php", "touchstone init --kind php"),
             ("page.html", directory.path().to_str().unwrap()),
@@ -116,7 +134,7 @@ mod tests {
         }
         for (text, word) in [
             ("localhost:3000", "http://localhost:3000"),
-            ("app.main:application", "gunicorn app.main:application"),
+            ("app.main:application", "app.py"),
             ("ftp://example.org", "http://host:port"),
             ("https://", "host"),
         ] {

@@ -23,6 +23,7 @@ mod packaging;
 mod privileges;
 mod route_files;
 mod signals;
+mod site_rules;
 mod start;
 mod systemd;
 mod tokens;

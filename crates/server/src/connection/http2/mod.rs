@@ -264,7 +264,7 @@ impl Http2 {
         }
         let body = (!request.end_of_stream()).then(|| {
             let (sender, receiver) = pipe(BODY_BYTES);
-            let most_bytes = state.snapshot.config.limits.body_bytes;
+            let most_bytes = state.snapshot.most_body_bytes;
             let (incoming, end) = match request.protocol() {
                 Some(_) => (Incoming::tunnel(request.stream(), sender), None),
                 None => {

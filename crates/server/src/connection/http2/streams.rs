@@ -177,7 +177,8 @@ impl Incoming {
     pub fn push(&mut self, engine: &mut ServerConnection, piece: &[u8]) -> Result<(), TooLarge> {
         self.received_bytes += piece.len() as u64;
         self.is_unlimited |= self.sender.as_ref().is_some_and(Sender::is_unlimited);
-        if self.received_bytes > self.most_bytes && !self.is_unlimited {
+        let most_bytes = self.sender.as_ref().map_or(self.most_bytes, |one| one.most_bytes(self.most_bytes));
+        if self.received_bytes > most_bytes && !self.is_unlimited {
             if let Some(sender) = self.sender.take() {
                 let message = "the request's body is too large";
                 sender.fail(io::Error::new(io::ErrorKind::FileTooLarge, message));

@@ -764,15 +764,20 @@ def application(environ, start_response):
 ";
 
 #[test]
-fn scgi_with_a_real_server() {
+fn scgi_and_uwsgi_with_a_real_server() {
+    real_server("scgi", "--scgi-socket");
+    real_server("uwsgi", "--uwsgi-socket");
+}
+
+fn real_server(key: &str, option: &str) {
     let Some(tree) = uwsgi_tree() else { return };
-    let socket = tree.beside("scgi.sock");
+    let socket = tree.beside("program.sock");
     let mut uwsgi = Command::new("uwsgi");
     uwsgi.args(["--plugins", "python3", "--master", "--processes", "2", "--die-on-term", "--need-app"]);
-    uwsgi.arg("--scgi-socket").arg(&socket).arg("--wsgi-file").arg(tree.beside("application.py"));
+    uwsgi.arg(option).arg(&socket).arg("--wsgi-file").arg(tree.beside("application.py"));
     let _running = Program::start(uwsgi.stdout(Stdio::null()).stderr(Stdio::null()));
     wait_until("uwsgi listens", PATIENCE, || socket.exists());
-    let server = with_backends(&tree, "scgi", &[format!("unix:{}", socket.display())], "");
+    let server = with_backends(&tree, key, &[format!("unix:{}", socket.display())], "");
     for length in [0, 5, 100_000] {
         let body = "b".repeat(length);
         let request = format!("POST /a%20b?q HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{body}");

@@ -1,0 +1,303 @@
+//! `.htaccess` files below the directories of a site. They are not obeyed here; what one forbids is refused
+//! until the configuration says something about its directory.
+//!
+//! ```text
+//! directories of a site -> files -> what each forbids -> routes before those of the site, and a line each
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use touchstone_config::routes::check_pattern;
+use touchstone_config::{HtaccessPolicy, RespondConfig, RouteConfig, SiteConfig};
+
+/// How many directories of a site are looked through.
+const DIRECTORIES: usize = 10_000;
+/// How deep.
+const DEPTH: usize = 24;
+/// The most bytes of a file.
+const FILE_BYTES: u64 = 256 * 1024;
+
+/// Puts routes that refuse before those of the site; returns what is to be said about the files.
+pub fn refuse(site: &mut SiteConfig) -> Vec<String> {
+    if site.htaccess == HtaccessPolicy::Ignore {
+        return Vec::new();
+    }
+    let mut said = Vec::new();
+    let mut refusals = Vec::new();
+    for (path, directory) in mounts(site) {
+        if directory == Path::new("/") {
+            // No site's own files: the root of a site whose routes take every path.
+            continue;
+        }
+        let mut search = Search { found: Vec::new(), directories: 0 };
+        search.below(&directory, 0);
+        if search.directories > DIRECTORIES {
+            said.push(format!(
+                "{}: only {DIRECTORIES} directories were looked through for .htaccess files; 'htaccess = \
+                 \"ignore\"' of the site ends the search",
+                directory.display()
+            ));
+        }
+        for file in search.found {
+            let Some(below) = path_below(&file, &directory) else { continue };
+            let at = format!("{path}{below}");
+            // A route for the directory itself says what holds there.
+            let is_told = site.routes.iter().any(|route| route.path == at);
+            let mut forbids = forbidden(&read(&file));
+            forbids.retain(|forbidden| !is_told || *forbidden != Forbidden::Directory);
+            let what = match forbids.is_empty() {
+                true => "it is not obeyed",
+                false => "it is not obeyed; what it forbids is refused",
+            };
+            said.push(format!(
+                "{}: {what}. `touchstone import apache {}` translates it; a route with 'path = {at:?}' says \
+                 who may read the directory, and 'htaccess = \"ignore\"' of the site that no such file counts",
+                file.display(),
+                directory.display(),
+            ));
+            refusals.extend(forbids.iter().map(|forbidden| refusal(&at, forbidden)));
+        }
+    }
+    // The routes of the site keep their order behind them.
+    site.routes.splice(0..0, refusals);
+    said
+}
+
+/// The paths of a site with their directories.
+fn mounts(site: &SiteConfig) -> Vec<(String, PathBuf)> {
+    let mut mounts = vec![("/".to_string(), site.root.clone())];
+    for route in &site.routes {
+        if let Some(alias) = &route.alias {
+            mounts.push((route.path.clone(), alias.clone()));
+        } else if let Some(root) = &route.root {
+            mounts.push(("/".to_string(), root.clone()));
+        }
+    }
+    mounts.dedup();
+    mounts
+}
+
+struct Search {
+    found: Vec<PathBuf>,
+    directories: usize,
+}
+
+impl Search {
+    fn below(&mut self, directory: &Path, depth: usize) {
+        self.directories += 1;
+        if self.directories > DIRECTORIES || depth > DEPTH {
+            return;
+        }
+        let Ok(entries) = std::fs::read_dir(directory) else { return };
+        let mut inner = Vec::new();
+        for entry in entries.filter_map(Result::ok) {
+            // Links are not followed: they may lead in circles.
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => inner.push(entry.path()),
+                Ok(kind) if kind.is_file() && entry.file_name() == ".htaccess" => {
+                    self.found.push(entry.path())
+                }
+                _ => {}
+            }
+        }
+        inner.sort();
+        inner.iter().for_each(|directory| self.below(directory, depth + 1));
+    }
+}
+
+/// The path of a file's directory below another, with a slash at its end unless it is empty.
+fn path_below(file: &Path, directory: &Path) -> Option<String> {
+    let below = file.parent()?.strip_prefix(directory).ok()?.to_str()?;
+    Some(if below.is_empty() { String::new() } else { format!("{below}/") })
+}
+
+fn read(file: &Path) -> String {
+    let is_small = std::fs::metadata(file).is_ok_and(|metadata| metadata.len() <= FILE_BYTES);
+    match is_small.then(|| std::fs::read(file)) {
+        Some(Ok(bytes)) => String::from_utf8_lossy(&bytes).into_owned(),
+        // What cannot be read may forbid anything.
+        _ => "Require all denied".to_string(),
+    }
+}
+
+/// What a file forbids.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Forbidden {
+    /// The directory as a whole, to some or to all.
+    Directory,
+    /// Files of this name, with wildcards.
+    Files(String),
+    /// Files whose name matches this expression.
+    Matching(String),
+}
+
+/// Reads what a file forbids. A condition that cannot be judged here counts as if it held.
+fn forbidden(text: &str) -> Vec<Forbidden> {
+    let mut found = Vec::new();
+    let mut sections: Vec<(String, Forbidden)> = Vec::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
+        let words: Vec<&str> =
+            line.trim_matches(['<', '>']).split_whitespace().map(|word| word.trim_matches('"')).collect();
+        let name = words.first().map_or(String::new(), |name| name.to_ascii_lowercase());
+        if line.starts_with("</") {
+            sections.pop();
+            continue;
+        }
+        let current = sections.last().map_or(Forbidden::Directory, |(_, of)| of.clone());
+        if line.starts_with('<') {
+            let inner = match (name.as_str(), words.as_slice()) {
+                ("files", [_, "~", expression]) => Forbidden::Matching((*expression).to_string()),
+                ("files", [_, file]) => Forbidden::Files((*file).to_string()),
+                ("filesmatch", [_, expression]) => Forbidden::Matching((*expression).to_string()),
+                _ => current,
+            };
+            sections.push((name, inner));
+            continue;
+        }
+        let lower: Vec<String> = words.iter().map(|word| word.to_ascii_lowercase()).collect();
+        let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
+        let forbids = match lower.as_slice() {
+            ["require", "all", "granted"] => false,
+            ["require", "method", ..] => false,
+            ["require", ..] => true,
+            ["deny", "from", ..] => true,
+            // Rules that refuse everything; others are not judged.
+            ["rewriterule", "^" | ".*" | "^.*$" | "^(.*)$" | "(.*)", "-", flags] => {
+                let flags = flags.trim_matches(['[', ']']);
+                flags.split(',').any(|flag| matches!(flag, "f" | "forbidden"))
+            }
+            _ => false,
+        };
+        if forbids && !found.contains(&current) {
+            found.push(current);
+        }
+    }
+    found
+}
+
+fn refusal(directory: &str, forbidden: &Forbidden) -> RouteConfig {
+    let mut route = RouteConfig { respond: Some(refused()), ..RouteConfig::default() };
+    let begin = format!("{}(?:.*/)?", literal(directory));
+    match forbidden {
+        Forbidden::Directory => route.path = directory.to_string(),
+        Forbidden::Files(name) => {
+            let parts: Vec<String> = name.split('*').map(literal).collect();
+            route.pattern = format!("{begin}{}", parts.join("[^/]*").replace("\\?", "[^/]"));
+        }
+        Forbidden::Matching(expression) => {
+            let (front, rest) = match expression.strip_prefix('^') {
+                Some(rest) => ("", rest),
+                None => ("[^/]*", expression.as_str()),
+            };
+            let (rest, back) = match rest.strip_suffix('$') {
+                Some(rest) => (rest, ""),
+                None => (rest, "[^/]*"),
+            };
+            // Without what looks ahead it matches more names, and refuses them all.
+            let patterns = [rest.to_string(), without_looks(rest)];
+            let patterns = patterns.map(|rest| format!("{begin}{front}(?:{rest}){back}"));
+            let known = patterns.into_iter().find(|pattern| check_pattern(pattern).is_ok());
+            match known {
+                Some(pattern) => route.pattern = pattern,
+                None => route.path = directory.to_string(),
+            }
+        }
+    }
+    route
+}
+
+/// An expression without the groups that look ahead or back.
+fn without_looks(expression: &str) -> String {
+    let mut out = String::new();
+    let mut rest = expression;
+    while let Some(character) = rest.chars().next() {
+        let looks = ["(?!", "(?=", "(?<!", "(?<="].iter().any(|begin| rest.starts_with(begin));
+        let length = match character {
+            '(' if looks => group_length(rest),
+            // An escaped parenthesis is none.
+            '\\' => {
+                let length = rest.chars().take(2).map(char::len_utf8).sum();
+                out.push_str(&rest[..length]);
+                length
+            }
+            _ => {
+                out.push(character);
+                character.len_utf8()
+            }
+        };
+        rest = &rest[length..];
+    }
+    out
+}
+
+/// The length of the group at the beginning, with its parentheses.
+fn group_length(expression: &str) -> usize {
+    let (mut depth, mut is_escaped) = (0usize, false);
+    for (at, character) in expression.char_indices() {
+        match character {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            '(' => depth += 1,
+            ')' if depth <= 1 => return at + 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+    }
+    expression.len()
+}
+
+fn refused() -> RespondConfig {
+    RespondConfig { status: 403, body: String::new(), content_type: "text/plain; charset=utf-8".to_string() }
+}
+
+fn literal(text: &str) -> String {
+    text.chars().fold(String::new(), |mut out, character| {
+        if character.is_ascii() && !character.is_ascii_alphanumeric() && !matches!(character, '/' | '_') {
+            out.push('\\');
+        }
+        out.push(character);
+        out
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_forbidden() {
+        for (text, expected) in [
+            ("Require all denied", vec![Forbidden::Directory]),
+            ("Order deny,allow\nDeny from all", vec![Forbidden::Directory]),
+            ("AuthType Basic\nRequire valid-user", vec![Forbidden::Directory]),
+            ("<IfModule mod_authz_core.c>\nRequire all denied\n</IfModule>", vec![Forbidden::Directory]),
+            (
+                "<Files wp-config.php>\nDeny from all\n</Files>",
+                vec![Forbidden::Files("wp-config.php".into())],
+            ),
+            (
+                "<FilesMatch \"\\.(bak|inc)$\">\nRequire all denied\n</FilesMatch>",
+                vec![Forbidden::Matching("\\.(bak|inc)$".into())],
+            ),
+            ("RewriteEngine On\nRewriteRule . /index.php [L]", vec![]),
+            ("RewriteRule ^ - [F,L]", vec![Forbidden::Directory]),
+            ("# Require all denied\nRequire all granted", vec![]),
+        ] {
+            assert_eq!(forbidden(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_route_refuses_the_same() {
+        let route = |forbidden| refusal("/a.b/", &forbidden);
+        assert_eq!(route(Forbidden::Directory).path, "/a.b/");
+        assert_eq!(route(Forbidden::Files("x*.php".into())).pattern, "/a\\.b/(?:.*/)?x[^/]*\\.php");
+        assert_eq!(without_looks("^(\\.(?!well-known(x)).*|\\(?a)$"), "^(\\..*|\\(?a)$");
+        let looking = route(Forbidden::Matching("^\\.(?!well-known).*$".into()));
+        assert_eq!(looking.pattern, "/a\\.b/(?:.*/)?(?:\\..*)");
+        assert_eq!(route(Forbidden::Matching("(a".into())).path, "/a.b/");
+        let compiled =
+            touchstone_config::routes::Routes::compile(&[route(Forbidden::Matching("\\.bak$".into()))]);
+        assert!(compiled.is_ok());
+    }
+}

@@ -1,0 +1,174 @@
+//! What sites and routes say of their own: exact paths, pages of errors, the largest body, fields of origins'
+//! answers, and what is done about `.htaccess` files.
+
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+
+use crate::support::{Client, Origin, Response, Server, Tree, read_head};
+
+/// An application that answers with what the path asks for: `/404`, `/500`, `/moved`; all else is 200.
+fn application() -> Origin {
+    Origin::start(|stream| {
+        while let Some(head) = read_head(stream) {
+            let length = head
+                .lines()
+                .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok())
+                .unwrap_or(0);
+            let mut body = vec![0; length];
+            if stream.read_exact(&mut body).is_err() {
+                return;
+            }
+            let mut answer = match head.split(' ').nth(1).unwrap_or_default() {
+                "/app/404" => "HTTP/1.1 404 Not Found\r\nETag: \"x\"\r\nX-Own: 1\r\n".to_string(),
+                "/app/500" => "HTTP/1.1 500 Oops\r\n".to_string(),
+                "/app/moved" => {
+                    let lower = head.to_ascii_lowercase();
+                    let host = lower.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
+                    format!(
+                        "HTTP/1.1 302 Found\r\nLocation: http://{host}/cart\r\n\
+                         Set-Cookie: a=1; Path=/; Domain=app.internal\r\n"
+                    )
+                }
+                _ => "HTTP/1.1 200 OK\r\n".to_string(),
+            };
+            answer.push_str("Content-Type: text/plain\r\nContent-Length: 3\r\n\r\nown");
+            if stream.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+/// A site with these keys and routes.
+fn site(tree: &Tree, keys: impl AsRef<str>) -> String {
+    format!("{}{}", tree.configuration(""), keys.as_ref())
+}
+
+fn post(address: SocketAddr, target: &str, body: &str) -> Response {
+    let mut client = Client::connect(address);
+    let length = body.len();
+    client.ask(format!(
+        "POST {target} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    ))
+}
+
+#[test]
+fn an_exact_path_beside_a_prefix() {
+    let tree = Tree::empty();
+    let server = Server::configured(
+        tree.around(),
+        &site(
+            &tree,
+            "[[site.route]]\npath = \"=/a/\"\nrespond = { body = \"exact\" }\n\n\
+             [[site.route]]\npath = \"/a/\"\nrespond = { body = \"below\" }\n",
+        ),
+    );
+    assert_eq!(server.get("/a/").body, b"exact");
+    assert_eq!(server.get("/a/b").body, b"below");
+    assert_eq!(server.get("/a").status, 404);
+}
+
+#[test]
+fn pages_of_errors_for_programs_and_origins() {
+    let tree = Tree::empty();
+    tree.write("404.html", "page of the site");
+    tree.write("app404.html", "page of the route");
+    let origin = application();
+    let routes = |more: &str| format!("error_pages = {{ 404 = \"/404.html\" }}\n{}{more}", origin.keys(""));
+    let as_it_is = Server::configured(tree.around(), &site(&tree, &routes("")));
+    assert_eq!(as_it_is.get("/app/404").body, b"own");
+    assert_eq!(as_it_is.get("/none").body, b"page of the site");
+    drop(as_it_is);
+    let taken = Server::configured(tree.around(), &site(&tree, &routes("intercept_errors = true\n")));
+    let answer = taken.get("/app/404");
+    assert_eq!((answer.status, answer.body.as_slice()), (404, &b"page of the site"[..]));
+    // What described the other body is gone, and what did not is there.
+    assert_eq!((answer.field("etag"), answer.field("x-own")), (None, Some("1")));
+    assert_eq!(answer.field("content-type"), Some("text/html"));
+    // Without a page it goes on as it is.
+    let answer = taken.get("/app/500");
+    assert_eq!((answer.status, answer.body.as_slice()), (500, &b"own"[..]));
+    drop(taken);
+    let own = "intercept_errors = true\nerror_pages = { 404 = \"/app404.html\" }\n";
+    let own = Server::configured(tree.around(), &site(&tree, &routes(own)));
+    assert_eq!(own.get("/app/404").body, b"page of the route");
+    assert_eq!(own.get("/none").body, b"page of the site");
+}
+
+#[test]
+fn the_largest_body_of_a_site_and_a_route() {
+    let tree = Tree::empty();
+    let origin = application();
+    let text = format!(
+        "body_bytes = 20\n{}body_bytes = 100\n\n{}",
+        origin.keys("").replace("/app/", "/app/large/"),
+        origin.keys("")
+    );
+    let text = format!("[limits]\nbody_bytes = 10\n\n{}", site(&tree, &text));
+    let server = Server::configured(tree.around(), &text);
+    for (target, bytes, status) in
+        [("/app/x", 20, 200), ("/app/x", 21, 413), ("/app/large/x", 100, 200), ("/app/large/x", 101, 413)]
+    {
+        assert_eq!(post(server.address(), target, &"x".repeat(bytes)).status, status, "{target} {bytes}");
+    }
+    // A body whose length is not known before its end.
+    let chunked = |target: &str, bytes: usize| {
+        let mut client = Client::connect(server.address());
+        client.ask(format!(
+            "POST {target} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n\
+             {bytes:x}\r\n{}\r\n0\r\n\r\n",
+            "x".repeat(bytes)
+        ))
+    };
+    assert_eq!(chunked("/app/x", 50).status, 413);
+    assert_eq!(chunked("/app/large/x", 200).status, 413);
+}
+
+#[test]
+fn addresses_of_origins_in_their_answers() {
+    let tree = Tree::empty();
+    let origin = application();
+    let more = ", host = \"origin\", rewrite_location = true, cookie_paths = { \"/\" = \"/app/\" }, \
+                cookie_domains = { \"app.internal\" = \"example.org\" }";
+    let server = Server::configured(tree.around(), &site(&tree, &origin.keys(more)));
+    let answer = server.get("/app/moved");
+    assert_eq!(answer.field("location"), Some("/cart"));
+    assert_eq!(answer.field("set-cookie"), Some("a=1; Path=/app/; Domain=example.org"));
+}
+
+#[test]
+fn what_a_htaccess_forbids_is_refused_and_told() {
+    let tree = Tree::empty();
+    for name in ["index.html", "open/a.txt", "shut/a.txt", "told/a.txt", "wp-config.php", "open/x.bak"] {
+        tree.write(name, name);
+    }
+    tree.write(".htaccess", "<Files wp-config.php>\nDeny from all\n</Files>\n");
+    tree.write(
+        "open/.htaccess",
+        "Options -Indexes\n<FilesMatch \"\\.bak$\">\nRequire all denied\n</FilesMatch>\n",
+    );
+    tree.write("shut/.htaccess", "Require all denied\n");
+    tree.write("told/.htaccess", "Require all denied\n");
+    let route = "[[site.route]]\npath = \"/told/\"\nheaders = { X-Told = \"1\" }\n";
+    let server = Server::configured(tree.around(), &site(&tree, route));
+    for (target, status) in [
+        ("/", 200),
+        ("/wp-config.php", 403),
+        ("/open/a.txt", 200),
+        ("/open/x.bak", 403),
+        ("/shut/a.txt", 403),
+        ("/told/a.txt", 200),
+    ] {
+        assert_eq!(server.get(target).status, status, "{target}");
+    }
+    let said = server.error_text();
+    for name in ["shut/.htaccess", "open/.htaccess"] {
+        let file = tree.file(name);
+        assert!(said.contains(&format!("{}: it is not obeyed", file.display())), "{said}");
+    }
+    drop(server);
+    let text = site(&tree, "htaccess = \"ignore\"\n");
+    let ignoring = Server::configured(tree.around(), &text);
+    assert_eq!(ignoring.get("/shut/a.txt").status, 200);
+    assert!(!ignoring.error_text().contains("htaccess"), "{}", ignoring.error_text());
+}
