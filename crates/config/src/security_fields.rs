@@ -124,9 +124,9 @@ pub static SECURITY_FIELDS: Section<SecurityFieldsConfig> = Section {
             documentation: "What a page may load and do (`Content-Security-Policy`). The default keeps all \
                 to the site itself, without scripts and styles inside pages. `'nonce-{nonce}'` is a new \
                 nonce for each answer. Programs and origins get it in the request field `X-CSP-Nonce`, and \
-                pages with directives as the variable `HTTP_X_CSP_NONCE`; plain files have no nonce in them, and \
-                get the policy without it. Not on routes with `cache`: a stored page would have the nonce of \
-                another answer.",
+                pages with directives as the variable `HTTP_X_CSP_NONCE`; plain files have no nonce in \
+                them, and get the policy without it. Not on routes with `cache`: a stored page would \
+                have the nonce of another answer.",
             kind: Kind::Checked {
                 what: "string of printable ASCII",
                 parse: parse_policy,
