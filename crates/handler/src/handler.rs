@@ -70,7 +70,8 @@ pub trait Interface: Send + Sync {
 }
 
 /// Calls programs on a thread that has connections. The thread receives, calls and sends, so nothing is
-/// handed from one thread to another. If a call takes long, the connections go on elsewhere, see [`ConnectionReturn`].
+/// handed from one thread to another. If a call takes long, the connections go on elsewhere, see
+/// [`ConnectionReturn`].
 pub trait Caller {
     /// Whether the program may be called for this request: it is ready, and its calls are known to be short.
     fn takes(&mut self, request: &PlainGet<'_>) -> bool;
