@@ -27,8 +27,15 @@ pub fn is_good(directory: &dyn Directory) -> bool {
 pub fn begin(directory: &dyn Directory) {
     let start = directory.start_of_machine().ok_or(io::ErrorKind::NotFound.into());
     if start.and_then(|start| write(directory, &start)).is_err() {
-        let _ = directory.remove(NAME);
+        distrust(directory);
     }
+}
+
+/// Says that nothing in the directory can be believed: what was purged could not be written down.
+pub fn distrust(directory: &dyn Directory) {
+    let _ = directory.remove(NAME);
+    // Without this, the file is there again after a power cut.
+    let _ = directory.sync();
 }
 
 /// Says that everything in the directory has reached the disk, and that it is left.

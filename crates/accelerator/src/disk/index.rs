@@ -40,6 +40,9 @@ pub struct Index {
     segments: Vec<Arc<Segment>>,
     purges: Purges,
     last_ticket: u64,
+    /// The highest ticket of the records that were taken out of the index, and may be on disk still: another
+    /// process would find them.
+    last_unlisted: u64,
 }
 
 /// What has been purged, each with the ticket of the last time.
@@ -132,11 +135,16 @@ impl Index {
 
     /// A response is not what it should be; `false`: it had gone already.
     pub fn remove_place(&mut self, hash: u64, place: &Place) -> bool {
+        self.last_unlisted = self.last_unlisted.max(place.ticket);
         self.remove(hash, |entry| entry.place.ticket == place.ticket)
     }
 
     /// A newer response has come that is not written: the older is not given any more.
     pub fn remove_replaced(&mut self, hash: u64, selector_sum: u32) {
+        let is_it = |entry: &&Entry| entry.hash == hash && entry.selector_sum == selector_sum;
+        if let Some(entry) = self.entries.iter_hash(hash).find(is_it) {
+            self.last_unlisted = self.last_unlisted.max(entry.place.ticket);
+        }
         self.remove(hash, |entry| entry.selector_sum == selector_sum);
     }
 
@@ -175,7 +183,7 @@ impl Index {
         match purge {
             Purge::Key(key) => {
                 let hash = hash_of(key);
-                let mut was_there = false;
+                let mut was_there = self.oldest_ticket() <= self.last_unlisted;
                 while self.remove(hash, |entry| entry.place.ticket < ticket) {
                     was_there = true;
                 }

@@ -44,7 +44,7 @@ pub use record::{Record, RecordError, decode, encode_object, encode_purge};
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -75,9 +75,17 @@ pub struct Disk {
 
 /// The state that readers and the writer share.
 struct Shared {
+    directory: Arc<dyn Directory>,
     index: Mutex<Index>,
     /// `None`: another process still uses the directory.
     purge_log: Mutex<Option<PurgeLog>>,
+    /// The purges from the time before this process had locked the directory.
+    purged_before: Mutex<Vec<Purge>>,
+    /// The contents of the directory are indexed, and what was purged before is taken out.
+    is_indexed: AtomicBool,
+    /// A purge could not be written down, or a file not be removed: another process must not believe what it
+    /// finds.
+    is_distrusted: AtomicBool,
     limit_bytes: u64,
     queued_bytes: AtomicU64,
     loads: AtomicU64,
@@ -87,9 +95,13 @@ struct Shared {
 }
 
 impl Shared {
-    fn new(directory: &dyn Directory, limit_bytes: u64, report: Box<Report>) -> io::Result<Arc<Shared>> {
+    fn new(directory: &Arc<dyn Directory>, limit_bytes: u64, report: Box<Report>) -> io::Result<Arc<Shared>> {
         directory.make()?;
         Ok(Arc::new(Shared {
+            directory: Arc::clone(directory),
+            purged_before: Mutex::default(),
+            is_indexed: AtomicBool::new(false),
+            is_distrusted: AtomicBool::new(false),
             index: Mutex::default(),
             purge_log: Mutex::default(),
             limit_bytes,
@@ -112,7 +124,7 @@ impl Disk {
         report: impl Fn(Level, &str) + Send + Sync + 'static,
     ) -> io::Result<Disk> {
         let directory: Arc<dyn Directory> = Arc::new(RealDirectory::new(directory));
-        let shared = Shared::new(&*directory, limit_bytes, Box::new(report))?;
+        let shared = Shared::new(&directory, limit_bytes, Box::new(report))?;
         let (jobs, taken) = channel();
         let writer = Writer::new(directory, shared.clone())?;
         let thread = std::thread::Builder::new().name("cache-disk".to_string());
@@ -171,10 +183,16 @@ impl Drop for Disk {
 
 impl Tier for Disk {
     fn held(&self, hash: u64) -> usize {
+        if !self.shared.is_indexed.load(Ordering::Acquire) {
+            return 0;
+        }
         lock(&self.shared.index).count(hash)
     }
 
     fn load(&self, hash: u64, key: &[u8]) -> Vec<Object> {
+        if !self.shared.is_indexed.load(Ordering::Acquire) {
+            return Vec::new();
+        }
         let places = lock(&self.shared.index).places(hash);
         let mut objects = Vec::new();
         for place in places {
@@ -227,11 +245,17 @@ impl Tier for Disk {
         };
         let is_waiting = self.shared.queued_bytes.load(Ordering::Relaxed) > 0;
         let job = match &mut *log {
-            None => Job::PurgeLater(purge.clone()),
+            None => {
+                lock(&self.shared.purged_before).push(purge.clone());
+                return;
+            }
             Some(log) if may_be_there || is_waiting => match log.append(purge, ticket) {
                 Ok(()) => Job::Purged { ticket },
                 Err(error) => {
                     self.shared.faults.note(Cause::Write, "cannot be written to", &error);
+                    // At once: this process may be killed before everything is dropped.
+                    self.shared.is_distrusted.store(true, Ordering::Relaxed);
+                    boot::distrust(&*self.shared.directory);
                     Job::DropEverything
                 }
             },

@@ -25,7 +25,7 @@ pub fn open_stepped(
     segment_bytes: u64,
     report: impl Fn(Level, &str) + Send + Sync + 'static,
 ) -> io::Result<(Disk, Steps)> {
-    let shared = Shared::new(&*directory, limit_bytes, Box::new(report))?;
+    let shared = Shared::new(&directory, limit_bytes, Box::new(report))?;
     let (sender, jobs) = channel();
     let writer = Writer::new(directory, shared.clone())?.with_segments_of(segment_bytes);
     Ok((Disk { shared, jobs: Mutex::new(Some(sender)), writer: None }, Steps { writer, jobs }))

@@ -17,7 +17,7 @@ use super::index::{Index, Place};
 use super::purge_log::PurgeLog;
 use super::record::{HEAD_BYTES, RecordHead, decode_head, encode_object, selector_sum};
 use super::segment::{Segment, found_in};
-use crate::store::{Object, Purge, hash_of, lock};
+use crate::store::{Object, hash_of, lock};
 
 /// The size of a file is the limit of the directory divided by this number, within these bounds.
 const PARTS: u64 = 32;
@@ -53,9 +53,6 @@ pub enum Job {
         /// Its ticket.
         ticket: u64,
     },
-    /// A purge while another process uses the directory. It applies to the responses that will be found
-    /// there.
-    PurgeLater(Purge),
     /// A purge could not be written: all copies must be dropped, so that a restart does not bring them back.
     DropEverything,
     /// Report that all jobs before this one are done.
@@ -71,8 +68,8 @@ pub struct Writer {
     next_number: u32,
     /// Held while the directory is used.
     lock: Option<Box<dyn Send>>,
-    /// The purges from the time before this process had locked the directory.
-    later: Vec<Purge>,
+    /// A file that was dropped is still there.
+    has_unremoved: bool,
     /// All jobs with a lower ticket are done.
     reached: u64,
     /// The bytes on disk when it was last full.
@@ -92,7 +89,7 @@ impl Writer {
             current: None,
             next_number: 0,
             lock,
-            later: Vec::new(),
+            has_unremoved: false,
             reached: 0,
             full_bytes: 0,
         };
@@ -146,7 +143,6 @@ impl Writer {
                 self.shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
             }
             Job::Purged { ticket } => self.purged(ticket),
-            Job::PurgeLater(purge) => self.purge_later(purge),
             Job::DropEverything => self.start_over(),
             Job::Flush(done) => drop(done.send(())),
         }
@@ -156,6 +152,9 @@ impl Writer {
     pub fn leave(&mut self) {
         if self.lock.is_none() {
             return;
+        }
+        if self.shared.is_distrusted.load(Ordering::Relaxed) {
+            return boot::distrust(&*self.directory);
         }
         let segments = lock(&self.shared.index).segments();
         let synced = segments.iter().try_for_each(|segment| segment.sync()).and_then(|()| {
@@ -192,9 +191,16 @@ impl Writer {
     /// Indexes the contents of the directory. Purges by key that are older than the ticket `before` do not
     /// apply to responses that wait.
     fn index_contents(&mut self, before: u64) {
-        if !boot::is_good(&*self.directory) {
-            self.begin_empty();
+        if !boot::is_good(&*self.directory)
+            && let Err(error) = self.begin_empty()
+        {
+            // Nothing is believed, so nothing can be used until it can be removed.
+            self.lock = None;
+            self.failed("cannot be used", &error);
+            return;
         }
+        self.has_unremoved = false;
+        self.shared.is_distrusted.store(false, Ordering::Relaxed);
         boot::begin(&*self.directory);
         let found = PurgeLog::open(&self.directory)
             .and_then(|(log, found)| Ok((log, found, found_in(&*self.directory)?)));
@@ -220,7 +226,11 @@ impl Writer {
                 Err(error) => _ = self.failed("has a file that cannot be opened", &error),
             }
         }
-        *lock(&self.shared.purge_log) = Some(log);
+        let is_written = self.apply_earlier_purges(log);
+        self.shared.is_indexed.store(true, Ordering::Release);
+        if !is_written {
+            self.start_over();
+        }
         if is_unknown {
             self.shared.faults.tell(
                 Level::Warning,
@@ -230,9 +240,6 @@ impl Writer {
             self.drop_everything();
         }
         lock(&self.shared.index).forget_key_purges(before);
-        for purge in std::mem::take(&mut self.later) {
-            self.purge_later(purge);
-        }
         self.make_room(0);
         let index = lock(&self.shared.index);
         let (objects, bytes) = (index.len(), index.bytes_on_disk());
@@ -242,8 +249,8 @@ impl Writer {
     }
 
     /// Removes the files from before a stop of the machine without a shutdown.
-    fn begin_empty(&mut self) {
-        let found = found_in(&*self.directory).unwrap_or_default();
+    fn begin_empty(&mut self) -> io::Result<()> {
+        let found = found_in(&*self.directory)?;
         if !found.is_empty() {
             self.shared.faults.tell(
                 Level::Warning,
@@ -251,8 +258,9 @@ impl Writer {
                  responses on disk are dropped",
             );
         }
-        found.iter().for_each(|(_, name)| _ = self.directory.remove(name));
+        found.iter().try_for_each(|(_, name)| self.directory.remove(name))?;
         PurgeLog::remove(&*self.directory);
+        Ok(())
     }
 
     /// Goes from record to record by their heads. An incomplete record at the end, from a crash, is cut off.
@@ -317,21 +325,25 @@ impl Writer {
         }
     }
 
-    fn purge_later(&mut self, purge: Purge) {
-        if self.lock.is_none() {
-            return self.later.push(purge);
+    /// Applies the purges from before the directory was locked to what was found there, and uses its list of
+    /// purges from now on. Returns false if they could not be written down.
+    fn apply_earlier_purges(&self, mut log: PurgeLog) -> bool {
+        let mut place = lock(&self.shared.purge_log);
+        let mut is_written = true;
+        for purge in lock(&self.shared.purged_before).drain(..) {
+            let mut index = lock(&self.shared.index);
+            let ticket = index.next_ticket();
+            index.purge(&purge, ticket);
+            drop(index);
+            if let Err(error) = log.append(&purge, ticket) {
+                self.shared.faults.note(Cause::Write, "cannot be written to", &error);
+                self.shared.is_distrusted.store(true, Ordering::Relaxed);
+                boot::distrust(&*self.directory);
+                is_written = false;
+            }
         }
-        let mut log = lock(&self.shared.purge_log);
-        let mut index = lock(&self.shared.index);
-        let ticket = index.next_ticket();
-        index.purge(&purge, ticket);
-        drop(index);
-        let written = log.as_mut().map_or(Ok(()), |log| log.append(&purge, ticket));
-        drop(log);
-        if let Err(error) = written {
-            self.failed("cannot be written to", &error);
-            self.start_over();
-        }
+        *place = Some(log);
+        is_written
     }
 
     /// Appends a record to the current file, or to the next one.
@@ -458,6 +470,9 @@ impl Writer {
                 "has a file that cannot be removed, and what was purged may come back with it",
                 &error,
             );
+            self.has_unremoved = true;
+            self.shared.is_distrusted.store(true, Ordering::Relaxed);
+            boot::distrust(&*self.directory);
         }
         for (hash, sum, ticket, bytes) in saved {
             let Some(current) = self.current.clone() else { break };
@@ -476,10 +491,15 @@ impl Writer {
     /// Drops all responses, and the purges, which then apply to none.
     fn start_over(&mut self) {
         self.drop_everything();
-        if let Some(log) = &mut *lock(&self.shared.purge_log)
-            && let Err(error) = log.compact(u64::MAX)
-        {
-            self.shared.faults.note(Cause::Write, "cannot be written to", &error);
+        let mut log = lock(&self.shared.purge_log);
+        let Some(log) = log.as_mut().filter(|_| !self.has_unremoved) else { return };
+        match log.compact(u64::MAX) {
+            Ok(()) => {
+                // Nothing is left that a lost purge could be for.
+                self.shared.is_distrusted.store(false, Ordering::Relaxed);
+                boot::begin(&*self.directory);
+            }
+            Err(error) => _ = self.shared.faults.note(Cause::Write, "cannot be written to", &error),
         }
     }
 

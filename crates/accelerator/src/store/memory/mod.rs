@@ -253,7 +253,15 @@ impl Store {
             return;
         }
         self.make_room_from(self.index(object.hash), object.bytes());
-        let change = lock(self.shard(object.hash)).insert(object.clone());
+        let change = {
+            let mut shard = lock(self.shard(object.hash));
+            // What has been stored since the copy on disk was asked for is newer.
+            let is_same = |stored: &Arc<Object>| stored.selector() == object.selector();
+            if shard.under(object.hash, object.key()).any(is_same) {
+                return;
+            }
+            shard.insert(object.clone())
+        };
         self.bytes.fetch_add(change.added, Ordering::Relaxed);
         self.bytes.fetch_sub(change.removed, Ordering::Relaxed);
         if self.is_purged_since(&object, purge_count) {

@@ -51,6 +51,17 @@ fn what_is_put_in_is_found_until_it_is_replaced() {
 }
 
 #[test]
+fn a_copy_from_disk_does_not_replace_what_was_stored_meanwhile() {
+    let store = Store::new(1 << 20, None);
+    store.promote(object("a", "X: disk\r\n", 10), 0);
+    assert_eq!(get(&store, "a").unwrap().fields(), b"X: disk\r\n");
+    assert!(store.insert(object("a", "X: newer\r\n", 10), 0));
+    store.promote(object("a", "X: disk\r\n", 10), 0);
+    assert_eq!(get(&store, "a").unwrap().fields(), b"X: newer\r\n");
+    assert_eq!(store.counters().objects, 1);
+}
+
+#[test]
 fn a_scan_does_not_displace_what_is_used() {
     let store = Store::new(100_000, None);
     for index in 0..20 {
