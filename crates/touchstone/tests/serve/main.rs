@@ -15,6 +15,7 @@ mod files;
 mod first_minutes;
 mod https;
 mod import_nginx;
+mod import_servers;
 mod killing;
 mod logs;
 mod packaging;
