@@ -52,6 +52,8 @@ targets! {
     target = "../../http/fuzz/fuzz_targets/target.rs";
     trace_context = "../../http/fuzz/fuzz_targets/trace_context.rs";
     "import":
+    apache = "../../import/fuzz/fuzz_targets/apache.rs";
+    caddy = "../../import/fuzz/fuzz_targets/caddy.rs";
     nginx = "../../import/fuzz/fuzz_targets/nginx.rs";
     "includes":
     expression = "../../includes/fuzz/fuzz_targets/expression.rs";

@@ -7,9 +7,21 @@
 //! | module | |
 //! |---|---|
 //! | [`nginx`] | nginx: servers, locations, upstreams |
+//! | [`caddy`] | Caddy: the Caddyfile |
+//! | [`apache`] | Apache httpd: virtual hosts, directories, `.htaccess` |
+//! | `account` | what became of each directive |
+//! | `directive` | a directive with its place |
+//! | `expression` | regular expressions of other servers |
+//! | `files` | the files of a configuration |
 //! | `output` | the text that is written, and its parts |
 //! | [`toml_text`] | values of TOML as text |
 
+mod account;
+pub mod apache;
+pub mod caddy;
+pub mod directive;
+mod expression;
+mod files;
 pub mod nginx;
 mod output;
 pub mod toml_text;
@@ -32,7 +44,7 @@ pub struct Imported {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// Where it stands.
-    pub place: nginx::Place,
+    pub place: directive::Place,
     /// The directive, as it stands there.
     pub directive: String,
     /// What to do about it.

@@ -55,6 +55,23 @@ impl Section {
         self.lines.iter().any(|line| line.starts_with(&begin))
     }
 
+    /// Whether the key has this value.
+    pub fn has_value(&self, name: &str, value: &str) -> bool {
+        self.lines
+            .iter()
+            .any(|line| line.strip_prefix(name).and_then(|rest| rest.strip_prefix(" = ")) == Some(value))
+    }
+
+    /// Whether there are comments in it.
+    pub fn has_notes(&self) -> bool {
+        !self.lines.is_empty()
+    }
+
+    /// Takes over the comments of another.
+    pub fn take_notes(&mut self, other: Section) {
+        self.lines.extend(other.lines.into_iter().filter(|line| line.starts_with('#')));
+    }
+
     /// Whether there is nothing but comments in it.
     pub fn is_empty(&self) -> bool {
         self.below.is_empty() && self.tables.is_empty() && self.lines.iter().all(|line| line.starts_with('#'))

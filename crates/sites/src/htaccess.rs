@@ -51,7 +51,8 @@ pub fn refuse(site: &mut SiteConfig) -> Vec<String> {
             };
             said.push(format!(
                 "{}: {what}. `touchstone import apache {}` translates it; a route with 'path = {at:?}' says \
-                 who may read the directory, and 'htaccess = \"ignore\"' of the site that no such file counts",
+                 who may read the directory, and 'htaccess = \"ignore\"' of the site that no such file \
+                 counts",
                 file.display(),
                 directory.display(),
             ));

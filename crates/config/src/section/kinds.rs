@@ -112,11 +112,7 @@ impl Reader<'_> {
                     set(target, fields);
                 }
             }
-            Kind::Pairs { check, set, .. } => {
-                if let Some(pairs) = self.pairs(name, value, *check) {
-                    set(target, pairs);
-                }
-            }
+            Kind::Pairs { check, set, .. } => self.pairs(name, value, *check, |v| set(target, v)),
             Kind::Table { read } | Kind::Tables { read } => tables = read(self, value, target),
         }
         KeyPlaces { value: self.place(value.span().start), items: self.item_places(value), tables }
@@ -310,10 +306,10 @@ impl Reader<'_> {
         name: &str,
         value: &Value<'_>,
         check: fn(&str, &str) -> Result<(), String>,
-    ) -> Option<BTreeMap<String, String>> {
+        set: impl FnOnce(BTreeMap<String, String>),
+    ) {
         let DeValue::Table(table) = value.get_ref() else {
-            self.wrong_type(name, value, "a table such as { \"/\" = \"/shop/\" }");
-            return None;
+            return self.wrong_type(name, value, "a table such as { \"/\" = \"/shop/\" }");
         };
         let mut pairs = BTreeMap::new();
         for (key, value) in table.iter() {
@@ -326,7 +322,7 @@ impl Reader<'_> {
                 Err(message) => self.problem(place, format!("'{name}': {message}")),
             }
         }
-        Some(pairs)
+        set(pairs);
     }
 
     /// A table of strings, whose names mean something too.

@@ -1,7 +1,7 @@
 //! Directives that mean the same at every place, or nothing here.
 
-use super::Directive;
-use super::account::Account;
+use crate::account::Account;
+use crate::directive::Directive;
 use crate::output::Section;
 
 /// Directives that need no counterpart, by what this server does without being told.
@@ -120,8 +120,15 @@ const UNNEEDED: &[(&str, &[&str])] = &[
 ];
 
 /// Files that distributions include, and that hold what programs and origins are told in any case.
-const COMMON_INCLUDES: [&str; 6] =
-    ["mime.types", "fastcgi_params", "fastcgi.conf", "fastcgi-php.conf", "proxy_params", "scgi_params"];
+const COMMON_INCLUDES: [&str; 7] = [
+    "mime.types",
+    "uwsgi_params",
+    "fastcgi_params",
+    "fastcgi.conf",
+    "fastcgi-php.conf",
+    "proxy_params",
+    "scgi_params",
+];
 
 /// A directive that means the same at every place, or nothing here.
 pub fn common(directive: &Directive, section: &mut Section, account: &mut Account) {
@@ -157,9 +164,6 @@ pub fn common(directive: &Directive, section: &mut Section, account: &mut Accoun
         | "proxy_no_cache" => {
             "see 'cache' of a route and [accelerator]; it stores by the rules of RFC 9111 (docs/cache.md)"
         }
-        "uwsgi_pass" => {
-            "uwsgi is not spoken; start the program with --http-socket and use 'proxy', or with 'scgi'"
-        }
         "ssl_stapling" | "ssl_stapling_verify" | "ssl_trusted_certificate" => {
             "responses of OCSP are not stapled"
         }
@@ -173,9 +177,6 @@ pub fn common(directive: &Directive, section: &mut Section, account: &mut Accoun
             "no other server decides who is let in; see 'basic_authentication' and client certificates"
         }
         "fastcgi_hide_header" => "set the field to \"\" in 'headers' of the route: that removes it",
-        "fastcgi_intercept_errors" | "proxy_intercept_errors" => {
-            "programs' and origins' errors go on as they are"
-        }
         _ => "there is no counterpart, or it is not known to this command",
     };
     account.problem(directive, section, advice);

@@ -1,13 +1,14 @@
 //! What answers in a location: another server, PHP, FastCGI or SCGI programs, files.
 
-use super::account::Account;
 use super::common::common;
-use super::keys::{access, headers, is_file_name};
+use super::keys::{access, body_limit, error_pages, headers, intercepts, is_file_name};
 use super::matching::Match;
 use super::rewriting::rewriting;
 use super::scope::Scope;
 use super::site::Site;
-use super::{Directive, value};
+use super::value;
+use crate::account::Account;
+use crate::directive::Directive;
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
@@ -69,7 +70,8 @@ fn others(block: &[Directive], route: &mut Section, account: &mut Account) {
         match directive.name.as_str() {
             name if is_of_handler(name) => {}
             // They have routes, or a limit, of their own.
-            "return" | "rewrite" | "location" | "client_max_body_size" => {}
+            "return" | "rewrite" | "location" => {}
+            "client_max_body_size" => body_limit(directive, "body_bytes", route, account),
             "internal" => account.problem(
                 directive,
                 route,
@@ -82,7 +84,7 @@ fn others(block: &[Directive], route: &mut Section, account: &mut Account) {
 
 /// Whether the directive is one of those that [`answer`], `access` and `headers` look at.
 fn is_of_handler(name: &str) -> bool {
-    const NAMES: [&str; 25] = [
+    const NAMES: [&str; 34] = [
         "proxy_pass",
         "proxy_set_header",
         "proxy_read_timeout",
@@ -90,6 +92,15 @@ fn is_of_handler(name: &str) -> bool {
         "proxy_send_timeout",
         "proxy_redirect",
         "proxy_pass_header",
+        "proxy_cookie_path",
+        "proxy_cookie_domain",
+        "proxy_intercept_errors",
+        "fastcgi_intercept_errors",
+        "uwsgi_intercept_errors",
+        "uwsgi_pass",
+        "uwsgi_param",
+        "uwsgi_read_timeout",
+        "error_page",
         "proxy_hide_header",
         "fastcgi_pass",
         "fastcgi_param",
@@ -137,6 +148,8 @@ fn answer(how: &Match, block: &[Directive], site: &Site<'_>, route: &mut Section
     access(&own, route, account);
     let is_files = !block.iter().any(|directive| directive.name.ends_with("_pass"));
     headers(&own, is_files, route, account);
+    error_pages(&own, route, account);
+    intercepts(&own, route, account);
     files(&own, route, account);
     if let Some(pass) = own.one("proxy_pass").or(own.one("grpc_pass")) {
         proxy(pass, how, &scope, route, account);
@@ -147,6 +160,8 @@ fn answer(how: &Match, block: &[Directive], site: &Site<'_>, route: &mut Section
         }
     } else if let Some(pass) = own.one("scgi_pass") {
         program("scgi", pass, &scope, route, account);
+    } else if let Some(pass) = own.one("uwsgi_pass") {
+        program("uwsgi", pass, &scope, route, account);
     } else if let Some(tried) = own.one("try_files") {
         try_files(tried, how, site, route, account);
     } else if how.may_be_directory() && !route.has("alias") {
@@ -279,7 +294,7 @@ fn script_keys(pass: &Directive, scope: &Scope<'_>, table: &mut Section, account
     if let Some(index) = scope.one("index") {
         table.key("index", toml_strings(index.arguments.iter().filter(|name| !name.contains(['/', '$']))));
     }
-    parameters(scope, table, account);
+    parameters("fastcgi", scope, table, account);
     if let Some(time) = scope.one("fastcgi_read_timeout") {
         timeout(time, &["first_byte_timeout", "idle_timeout"], table, account);
     }
@@ -294,7 +309,10 @@ fn program(
 ) {
     let mut table = Section::new(&format!("[site.route.{kind}]"));
     backends(pass, scope, &mut table, account);
-    parameters(scope, &mut table, account);
+    parameters(kind, scope, &mut table, account);
+    if let Some(time) = scope.one(&format!("{kind}_read_timeout")) {
+        timeout(time, &["first_byte_timeout", "idle_timeout"], &mut table, account);
+    }
     route.push(table);
 }
 
@@ -329,8 +347,8 @@ fn upstream<'d>(name: &str, scope: &Scope<'d>) -> Option<Vec<&'d Directive>> {
     Some(block.inside().iter().filter(|directive| directive.name == "server").collect())
 }
 
-/// `fastcgi_param NAME VALUE`, where programs are not told it in any case.
-fn parameters(scope: &Scope<'_>, table: &mut Section, account: &mut Account) {
+/// `fastcgi_param NAME VALUE` and its like, where programs are not told it in any case.
+fn parameters(kind: &str, scope: &Scope<'_>, table: &mut Section, account: &mut Account) {
     const TOLD: [&str; 8] = [
         "SCRIPT_FILENAME",
         "DOCUMENT_ROOT",
@@ -341,7 +359,7 @@ fn parameters(scope: &Scope<'_>, table: &mut Section, account: &mut Account) {
         "REDIRECT_STATUS",
         "HTTP_PROXY",
     ];
-    for directive in scope.all("fastcgi_param") {
+    for directive in scope.all(&format!("{kind}_param")) {
         let (name, text) = (directive.argument(0), directive.argument(1));
         if TOLD.contains(&name) {
             account.unneeded(directive, table, "programs are told it by the server");
@@ -418,15 +436,7 @@ fn proxy(pass: &Directive, how: &Match, scope: &Scope<'_>, route: &mut Section, 
             timeout(directive, keys, &mut table, account);
         }
     }
-    match scope.one("proxy_redirect") {
-        Some(directive) if directive.argument(0) == "off" => {
-            account.unneeded(directive, &mut table, "'Location' goes on as the origin wrote it");
-        }
-        Some(directive) => {
-            account.problem(directive, &mut table, "'Location' goes on as the origin wrote it")
-        }
-        None => {}
-    }
+    locations_and_cookies(scope, &mut table, account);
     for directive in scope.all("proxy_hide_header") {
         account.translated(directive, route);
         route.entry("headers", directive.argument(0), toml_string(""));
@@ -435,6 +445,48 @@ fn proxy(pass: &Directive, how: &Match, scope: &Scope<'_>, route: &mut Section, 
         account.unneeded(directive, &mut table, "fields go on unless they are removed");
     }
     route.push(table);
+}
+
+/// `proxy_redirect`, `proxy_cookie_path` and `proxy_cookie_domain`.
+fn locations_and_cookies(scope: &Scope<'_>, table: &mut Section, account: &mut Account) {
+    let redirects = scope.all("proxy_redirect");
+    if redirects.is_empty() {
+        table.note("nginx writes the address of the origin anew in 'Location'.");
+        table.key("rewrite_location", true);
+    }
+    for directive in redirects {
+        match (directive.argument(0), directive.argument(1)) {
+            ("off", _) => account.translated(directive, table),
+            ("default", _) => {
+                account.translated(directive, table);
+                table.key("rewrite_location", true);
+            }
+            (from, to) if !from.starts_with('~') && !from.contains('$') => {
+                let to = to.replace("$scheme://$host:$server_port", "").replace("$scheme://$host", "");
+                let to = to.replace("$scheme://$http_host", "");
+                match to.contains('$') || to.is_empty() {
+                    true => account.problem(directive, table, "an address has no variables here"),
+                    false => {
+                        account.translated(directive, table);
+                        table.entry("location_prefixes", from, toml_string(&to));
+                    }
+                }
+            }
+            _ => account.problem(directive, table, "a beginning is replaced, and not an expression"),
+        }
+    }
+    for (name, key) in [("proxy_cookie_path", "cookie_paths"), ("proxy_cookie_domain", "cookie_domains")] {
+        for directive in scope.all(name) {
+            match (directive.argument(0), directive.argument(1)) {
+                ("off", _) => account.translated(directive, table),
+                (from, to) if !from.starts_with('~') && !from.contains('$') && !to.contains(['$', ';']) => {
+                    account.translated(directive, table);
+                    table.entry(key, from, toml_string(to));
+                }
+                _ => account.problem(directive, table, "a value is replaced, and not an expression"),
+            }
+        }
+    }
 }
 
 fn upstream_origin(server: &Directive, origin: &impl Fn(&str) -> String) -> String {

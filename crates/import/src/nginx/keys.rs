@@ -1,8 +1,9 @@
 //! What servers and locations have alike: fields of answers, error pages, and who is let in.
 
-use super::account::Account;
 use super::scope::Scope;
 use super::value;
+use crate::account::Account;
+use crate::directive::Directive;
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
@@ -82,6 +83,18 @@ pub fn error_pages(scope: &Scope<'_>, section: &mut Section, account: &mut Accou
     }
 }
 
+/// Whether errors of programs and origins get these pages.
+pub fn intercepts(scope: &Scope<'_>, section: &mut Section, account: &mut Account) {
+    for name in ["fastcgi_intercept_errors", "proxy_intercept_errors", "uwsgi_intercept_errors"] {
+        if let Some(directive) = scope.one(name) {
+            account.translated(directive, section);
+            if directive.argument(0) == "on" {
+                section.key("intercept_errors", true);
+            }
+        }
+    }
+}
+
 /// Who is let in.
 pub fn access(scope: &Scope<'_>, section: &mut Section, account: &mut Account) {
     let (allow, deny) = (scope.all("allow"), scope.all("deny"));
@@ -114,5 +127,18 @@ pub fn access(scope: &Scope<'_>, section: &mut Section, account: &mut Account) {
             section.key("basic_authentication", format!("{{ file = {file}, realm = {text} }}"));
         }
         (_, None) => account.problem(realm, section, "'auth_basic_user_file' is missing"),
+    }
+}
+
+/// `client_max_body_size` of a block.
+pub fn body_limit(directive: &Directive, key: &str, section: &mut Section, account: &mut Account) {
+    match value::bytes(directive.argument(0)) {
+        Some(bytes) => {
+            account.translated(directive, section);
+            // 0 is no limit in nginx.
+            let most = 1 << 40;
+            section.key(key, value::size(if bytes == 0 { most } else { bytes.min(most) }));
+        }
+        None => account.problem(directive, section, "it is not a size"),
     }
 }

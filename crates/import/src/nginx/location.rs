@@ -4,25 +4,29 @@
 //! nginx takes an exact location first, then the longest prefix if it says `^~`, then the first expression
 //! that matches, then the longest prefix. Routes are tried in their order, so they are written in that one.
 
-use super::Directive;
-use super::account::Account;
 use super::common::common;
 use super::handler;
-use super::keys::{access, error_pages, headers, is_file_name};
+use super::keys::{access, body_limit, error_pages, headers, intercepts, is_file_name};
 use super::matching::{Match, is_everything};
 use super::rewriting::{condition, rewriting};
 use super::site::Site;
+use crate::account::Account;
+use crate::directive::Directive;
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
 /// Directives of a server that are told with the locations that they hold for.
-const INHERITED_BY_HANDLERS: [&str; 8] = [
+const INHERITED_BY_HANDLERS: [&str; 12] = [
     "proxy_set_header",
     "proxy_read_timeout",
     "proxy_connect_timeout",
     "proxy_send_timeout",
     "proxy_redirect",
     "proxy_hide_header",
+    "proxy_cookie_path",
+    "proxy_cookie_domain",
+    "uwsgi_param",
+    "uwsgi_read_timeout",
     "fastcgi_param",
     "fastcgi_read_timeout",
 ];
@@ -102,6 +106,7 @@ fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
     }
     headers(&site.scope, true, section, account);
     error_pages(&site.scope, section, account);
+    intercepts(&site.scope, section, account);
     access(&site.scope, section, account);
     for directive in site.server.inside() {
         match directive.name.as_str() {
@@ -124,8 +129,11 @@ fn site_keys(site: &Site<'_>, section: &mut Section, account: &mut Account) {
             | "rewrite"
             | "if"
             | "location"
-            | "client_max_body_size"
+            | "fastcgi_intercept_errors"
+            | "proxy_intercept_errors"
+            | "uwsgi_intercept_errors"
             | "try_files" => {}
+            "client_max_body_size" => body_limit(directive, "body_bytes", section, account),
             "autoindex" => account.translated(directive, section),
             "keepalive_timeout" | "client_header_timeout" | "client_body_timeout" | "send_timeout" => {
                 account.problem(directive, section, "there is one for the server, see [limits]");

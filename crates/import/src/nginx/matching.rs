@@ -1,6 +1,7 @@
 //! How a location matches, and the keys of a route that match the same.
 
-use super::{Directive, value};
+use crate::directive::Directive;
+use crate::expression;
 use crate::output::Section;
 use crate::toml_text::toml_string;
 
@@ -95,18 +96,21 @@ impl Match {
             Match::Exact(path) if !path.ends_with('/') && !has_wildcards(path) => {
                 route.key("path", toml_string(path))
             }
-            Match::Exact(path) => route.key("pattern", toml_string(&value::literal(path))),
+            Match::Exact(path) if !has_wildcards(path) => {
+                route.key("path", toml_string(&format!("={path}")));
+            }
+            Match::Exact(path) => route.key("pattern", toml_string(&expression::literal(path))),
             Match::Prefix { path, .. } if has_wildcards(path) => {
-                route.key("pattern", toml_string(&format!("{}(?s:.*)", value::literal(path))));
+                route.key("pattern", toml_string(&format!("{}(?s:.*)", expression::literal(path))));
             }
             Match::Prefix { path, .. } if path.ends_with('/') => route.key("path", toml_string(path)),
             Match::Prefix { path, .. } => route.key("path", toml_string(&format!("{path}**"))),
             Match::Expression { expression, any_case } => {
-                route.key("pattern", toml_string(&value::pattern(expression, *any_case)?));
+                route.key("pattern", toml_string(&expression::whole_path(expression, *any_case)?));
             }
             Match::Inside { path, is_first, expression, any_case } => {
                 Match::Prefix { path: path.clone(), is_first: *is_first }.keys(route)?;
-                route.key("pattern", toml_string(&value::pattern(expression, *any_case)?));
+                route.key("pattern", toml_string(&expression::whole_path(expression, *any_case)?));
             }
             Match::Named => {}
         }

@@ -8,8 +8,7 @@
 //! |---|---|
 //! | `read` | from files to directives |
 //! | `scope` | which directive counts at a place: the inner one, or that of a block around it |
-//! | `value` | variables, expressions, times and sizes |
-//! | `account` | what became of each directive |
+//! | `value` | variables, times and sizes |
 //! | `common` | directives that mean the same at every place, or nothing here |
 //! | `site` | a server, as its locations see it |
 //! | `matching` | how a location matches |
@@ -19,7 +18,6 @@
 //! | `location` | what stands in a server, and its locations in nginx's order |
 //! | `translate` | what stands outside of servers, and their addresses and names |
 
-mod account;
 mod common;
 mod handler;
 mod keys;
@@ -32,5 +30,5 @@ mod site;
 mod translate;
 mod value;
 
-pub use read::{Directive, Place, parse, read};
+pub use read::{parse, read};
 pub use translate::translate;

@@ -1,75 +1,10 @@
 //! From files to directives: words, quotes, blocks, comments and `include`.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// The most bytes of one file.
-const FILE_BYTES: u64 = 4 << 20;
-/// The most files that one configuration may have.
-const FILES: usize = 1_000;
-/// The most directives of a configuration.
-const DIRECTIVES: usize = 100_000;
-/// How deep blocks and included files may lie in each other.
-const DEPTH: usize = 32;
-
-/// Where a directive stands.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    file: Rc<str>,
-    line: usize,
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}:{}", self.file, self.line)
-    }
-}
-
-/// A directive with its arguments, and what stands in its block.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Directive {
-    /// Its name.
-    pub name: String,
-    /// What follows the name, without quotes.
-    pub arguments: Vec<String>,
-    /// What stands in its block, if it has one.
-    pub block: Option<Vec<Directive>>,
-    /// Where it stands.
-    pub place: Place,
-}
-
-impl Directive {
-    /// An argument, or nothing.
-    pub fn argument(&self, index: usize) -> &str {
-        self.arguments.get(index).map_or("", String::as_str)
-    }
-
-    /// What stands in its block.
-    pub fn inside(&self) -> &[Directive] {
-        self.block.as_deref().unwrap_or_default()
-    }
-
-    /// The directive as it was written, in one line and without what is in its block.
-    pub fn text(&self) -> String {
-        let end = if self.block.is_some() { " { ... }" } else { ";" };
-        let words: Vec<String> =
-            std::iter::once(&self.name).chain(&self.arguments).map(|word| shown(word)).collect();
-        format!("{}{end}", words.join(" "))
-    }
-}
-
-impl fmt::Display for Directive {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: {}", self.place, self.text())
-    }
-}
-
-fn shown(word: &str) -> String {
-    let needs_quotes =
-        word.is_empty() || word.chars().any(|c| c.is_whitespace() || c.is_control() || c == ';');
-    if needs_quotes { format!("{word:?}") } else { word.to_string() }
-}
+use crate::directive::{Directive, Form, Place};
+use crate::files::{DEPTH, DIRECTIVES, FILES, matching, read_text};
 
 /// Reads a file and the files that it includes.
 ///
@@ -103,13 +38,7 @@ impl Reader {
         if self.files > FILES {
             return Err(format!("{}: more than {FILES} files are included", path.display()));
         }
-        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-        let metadata = std::fs::metadata(path).map_err(failed)?;
-        if !metadata.is_file() || metadata.len() > FILE_BYTES {
-            return Err(format!("{}: not a file of at most {FILE_BYTES} bytes", path.display()));
-        }
-        let text = std::fs::read(path).map_err(failed)?;
-        self.text(&path.display().to_string(), &String::from_utf8_lossy(&text), depth)
+        self.text(&path.display().to_string(), &read_text(path)?, depth)
     }
 
     fn text(&mut self, name: &str, text: &str, depth: usize) -> Result<Vec<Directive>, String> {
@@ -145,7 +74,7 @@ impl Reader {
             if self.directives > DIRECTIVES {
                 return Err(words.fault(&format!("more than {DIRECTIVES} directives")));
             }
-            let place = Place { file: words.file.clone(), line };
+            let place = Place::new(words.file.clone(), line);
             let directive = self.rest_of(name, place, words, depth)?;
             match directive.name == "include" && self.directory.is_some() {
                 true => directives.extend(self.included(directive, depth)?),
@@ -165,14 +94,22 @@ impl Reader {
         loop {
             match words.next()?.map(|(word, _)| word) {
                 Some(Word::Text(argument)) => arguments.push(argument),
-                Some(Word::Ends) => return Ok(Directive { name, arguments, block: None, place }),
+                Some(Word::Ends) => {
+                    return Ok(Directive { name, arguments, block: None, place, form: Form::Nginx });
+                }
                 Some(Word::BlockBegins) if name.ends_with("_by_lua_block") => {
                     words.skip_block()?;
-                    return Ok(Directive { name, arguments, block: Some(Vec::new()), place });
+                    return Ok(Directive {
+                        name,
+                        arguments,
+                        block: Some(Vec::new()),
+                        place,
+                        form: Form::Nginx,
+                    });
                 }
                 Some(Word::BlockBegins) => {
                     let block = Some(self.block(words, depth + 1, true)?);
-                    return Ok(Directive { name, arguments, block, place });
+                    return Ok(Directive { name, arguments, block, place, form: Form::Nginx });
                 }
                 Some(Word::BlockEnds) | None => {
                     return Err(format!("{place}: {name:?} does not end: a ';' is missing"));
@@ -195,53 +132,6 @@ impl Reader {
         }
         Ok(all)
     }
-}
-
-/// The files that a name with `*` and `?` in its last part means, in the order of their names.
-fn matching(pattern: &Path) -> Vec<PathBuf> {
-    let name = pattern.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    if !name.contains(['*', '?']) {
-        return if pattern.is_file() { vec![pattern.to_path_buf()] } else { Vec::new() };
-    }
-    let Ok(entries) = std::fs::read_dir(pattern.parent().unwrap_or(Path::new("."))) else {
-        return Vec::new();
-    };
-    let mut files: Vec<PathBuf> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.is_file())
-        .filter(|path| {
-            let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            (!file.starts_with('.') || name.starts_with('.')) && fits(name.as_bytes(), file.as_bytes())
-        })
-        .collect();
-    files.sort();
-    files
-}
-
-fn fits(pattern: &[u8], name: &[u8]) -> bool {
-    // The place behind the last '*', and what it has been tried for.
-    let (mut p, mut n, mut star) = (0, 0, None);
-    while n < name.len() {
-        match pattern.get(p) {
-            Some(b'*') => {
-                star = Some((p, n));
-                p += 1;
-            }
-            Some(byte) if *byte == b'?' || *byte == name[n] => {
-                p += 1;
-                n += 1;
-            }
-            _ => match star {
-                Some((at, tried)) => {
-                    star = Some((at, tried + 1));
-                    p = at + 1;
-                    n = tried + 1;
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[p..].iter().all(|byte| *byte == b'*')
 }
 
 enum Word {
@@ -428,21 +318,6 @@ mod tests {
             if let Ok(read) = parse("x", &text) {
                 let _ = crate::nginx::translate(&read);
             }
-        }
-
-        #[test]
-        fn names_fit_as_in_a_shell(pattern in "[ab*?]{0,6}", name in "[ab]{0,6}") {
-            let mut table = vec![vec![false; name.len() + 1]; pattern.len() + 1];
-            table[0][0] = true;
-            for (p, byte) in pattern.bytes().enumerate() {
-                for n in 0..=name.len() {
-                    table[p + 1][n] = match byte {
-                        b'*' => table[p][n] || n > 0 && table[p + 1][n - 1],
-                        byte => n > 0 && table[p][n - 1] && (byte == b'?' || byte == name.as_bytes()[n - 1]),
-                    };
-                }
-            }
-            prop_assert_eq!(fits(pattern.as_bytes(), name.as_bytes()), table[pattern.len()][name.len()]);
         }
     }
 }

@@ -1,10 +1,12 @@
 //! `return`, `rewrite` and `if` as routes.
 
-use super::account::Account;
 use super::common::common;
 use super::matching::Match;
 use super::site::Site;
-use super::{Directive, value};
+use super::value;
+use crate::account::Account;
+use crate::directive::Directive;
+use crate::expression;
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
@@ -95,7 +97,7 @@ fn rewrite(
         }
         Some(how) => how.keys(route)?,
     }
-    route.key("pattern", toml_string(&value::pattern(directive.argument(0), false)?));
+    route.key("pattern", toml_string(&expression::whole_path(directive.argument(0), false)?));
     let to = directive.argument(1);
     match directive.argument(2) {
         "permanent" => redirect(301, to, false, site, route),

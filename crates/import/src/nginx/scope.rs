@@ -1,6 +1,6 @@
 //! Which directive counts at a place: that of the innermost block that has one of its name.
 
-use super::Directive;
+use crate::directive::Directive;
 
 /// A block, and the blocks around it.
 #[derive(Debug, Clone)]

@@ -2,7 +2,8 @@
 
 use super::matching::Match;
 use super::scope::Scope;
-use super::{Directive, value};
+use super::value;
+use crate::directive::Directive;
 
 /// A server, as its locations see it.
 pub struct Site<'d> {

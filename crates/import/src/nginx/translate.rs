@@ -2,13 +2,15 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::account::Account;
 use super::common::common;
+use super::keys::body_limit;
 use super::location;
 use super::scope::Scope;
 use super::site::Site;
-use super::{Directive, value};
+use super::value;
 use crate::Imported;
+use crate::account::Account;
+use crate::directive::Directive;
 use crate::output::Section;
 use crate::toml_text::{toml_string, toml_strings};
 
@@ -30,7 +32,8 @@ pub fn translate(directives: &[Directive]) -> Imported {
     let outside = directives.iter().filter(|directive| http.is_some() && directive.name != "http");
     for directive in outside.chain(inside) {
         match directive.name.as_str() {
-            "server" | "upstream" | "client_max_body_size" => {}
+            "server" | "upstream" => {}
+            "client_max_body_size" => body_limit(directive, "body_bytes", &mut limits, &mut account),
             "user" if directive.argument(0) == "root" => {
                 account.unneeded(
                     directive,
@@ -71,7 +74,6 @@ pub fn translate(directives: &[Directive]) -> Imported {
             _ => common(directive, &mut other, &mut account),
         }
     }
-    body_limit(directives, &mut limits, &mut account);
     let mut text = String::from(HEAD);
     for section in [server, limits, access_log, error_log, proxies] {
         if !section.is_empty() {
@@ -92,7 +94,7 @@ const HEAD: &str = "\
 ";
 
 /// Directives that servers and locations have from the blocks around them.
-const INHERITED: [&str; 19] = [
+const INHERITED: [&str; 28] = [
     "root",
     "index",
     "autoindex",
@@ -112,6 +114,15 @@ const INHERITED: [&str; 19] = [
     "proxy_connect_timeout",
     "proxy_send_timeout",
     "fastcgi_param",
+    "uwsgi_param",
+    "uwsgi_read_timeout",
+    "proxy_redirect",
+    "proxy_cookie_path",
+    "proxy_cookie_domain",
+    "proxy_intercept_errors",
+    "fastcgi_intercept_errors",
+    "uwsgi_intercept_errors",
+    "proxy_hide_header",
 ];
 
 fn time_key(directive: &Directive, key: &str, section: &mut Section, account: &mut Account) {
@@ -154,36 +165,6 @@ fn real_ip(directive: &Directive, scope: &Scope<'_>, section: &mut Section, acco
             account.problem(directive, section, "'client_field' is x-forwarded-for, x-real-ip or forwarded");
         }
         _ => account.unneeded(directive, section, "trusted proxies are always skipped"),
-    }
-}
-
-/// The largest `client_max_body_size` of all blocks: the limit is one for the server.
-fn body_limit(directives: &[Directive], limits: &mut Section, account: &mut Account) {
-    fn collect<'d>(block: &'d [Directive], found: &mut Vec<&'d Directive>) {
-        for directive in block {
-            if directive.name == "client_max_body_size" {
-                found.push(directive);
-            }
-            collect(directive.inside(), found);
-        }
-    }
-    let mut found = Vec::new();
-    collect(directives, &mut found);
-    let limit_of = |directive: &Directive| match value::bytes(directive.argument(0)) {
-        Some(0) => Some(1 << 40),
-        other => other.map(|bytes| bytes.min(1 << 40)),
-    };
-    for directive in &found {
-        match limit_of(directive) {
-            Some(_) => account.translated(directive, limits),
-            None => account.problem(directive, limits, "it is not a size"),
-        }
-    }
-    if let Some(most) = found.iter().filter_map(|directive| limit_of(directive)).max() {
-        if found.len() > 1 {
-            limits.note("The limit is one for the server: the largest of these.");
-        }
-        limits.key("body_bytes", value::size(most));
     }
 }
 
@@ -371,7 +352,7 @@ mod tests {
         let php = ["[site.route.php]", "backends = [\"unix:/run/php.sock\"]", "index = [\"index.php\"]"];
         let mut expected =
             vec!["[[site]]", "listen = [\"0.0.0.0:80\"]", "root = \"/srv\"", "index = [\"index.html\"]"];
-        expected.extend(["[[site.route]]", "pattern = \"/\""]);
+        expected.extend(["[[site.route]]", "path = \"=/\""]);
         expected.extend(php);
         expected.extend(["[[site.route]]", "pattern = \"(?s:.*?)\\\\.php(?:$|/)(?s:.*)\""]);
         expected.extend(php);

@@ -1,4 +1,4 @@
-//! Variables, expressions, times and sizes of nginx, as this server writes them.
+//! Variables, times and sizes of nginx, as this server writes them.
 
 /// A time, in seconds: `30`, `30s`, `1h30m`, `500ms` (a second at least).
 pub fn seconds(text: &str) -> Option<u64> {
@@ -50,71 +50,6 @@ pub fn size(bytes: u64) -> String {
         Some((name, unit)) => format!("\"{}{name}\"", bytes / unit),
         None => bytes.to_string(),
     }
-}
-
-/// An expression that is found anywhere in a path, as one that the whole path must match.
-///
-/// # Errors
-/// What it has that takes more than linear time, and that this server does not have.
-pub fn pattern(expression: &str, any_case: bool) -> Result<String, String> {
-    for (sign, name) in [
-        ("(?=", "lookahead"),
-        ("(?!", "lookahead"),
-        ("(?<=", "lookbehind"),
-        ("(?<!", "lookbehind"),
-        ("(?>", "atomic groups"),
-    ] {
-        if expression.contains(sign) {
-            return Err(format!("expressions here have no {name}: write two routes, the narrower one first"));
-        }
-    }
-    if (1..=9).any(|number| expression.contains(&format!("\\{number}"))) {
-        return Err("expressions here have no references to groups in the expression itself".to_string());
-    }
-    let flags = if any_case { "(?i)" } else { "" };
-    // With alternatives at the top an anchor belongs to one of them.
-    if expression.contains('|') && !is_in_group(expression) {
-        return Ok(format!("{flags}(?s:.*?)(?:{expression})(?s:.*)"));
-    }
-    let (begin, rest) = match expression.strip_prefix('^') {
-        Some(rest) => ("", rest),
-        None => ("(?s:.*?)", expression),
-    };
-    let is_anchored = rest.ends_with('$') && !rest.ends_with("\\$");
-    let (rest, end) = if is_anchored { (&rest[..rest.len() - 1], "") } else { (rest, "(?s:.*)") };
-    Ok(format!("{flags}{begin}{rest}{end}"))
-}
-
-/// Whether every `|` of an expression stands in parentheses.
-fn is_in_group(expression: &str) -> bool {
-    let (mut depth, mut is_escaped, mut in_class) = (0i32, false, false);
-    for character in expression.chars() {
-        if is_escaped {
-            is_escaped = false;
-            continue;
-        }
-        match character {
-            '\\' => is_escaped = true,
-            '[' => in_class = true,
-            ']' => in_class = false,
-            '(' if !in_class => depth += 1,
-            ')' if !in_class => depth -= 1,
-            '|' if !in_class && depth == 0 => return false,
-            _ => {}
-        }
-    }
-    true
-}
-
-/// A path as an expression that only it matches.
-pub fn literal(path: &str) -> String {
-    path.chars().fold(String::new(), |mut out, c| {
-        if !c.is_alphanumeric() && !matches!(c, '/' | '_' | '-' | ' ') && c.is_ascii() {
-            out.push('\\');
-        }
-        out.push(c);
-        out
-    })
 }
 
 /// What variables stand for where a template is written.
@@ -202,20 +137,6 @@ mod tests {
         }
         assert_eq!((bytes("8k"), bytes("10M"), bytes("q")), (Some(8_192), Some(10 << 20), None));
         assert_eq!((size(10 << 20), size(1_000)), ("\"10MiB\"".to_string(), "1000".to_string()));
-    }
-
-    #[test]
-    fn expressions_match_the_whole_path() {
-        for (text, expected) in [
-            (r"\.php$", r"(?s:.*?)\.php"),
-            (r"^/a/(.*)$", r"/a/(.*)"),
-            (r"^/a", r"/a(?s:.*)"),
-            (r"^/a|\.x$", r"(?s:.*?)(?:^/a|\.x$)(?s:.*)"),
-            (r"\.(css|js)$", r"(?s:.*?)\.(css|js)"),
-        ] {
-            assert_eq!(pattern(text, false).unwrap(), expected);
-        }
-        assert!(pattern("^/(?!admin)", false).is_err() && pattern(r"(a)\1", false).is_err());
     }
 
     #[test]

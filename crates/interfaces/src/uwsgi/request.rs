@@ -1,5 +1,5 @@
-//! Writes uwsgi requests: a head of four bytes, then names and values with their lengths before them, then the
-//! body as it is.
+//! Writes uwsgi requests: a head of four bytes, then names and values with their lengths before them, then
+//! the body as it is.
 //!
 //! The answer is an HTTP response without framing, up to the end of the connection.
 

@@ -4,7 +4,7 @@
 use super::print::print;
 use crate::exit::Exit;
 use std::path::{Path, PathBuf};
-use touchstone_import::nginx;
+use touchstone_import::{Imported, apache, caddy, nginx};
 use touchstone_lab::capability::OWN_REQUESTS;
 use touchstone_lab::import::suite_text::{Form, SuiteWishes, suite_name};
 use touchstone_lab::import::{
@@ -20,12 +20,13 @@ const EXAMPLE_URL: &str = "http://127.0.0.1:8080";
 /// The arguments of `touchstone import`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// What the file is: requests become a suite, scripts of other tools sessions, nginx's configuration one
-    /// for this server
+    /// What the file is: requests become a suite, scripts of other tools sessions, the configuration of
+    /// another server one for this server
     #[arg(value_name = "FORMAT")]
     format: Format,
 
-    /// The file; `-` reads standard input. Of `curl` the command line itself, in quotes
+    /// The file; `-` reads standard input. Of `curl` the command line itself, in quotes; of `apache` also a
+    /// directory
     #[arg(value_name = "FILE")]
     input: String,
 
@@ -87,6 +88,11 @@ enum Format {
     K6,
     /// A configuration of nginx, or a file of its sites, with what it includes
     Nginx,
+    /// A Caddyfile, with what it imports
+    Caddy,
+    /// A configuration of Apache httpd, or a file of its hosts, with what it includes and the .htaccess files
+    /// of its directories; or such a directory
+    Apache,
 }
 
 /// What becomes of the requests.
@@ -101,7 +107,7 @@ enum Wanted {
 /// Reads, converts, and writes or prints the suite.
 pub fn run(arguments: &Arguments) -> Exit {
     let imported = match arguments.format {
-        Format::Nginx => server_configuration(arguments),
+        Format::Nginx | Format::Caddy | Format::Apache => server_configuration(arguments),
         Format::Postman | Format::Openapi | Format::Jmeter | Format::K6 => sessions(arguments),
         _ => import(arguments),
     };
@@ -213,15 +219,11 @@ fn server_configuration(arguments: &Arguments) -> Result<Exit, String> {
         ("--with-secrets", arguments.with_secrets),
     ];
     if let Some((option, _)) = of_suites.iter().find(|(_, given)| *given) {
-        return Err(format!("{option} is for suites, and nginx's configuration becomes none"));
+        return Err(format!("{option} is for suites, and the configuration of a server becomes none"));
     }
-    let directives = match arguments.input.as_str() {
-        "-" => nginx::parse("standard input", &text("-")?.1)?,
-        file => nginx::read(Path::new(file))?,
-    };
-    let imported = nginx::translate(&directives);
+    let (whose, imported) = translated(arguments)?;
     if imported.translated == 0 {
-        return Err(format!("{}: nothing of nginx's was found in it", arguments.input));
+        return Err(format!("{}: nothing of {whose}'s was found in it", arguments.input));
     }
     for problem in &imported.problems {
         eprintln!("{}: not translated: {}\n    {}", problem.place, problem.directive, problem.advice);
@@ -251,6 +253,21 @@ fn server_configuration(arguments: &Arguments) -> Result<Exit, String> {
         }
     }
     Ok(Exit::Done)
+}
+
+/// The name of the other server, and what became of its configuration.
+fn translated(arguments: &Arguments) -> Result<(&'static str, Imported), String> {
+    const INPUT: &str = "standard input";
+    let input = arguments.input.as_str();
+    let file = Path::new(input);
+    Ok(match (arguments.format, input) {
+        (Format::Caddy, "-") => ("Caddy", caddy::translate(&caddy::parse(INPUT, &text("-")?.1)?)),
+        (Format::Caddy, _) => ("Caddy", caddy::translate(&caddy::read(file)?)),
+        (Format::Apache, "-") => ("Apache", apache::translate(&apache::parse(INPUT, &text("-")?.1)?)),
+        (Format::Apache, _) => ("Apache", apache::translate(&apache::read(file)?)),
+        (_, "-") => ("nginx", nginx::translate(&nginx::parse(INPUT, &text("-")?.1)?)),
+        _ => ("nginx", nginx::translate(&nginx::read(file)?)),
+    })
 }
 
 /// A HAR records what one user did, so it is a session; the other files record many users.
@@ -283,7 +300,10 @@ fn recording(arguments: &Arguments) -> Result<(String, Recording), String> {
         Format::Urls => url_list::read(&file, &text, arguments.with_secrets),
         Format::Webstone => filelist::read(&file, &text),
         Format::Curl => curl::read(&file, &text, arguments.with_secrets),
-        Format::Postman | Format::Openapi | Format::Jmeter | Format::K6 | Format::Nginx => {
+        Format::Postman | Format::Openapi | Format::Jmeter | Format::K6 => {
+            return Err("this is no recording".to_string());
+        }
+        Format::Nginx | Format::Caddy | Format::Apache => {
             return Err("this is no recording".to_string());
         }
     };

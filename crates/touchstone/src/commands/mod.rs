@@ -80,8 +80,8 @@ pub enum Command {
     Verify(verify::Arguments),
     /// List the suites that can be run, or print one
     Suites(suites::Arguments),
-    /// Translate a configuration of nginx, or make a suite of a HAR, an access log, a list of URLs, a
-    /// WebStone file list or a curl command
+    /// Translate a configuration of nginx, Caddy or Apache, or make a suite of a HAR, an access log, a list
+    /// of URLs, a WebStone file list or a curl command
     Import(import::Arguments),
     /// List the systems that suites can be run against
     Systems(systems::Arguments),

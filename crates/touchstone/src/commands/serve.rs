@@ -234,13 +234,14 @@ fn quick_configuration(arguments: &Arguments, target: Option<Target>) -> Result<
 fn application(path: &Path, listen: SocketAddr) -> String {
     let app = toml_string(&path.to_string_lossy());
     format!(
-        "[[site]]\nlisten = [\"{listen}\"]\nroot = \"/\"\nhtaccess = \"ignore\"\n\n[[site.route]]\npath = \"/\"\n\
+        "[[site]]\nlisten = [\"{listen}\"]\nroot = \"/\"\nhtaccess = \"ignore\"\n\n\
+         [[site.route]]\npath = \"/\"\n\
          servlet = {{ app = {app} }}\n"
     )
 }
 
-/// The configuration of one WebAssembly component. Nothing is served from the root, as above; what was compiled
-/// is kept beside the caches of the user.
+/// The configuration of one WebAssembly component. Nothing is served from the root, as above. What was
+/// compiled is kept in the directory for temporary files.
 fn component(path: &Path, listen: SocketAddr) -> String {
     let component = toml_string(&path.to_string_lossy());
     let compiled = toml_string(&std::env::temp_dir().join("touchstone-wasm").to_string_lossy());
@@ -254,7 +255,8 @@ fn component(path: &Path, listen: SocketAddr) -> String {
 fn python_application(app: &str, directory: &Path, listen: SocketAddr) -> String {
     let (app, directory) = (toml_string(app), toml_string(&directory.to_string_lossy()));
     format!(
-        "[[site]]\nlisten = [\"{listen}\"]\nroot = \"/\"\nhtaccess = \"ignore\"\n\n[[site.route]]\npath = \"/\"\n\
+        "[[site]]\nlisten = [\"{listen}\"]\nroot = \"/\"\nhtaccess = \"ignore\"\n\n\
+         [[site.route]]\npath = \"/\"\n\
          python = {{ app = {app}, directory = {directory} }}\n"
     )
 }

@@ -17,6 +17,7 @@ mod forward_auth;
 mod geoip;
 mod https;
 mod import_nginx;
+mod import_servers;
 mod killing;
 mod logs;
 mod packaging;

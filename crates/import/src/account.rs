@@ -1,27 +1,30 @@
 //! What became of each directive: its line beside what was made of it, and the sums.
 
-use super::Directive;
+use std::collections::BTreeSet;
+
+use crate::directive::{Directive, Place};
 use crate::output::Section;
 use crate::{Imported, Problem};
 
 /// What was done so far, for the sums.
 #[derive(Debug, Default)]
 pub struct Account {
-    translated: usize,
-    unneeded: usize,
+    /// The directives, each once: some hold at several places.
+    translated: BTreeSet<(Place, String)>,
+    unneeded: BTreeSet<(Place, String)>,
     problems: Vec<Problem>,
 }
 
 impl Account {
     /// The directive was translated: its line goes beside what it became.
     pub fn translated(&mut self, directive: &Directive, section: &mut Section) {
-        self.translated += 1;
+        self.translated.insert((directive.place.clone(), directive.text()));
         section.note(directive.to_string());
     }
 
     /// The directive needs no counterpart.
     pub fn unneeded(&mut self, directive: &Directive, section: &mut Section, why: &str) {
-        self.unneeded += 1;
+        self.unneeded.insert((directive.place.clone(), directive.text()));
         section.note(format!("{directive} (not needed: {why})"));
     }
 
@@ -42,6 +45,7 @@ impl Account {
     /// The whole, with its text.
     pub fn into_imported(mut self, text: String) -> Imported {
         self.problems.sort_by(|one, other| one.place.cmp(&other.place));
-        Imported { text, translated: self.translated, unneeded: self.unneeded, problems: self.problems }
+        let (translated, unneeded) = (self.translated.len(), self.unneeded.len());
+        Imported { text, translated, unneeded, problems: self.problems }
     }
 }

@@ -1,0 +1,308 @@
+//! What answers in an area: another server, PHP, CGI, files, and what stands beside that.
+
+use super::access;
+use super::area::{Area, is};
+use crate::account::Account;
+use crate::directive::Directive;
+use crate::output::Section;
+use crate::toml_text::{toml_string, toml_strings};
+
+/// Where `ProxyPass` leads.
+pub struct Backend<'d> {
+    /// The path, with a slash at its end.
+    pub path: String,
+    /// The origins.
+    pub origins: Vec<String>,
+    /// The path goes on as it is.
+    pub keeps_path: bool,
+    /// In seconds.
+    pub timeout: Option<u64>,
+    /// Where that is written.
+    pub lines: Vec<&'d Directive>,
+}
+
+/// What runs scripts of PHP.
+pub struct Php<'d> {
+    /// Its address; `None`: the server starts it.
+    pub backend: Option<String>,
+    /// Where that is written.
+    pub line: Option<&'d Directive>,
+}
+
+impl Php<'_> {
+    /// Writes where it is.
+    pub fn write(&self, table: &mut Section) {
+        if let Some(line) = self.line {
+            table.note(line.to_string());
+        }
+        match &self.backend {
+            Some(backend) => table.key("backends", toml_strings([backend])),
+            None => {
+                table.note("Apache ran PHP itself; here the server starts it.");
+                table.key("processes", 8);
+            }
+        }
+    }
+}
+
+/// What is known of an area beside its sections.
+pub struct Answer<'a, 'd> {
+    /// `ProxyPass` with this path.
+    pub proxy: Option<&'a Backend<'d>>,
+    /// `ScriptAlias` with this path: the directory of programs.
+    pub programs: Option<&'d Directive>,
+    /// `Alias` with this path.
+    pub alias: Option<&'d Directive>,
+    /// What runs scripts of PHP.
+    pub php: Option<&'a Php<'d>>,
+    /// The script for what is no file.
+    pub missing: Option<&'a str>,
+    /// The origin for what is no file.
+    pub missing_origin: Option<&'a str>,
+}
+
+/// Writes the route of an area, whose keys of paths it has already.
+pub fn write(area: &Area<'_>, answer: &Answer<'_, '_>, route: &mut Section, account: &mut Account) {
+    if access::write(area, route, account) {
+        return;
+    }
+    fields(area, route, account);
+    if let Some(backend) = answer.proxy {
+        return proxy(area, backend, route, account);
+    }
+    if let Some(programs) = answer.programs {
+        account.translated(programs, route);
+        let directory = toml_string(programs.argument(1).trim_end_matches('/'));
+        route.key("cgi", format!("{{ directory = {directory} }}"));
+        return;
+    }
+    files(area, route, account);
+    if let Some(origin) = answer.missing_origin {
+        route.key("try_files", toml_strings(["$path"]));
+        let mut table = Section::new("[site.route.proxy]");
+        table.key("to", toml_string(origin));
+        route.push(table);
+        return;
+    }
+    let fallback = area.one("FallbackResource").filter(|one| one.argument(0) != "disabled");
+    if let Some(fallback) = fallback {
+        account.translated(fallback, route);
+    }
+    let missing = answer.missing.or(fallback.map(|one| one.argument(0)));
+    if let Some(alias) = answer.alias {
+        account.translated(alias, route);
+        route.key("alias", toml_string(alias.argument(1).trim_end_matches('/')));
+        if let Some(missing) = missing {
+            route.key("fallback", toml_string(missing));
+        }
+        return;
+    }
+    let script = missing.map(|missing| missing.split('?').next().unwrap_or_default());
+    match (answer.php, script) {
+        (Some(found), _) => {
+            let mut table = Section::new("[site.route.php]");
+            found.write(&mut table);
+            if let Some(index) = area.one("DirectoryIndex") {
+                table.key("index", toml_strings(&index.arguments));
+            }
+            if let Some(script) = script {
+                table.key("front_controller", toml_string(script));
+            }
+            route.push(table);
+        }
+        (None, Some(page)) => route.key("try_files", toml_strings(["$path", "$path/", page])),
+        (None, None) => {}
+    }
+}
+
+/// `Header`, `ExpiresDefault`, `ExpiresByType`, `RequestHeader` of files.
+fn fields(area: &Area<'_>, route: &mut Section, account: &mut Account) {
+    for directive in area.every("Header") {
+        let words = &directive.arguments;
+        let begin =
+            usize::from(words.first().is_some_and(|word| matches!(word.as_str(), "always" | "onsuccess")));
+        let action = words.get(begin).map_or("", String::as_str).to_ascii_lowercase();
+        let name = words.get(begin + 1).map_or("", |name| name.trim_end_matches(':'));
+        let value = words.get(begin + 2).map_or("", String::as_str);
+        let has_condition = words.get(begin + 3).is_some();
+        match action.as_str() {
+            "unset" if !has_condition => {
+                account.translated(directive, route);
+                route.entry("headers", name, toml_string(""));
+            }
+            "set" | "append" | "add" | "merge" | "setifempty" if !has_condition && !value.contains('%') => {
+                account.translated(directive, route);
+                let value: Vec<&str> = value.split_whitespace().collect();
+                route.entry("headers", name, toml_string(&value.join(" ")));
+            }
+            _ => {
+                account.problem(directive, route, "fields of answers are set as they stand, for all requests")
+            }
+        }
+    }
+    let is_active = area.one("ExpiresActive").is_some_and(|one| one.argument(0).eq_ignore_ascii_case("on"));
+    if let Some(active) = area.one("ExpiresActive") {
+        account.translated(active, route);
+    }
+    if let (Some(default), true) = (area.one("ExpiresDefault"), is_active) {
+        match seconds(&default.arguments.join(" ")) {
+            Some(seconds) => {
+                account.translated(default, route);
+                route.key("cache_control", toml_string(&format!("max-age={seconds}")));
+            }
+            None => account.problem(default, route, "write the time as 'cache_control'"),
+        }
+    }
+    for directive in area.every("ExpiresByType") {
+        account.problem(
+            directive,
+            route,
+            "write a route with the 'suffixes' of this type and 'cache_control'",
+        );
+    }
+}
+
+/// `access plus 1 month`, `A2592000`
+fn seconds(text: &str) -> Option<u64> {
+    if let Some(number) = text.strip_prefix('A') {
+        return number.parse().ok();
+    }
+    let mut words = text.split_whitespace().skip_while(|word| matches!(*word, "access" | "now" | "plus"));
+    let mut sum = 0u64;
+    while let Some(number) = words.next() {
+        let number: u64 = number.parse().ok()?;
+        let unit = match words.next()?.trim_end_matches('s') {
+            "second" => 1,
+            "minute" => 60,
+            "hour" => 3_600,
+            "day" => 86_400,
+            "week" => 604_800,
+            "month" => 2_592_000,
+            "year" => 31_536_000,
+            _ => return None,
+        };
+        sum = sum.checked_add(number.checked_mul(unit)?)?;
+    }
+    Some(sum)
+}
+
+/// `DirectoryIndex`, `Options Indexes`.
+fn files(area: &Area<'_>, route: &mut Section, account: &mut Account) {
+    if let Some(index) = area.one("DirectoryIndex") {
+        account.translated(index, route);
+        let names: Vec<&String> =
+            index.arguments.iter().filter(|name| !name.contains('/') && !name.ends_with(".php")).collect();
+        if !names.is_empty() {
+            route.key("index", toml_strings(names));
+        }
+    }
+    let mut is_listed = false;
+    for options in area.every("Options") {
+        account.translated(options, route);
+        for word in &options.arguments {
+            match word.to_ascii_lowercase().as_str() {
+                "indexes" | "+indexes" | "all" => is_listed = true,
+                "-indexes" | "none" => is_listed = false,
+                "execcgi" | "+execcgi" => {
+                    account.problem(options, route, "name the directory of programs: 'cgi' of a route");
+                }
+                "includes" | "+includes" | "includesnoexec" | "+includesnoexec" => {
+                    let exec = word.to_ascii_lowercase().ends_with("includes");
+                    route.key("includes", format!("{{ exec = {exec} }}"));
+                }
+                _ => {}
+            }
+        }
+    }
+    if is_listed {
+        route.key("listing", toml_string("html"));
+    }
+}
+
+/// `ProxyPass`
+fn proxy(area: &Area<'_>, backend: &Backend<'_>, route: &mut Section, account: &mut Account) {
+    let mut table = Section::new("[site.route.proxy]");
+    let mut forward = Section::new("[site.route.proxy.forward]");
+    backend.lines.iter().for_each(|line| account.translated(line, &mut table));
+    match backend.origins.as_slice() {
+        [one] => table.key("to", toml_string(one)),
+        several => table.key("to", toml_strings(several)),
+    }
+    let prefix = area.path.trim_end_matches('/');
+    if !backend.keeps_path && !prefix.is_empty() {
+        table.key("strip_prefix", toml_string(prefix));
+    }
+    let keeps_host =
+        area.one("ProxyPreserveHost").is_some_and(|one| one.argument(0).eq_ignore_ascii_case("on"));
+    match area.one("ProxyPreserveHost") {
+        Some(one) => account.translated(one, &mut table),
+        None => table.note("Apache gives origins their own host unless it is told otherwise."),
+    }
+    if !keeps_host {
+        table.key("host", toml_string("origin"));
+    }
+    for directive in area.every("RequestHeader") {
+        let words = &directive.arguments;
+        let (action, name) = (directive.argument(0).to_ascii_lowercase(), directive.argument(1));
+        let value = directive.argument(2);
+        let is_of_proxies =
+            name.to_ascii_lowercase().starts_with("x-forwarded-") || name.eq_ignore_ascii_case("x-real-ip");
+        match action.as_str() {
+            "set" | "add" if is_of_proxies => {
+                account.unneeded(directive, &mut table, "origins are told about the client (docs/proxy.md)");
+            }
+            "set" | "add" if words.len() == 3 && !value.contains('%') => {
+                account.translated(directive, &mut forward);
+                forward.entry("set", name, toml_string(value));
+            }
+            "unset" => {
+                account.translated(directive, &mut forward);
+                let removed = area.every("RequestHeader");
+                let removed = removed.iter().filter(|one| one.argument(0).eq_ignore_ascii_case("unset"));
+                forward.key("remove", toml_strings(removed.map(|one| one.argument(1))));
+            }
+            _ => account.problem(directive, &mut table, "fields for origins are set as they stand"),
+        }
+    }
+    if let Some(time) =
+        backend.timeout.or(area.one("ProxyTimeout").and_then(|one| one.argument(0).parse().ok()))
+    {
+        table.key("response_timeout", toml_string(&format!("{}s", time.clamp(1, 86_400))));
+    }
+    if !forward.is_empty() {
+        table.push(forward);
+    }
+    route.push(table);
+}
+
+/// Whether a section for names of files is only about names that are never served.
+pub fn is_of_hidden_names(section: &Directive) -> bool {
+    let name = section.arguments.last().map_or("", String::as_str);
+    let is_hidden = name.starts_with(".ht")
+        || name.starts_with("^\\.")
+        || name.starts_with("^(\\.")
+        || name.starts_with("^[.]");
+    let inside = section.inside();
+    is_hidden
+        && inside.iter().all(|one| {
+            (is(one, "Require") && one.argument(1).eq_ignore_ascii_case("denied"))
+                || ["order", "deny", "satisfy"].iter().any(|name| is(one, name))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seconds;
+
+    #[test]
+    fn times() {
+        for (text, expected) in [
+            ("access plus 1 month", Some(2_592_000)),
+            ("access plus 1 day 2 hours", Some(93_600)),
+            ("A60", Some(60)),
+            ("modification plus 1 day", None),
+        ] {
+            assert_eq!(seconds(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! A part of the paths, and the sections that hold there.
+//!
+//! Apache joins all sections that fit a request: `<Directory>` from the shortest to the longest, with the
+//! `.htaccess` of each, then `<Location>` in their order. Here one route says it all, so each path that a
+//! section, an alias or a proxy names becomes an area with the sections of those around it.
+
+use super::read::HTACCESS;
+use crate::directive::Directive;
+
+/// A part of the paths of a site.
+pub struct Area<'d> {
+    /// The path, with a slash at its end: all below it.
+    pub path: String,
+    /// Where its files are, without a slash at the end; `None`: they are on no disk.
+    pub directory: Option<String>,
+    /// The sections that hold, the later ones before the earlier ones.
+    pub sections: Vec<&'d Directive>,
+}
+
+/// A directory with its place among the paths.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// The path, with a slash at its end.
+    pub path: String,
+    /// The directory, without one.
+    pub directory: String,
+}
+
+impl Mount {
+    /// Where a directory is among the paths.
+    pub fn path_of(&self, directory: &str) -> Option<String> {
+        let below = directory.trim_end_matches('/').strip_prefix(&self.directory)?;
+        match below.strip_prefix('/') {
+            Some(below) => Some(format!("{}{below}/", self.path)),
+            None => below.is_empty().then(|| self.path.clone()),
+        }
+    }
+
+    fn directory_of(&self, path: &str) -> Option<String> {
+        let below = path.strip_prefix(&self.path)?.trim_end_matches('/');
+        Some(if below.is_empty() { self.directory.clone() } else { format!("{}/{below}", self.directory) })
+    }
+}
+
+impl<'d> Area<'d> {
+    /// The area of a path, of those that are mounted.
+    pub fn new(path: &str, mounts: &[Mount], scope: &[&'d Directive]) -> Area<'d> {
+        let longest = mounts.iter().filter(|mount| path.starts_with(&mount.path));
+        let directory =
+            longest.max_by_key(|mount| mount.path.len()).and_then(|mount| mount.directory_of(path));
+        let mut sections: Vec<(usize, bool, &'d Directive)> = Vec::new();
+        if let Some(directory) = &directory {
+            for section in scope.iter().filter(|section| is(section, "directory")) {
+                let named = name(section).trim_end_matches('/');
+                let holds = directory == named
+                    || directory.strip_prefix(named).is_some_and(|below| below.starts_with('/'));
+                if holds {
+                    sections.push((named.len(), section.argument(1) == HTACCESS, section));
+                }
+            }
+        }
+        sections.sort_by_key(|(length, is_override, _)| (*length, *is_override));
+        let mut sections: Vec<&'d Directive> = sections.into_iter().map(|(_, _, section)| section).collect();
+        for section in scope.iter().filter(|section| is(section, "location")) {
+            let named = name(section);
+            if path.starts_with(&format!("{}/", named.trim_end_matches('/'))) {
+                sections.push(section);
+            }
+        }
+        Area { path: path.to_string(), directory, sections }
+    }
+
+    /// The last directive of this name that counts.
+    pub fn one(&self, name: &str) -> Option<&'d Directive> {
+        self.all(name).pop()
+    }
+
+    /// The directives of this name in the last section that has any.
+    pub fn all(&self, name: &str) -> Vec<&'d Directive> {
+        let of = |section: &&'d Directive| -> Vec<&'d Directive> {
+            section.inside().iter().filter(|directive| is(directive, name)).collect()
+        };
+        self.sections.iter().rev().map(of).find(|found| !found.is_empty()).unwrap_or_default()
+    }
+
+    /// The directives of this name in all sections.
+    pub fn every(&self, name: &str) -> Vec<&'d Directive> {
+        let inside = self.sections.iter().flat_map(|section| section.inside());
+        inside.filter(|directive| is(directive, name)).collect()
+    }
+}
+
+/// Whether a directive has this name, in any case.
+pub fn is(directive: &Directive, name: &str) -> bool {
+    directive.name.eq_ignore_ascii_case(name)
+}
+
+/// The path or directory that a section names; `~` before an expression is passed over.
+pub fn name(section: &Directive) -> &str {
+    section.argument(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_among_paths() {
+        let mount = Mount { path: "/".to_string(), directory: "/srv/www".to_string() };
+        assert_eq!(mount.path_of("/srv/www/a/b/"), Some("/a/b/".to_string()));
+        assert_eq!(mount.path_of("/srv/www"), Some("/".to_string()));
+        assert_eq!(mount.path_of("/srv/www2"), None);
+        let alias = Mount { path: "/x/".to_string(), directory: "/opt/x".to_string() };
+        assert_eq!(alias.directory_of("/x/a/"), Some("/opt/x/a".to_string()));
+    }
+}

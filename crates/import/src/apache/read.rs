@@ -1,0 +1,376 @@
+//! From files of Apache to directives: lines, quotes, sections, `Include`, `Define`, `IfModule`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use crate::directive::{Directive, Form, Place};
+use crate::files::{DEPTH, DIRECTIVES, FILES, matching, read_text};
+
+/// How many directories are looked through for `.htaccess`.
+const DIRECTORIES: usize = 20_000;
+/// The names of main files in a directory.
+const MAIN_FILES: [&str; 4] = ["apache2.conf", "httpd.conf", "conf/httpd.conf", "etc/apache2/apache2.conf"];
+
+/// Reads a file and what it includes, or a directory: that of a configuration, or a document root with
+/// `.htaccess` files. The files of document roots become sections `<Directory>`.
+///
+/// # Errors
+/// What is wrong, with its place: a file that cannot be read, a section that does not end, too much.
+pub fn read(path: &Path) -> Result<Vec<Directive>, String> {
+    if !path.is_dir() {
+        let directory = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        let mut reader = Reader::new(Some(directory));
+        let mut directives = reader.file(path, 0)?;
+        let roots = roots(&directives);
+        for root in roots {
+            directives.extend(reader.overrides(&root)?);
+        }
+        return Ok(directives);
+    }
+    if let Some(main) = MAIN_FILES.iter().map(|name| path.join(name)).find(|file| file.is_file()) {
+        return read(&main);
+    }
+    let mut reader = Reader::new(Some(path.to_path_buf()));
+    let place = Place::new(path.display().to_string().into(), 0);
+    let mut directives = vec![Directive {
+        name: "DocumentRoot".to_string(),
+        arguments: vec![path.display().to_string()],
+        block: None,
+        place,
+        form: Form::Apache,
+    }];
+    let found = reader.overrides(path)?;
+    if found.is_empty() {
+        return Err(format!(
+            "{}: neither a configuration ({}) nor a .htaccess is in it",
+            path.display(),
+            MAIN_FILES.join(", ")
+        ));
+    }
+    directives.extend(found);
+    Ok(directives)
+}
+
+/// Reads a text. Files that it includes are not read: their `Include` stays as it is.
+///
+/// # Errors
+/// As of [`read`].
+pub fn parse(name: &str, text: &str) -> Result<Vec<Directive>, String> {
+    Reader::new(None).text(name, text, 0)
+}
+
+/// The directories whose `.htaccess` files count.
+fn roots(directives: &[Directive]) -> Vec<PathBuf> {
+    let mut roots = Vec::new();
+    for directive in directives {
+        match directive.name.to_ascii_lowercase().as_str() {
+            "documentroot" => roots.push(PathBuf::from(directive.argument(0))),
+            "alias" => roots.push(PathBuf::from(directive.argument(1))),
+            "virtualhost" => roots.extend(self::roots(directive.inside())),
+            _ => {}
+        }
+    }
+    roots.sort();
+    roots.dedup();
+    // What lies in another is found with it.
+    let all = roots.clone();
+    roots.retain(|root| !all.iter().any(|other| other != root && root.starts_with(other)));
+    roots
+}
+
+struct Reader {
+    /// What relative names are relative to: `ServerRoot`, or the directory of the first file.
+    directory: Option<PathBuf>,
+    variables: BTreeMap<String, String>,
+    files: usize,
+    directives: usize,
+}
+
+impl Reader {
+    fn new(directory: Option<PathBuf>) -> Reader {
+        Reader { directory, variables: BTreeMap::new(), files: 0, directives: 0 }
+    }
+
+    fn file(&mut self, path: &Path, depth: usize) -> Result<Vec<Directive>, String> {
+        self.files += 1;
+        if self.files > FILES {
+            return Err(format!("{}: more than {FILES} files are included", path.display()));
+        }
+        self.text(&path.display().to_string(), &read_text(path)?, depth)
+    }
+
+    fn text(&mut self, name: &str, text: &str, depth: usize) -> Result<Vec<Directive>, String> {
+        let file: Rc<str> = name.into();
+        let mut lines = lines(text).peekable();
+        self.block(&file, &mut lines, depth, None)
+    }
+
+    /// Reads lines up to the end of the file, or of the section with this name.
+    fn block(
+        &mut self,
+        file: &Rc<str>,
+        lines: &mut dyn Iterator<Item = (usize, String)>,
+        depth: usize,
+        section: Option<&str>,
+    ) -> Result<Vec<Directive>, String> {
+        if depth > DEPTH {
+            return Err(format!("{file}: sections and files are more than {DEPTH} deep in each other"));
+        }
+        let mut directives = Vec::new();
+        while let Some((number, line)) = lines.next() {
+            self.directives += 1;
+            if self.directives > DIRECTIVES {
+                return Err(format!("{file}:{number}: more than {DIRECTIVES} directives"));
+            }
+            let place = Place::new(file.clone(), number);
+            if let Some(name) = line.strip_prefix("</") {
+                let name = name.trim_end_matches('>').trim();
+                match section {
+                    Some(open) if open.eq_ignore_ascii_case(name) => return Ok(directives),
+                    _ => return Err(format!("{place}: '</{name}>' without its '<{name}>'")),
+                }
+            }
+            if let Some(head) = line.strip_prefix('<') {
+                let head = head.trim_end().trim_end_matches('>');
+                let mut words = self.words(head, &place)?.into_iter();
+                let name = words.next().unwrap_or_default();
+                let arguments: Vec<String> = words.collect();
+                let inside = self.block(file, lines, depth + 1, Some(&name))?;
+                match self.is_open(&name, &arguments) {
+                    Some(true) => directives.extend(inside),
+                    Some(false) => {}
+                    None => directives.push(Directive {
+                        name,
+                        arguments,
+                        block: Some(inside),
+                        place,
+                        form: Form::Apache,
+                    }),
+                }
+                continue;
+            }
+            let mut words = self.words(&line, &place)?.into_iter();
+            let name = words.next().unwrap_or_default();
+            let arguments: Vec<String> = words.collect();
+            let directive = Directive { name, arguments, block: None, place, form: Form::Apache };
+            self.put(directive, depth, &mut directives)?;
+        }
+        match section {
+            Some(name) => Err(format!("{file}: the file ends in a section: '</{name}>' is missing")),
+            None => Ok(directives),
+        }
+    }
+
+    fn put(
+        &mut self,
+        directive: Directive,
+        depth: usize,
+        directives: &mut Vec<Directive>,
+    ) -> Result<(), String> {
+        match directive.name.to_ascii_lowercase().as_str() {
+            "define" => {
+                self.variables.insert(directive.argument(0).to_string(), directive.argument(1).to_string());
+            }
+            "serverroot" if self.directory.is_some() => {
+                let root = PathBuf::from(directive.argument(0));
+                if root.is_dir() {
+                    self.directory = Some(root);
+                }
+                directives.push(directive);
+            }
+            "include" | "includeoptional" if self.directory.is_some() => {
+                let pattern = self.directory.clone().unwrap_or_default().join(directive.argument(0));
+                let files = included(&pattern);
+                if files.is_empty() && !directive.name.eq_ignore_ascii_case("includeoptional") {
+                    directives.push(directive);
+                    return Ok(());
+                }
+                for file in files {
+                    directives.extend(self.file(&file, depth + 1)?);
+                }
+            }
+            _ => directives.push(directive),
+        }
+        Ok(())
+    }
+
+    /// Whether what stands in a condition counts; `None`: the section is no condition.
+    fn is_open(&self, name: &str, arguments: &[String]) -> Option<bool> {
+        let word = arguments.first().map_or("", String::as_str);
+        let (word, is_negated) = match word.strip_prefix('!') {
+            Some(word) => (word, true),
+            None => (word, false),
+        };
+        match name.to_ascii_lowercase().as_str() {
+            // A module is loaded wherever its directives are asked for, but for those that clash with it.
+            "ifmodule" => Some(!is_negated),
+            "ifversion" => Some(true),
+            "ifdefine" => Some(self.variables.contains_key(word) != is_negated),
+            "iffile" => Some(Path::new(word).exists() != is_negated),
+            _ => None,
+        }
+    }
+
+    fn words(&self, line: &str, place: &Place) -> Result<Vec<String>, String> {
+        let mut words = Vec::new();
+        let mut rest = line.trim();
+        while let Some(first) = rest.chars().next() {
+            let mut word = String::new();
+            if first == '"' || first == '\'' {
+                let mut characters = rest[1..].char_indices();
+                let mut end = None;
+                while let Some((at, character)) = characters.next() {
+                    match character {
+                        c if c == first => {
+                            end = Some(at + 2);
+                            break;
+                        }
+                        // Only a quote is escaped; a backslash belongs to expressions.
+                        '\\' if rest[at + 2..].starts_with(first) => {
+                            word.push(first);
+                            characters.next();
+                        }
+                        c => word.push(c),
+                    }
+                }
+                let end = end.ok_or_else(|| format!("{place}: a quote does not end"))?;
+                rest = rest[end..].trim_start();
+            } else {
+                let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+                word.push_str(&rest[..end]);
+                rest = rest[end..].trim_start();
+            }
+            words.push(self.with_variables(&word));
+        }
+        Ok(words)
+    }
+
+    /// `${NAME}` of `Define`; those of the environment stay.
+    fn with_variables(&self, word: &str) -> String {
+        let mut out = word.to_string();
+        if out.contains("${") {
+            for (name, value) in &self.variables {
+                out = out.replace(&format!("${{{name}}}"), value);
+            }
+            // As Debian starts it.
+            out = out
+                .replace("${APACHE_LOG_DIR}", "/var/log/apache2")
+                .replace("${APACHE_RUN_USER}", "www-data");
+            out = out.replace("${APACHE_RUN_GROUP}", "www-data");
+        }
+        out
+    }
+
+    /// The `.htaccess` files in and below a directory, as sections.
+    fn overrides(&mut self, root: &Path) -> Result<Vec<Directive>, String> {
+        let mut found = Vec::new();
+        let mut waiting = vec![root.to_path_buf()];
+        let mut seen = 0;
+        while let Some(directory) = waiting.pop() {
+            seen += 1;
+            if seen > DIRECTORIES {
+                return Err(format!(
+                    "{}: more than {DIRECTORIES} directories are in it; import a part of it",
+                    root.display()
+                ));
+            }
+            let file = directory.join(".htaccess");
+            if file.is_file() {
+                let inside = self.file(&file, 1)?;
+                found.push(Directive {
+                    name: "Directory".to_string(),
+                    arguments: vec![directory.display().to_string(), HTACCESS.to_string()],
+                    block: Some(inside),
+                    place: Place::new(file.display().to_string().into(), 0),
+                    form: Form::Apache,
+                });
+            }
+            let Ok(entries) = std::fs::read_dir(&directory) else { continue };
+            let mut below: Vec<PathBuf> = entries
+                .filter_map(Result::ok)
+                .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+                .map(|entry| entry.path())
+                .collect();
+            below.sort();
+            waiting.extend(below.into_iter().rev());
+        }
+        Ok(found)
+    }
+}
+
+/// Marks a section that stands for a `.htaccess` file.
+pub const HTACCESS: &str = ".htaccess";
+
+/// The files that an `Include` means: a file, a pattern, or all of a directory.
+fn included(pattern: &Path) -> Vec<PathBuf> {
+    match pattern.is_dir() {
+        true => matching(&pattern.join("*")),
+        false => matching(pattern),
+    }
+}
+
+/// Lines without comments; one that ends in a backslash goes on in the next.
+fn lines(text: &str) -> impl Iterator<Item = (usize, String)> + '_ {
+    let mut numbered = text.lines().enumerate();
+    std::iter::from_fn(move || {
+        loop {
+            let (number, line) = numbered.next()?;
+            let mut whole = line.trim_end().to_string();
+            while whole.ends_with('\\') {
+                whole.pop();
+                match numbered.next() {
+                    Some((_, next)) => whole.push_str(next.trim_end()),
+                    None => break,
+                }
+            }
+            let whole = whole.trim().trim_start_matches('\u{feff}').to_string();
+            if !whole.is_empty() && !whole.starts_with('#') {
+                return Some((number + 1, whole));
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> Vec<String> {
+        fn of(directive: &Directive, out: &mut Vec<String>) {
+            out.push(directive.to_string());
+            directive.inside().iter().for_each(|inner| of(inner, out));
+        }
+        let mut out = Vec::new();
+        parse("a.conf", text).unwrap().iter().for_each(|directive| of(directive, &mut out));
+        out
+    }
+
+    #[test]
+    fn sections_quotes_and_conditions() {
+        assert_eq!(
+            shown(
+                "Define where /srv\n<VirtualHost *:80>\n # no\n DocumentRoot \"${where}/a b\"\n \
+                 <IfModule mod_x.c>\n Header set \\\n A \"b \\\"c\\\"\"\n </IfModule>\n\
+                 <IfModule !mod_x.c>\n Never 1\n </IfModule>\n</VirtualHost>\n"
+            ),
+            [
+                "a.conf:2: <VirtualHost *:80>",
+                "a.conf:4: DocumentRoot \"/srv/a b\"",
+                "a.conf:6: Header set A \"b \\\"c\\\"\""
+            ]
+        );
+    }
+
+    #[test]
+    fn faults_have_their_place() {
+        for (text, message) in [
+            ("<Directory /a>\nX\n", "a.conf: the file ends in a section: '</Directory>'"),
+            ("</Directory>", "a.conf:1: '</Directory>' without"),
+            ("X \"a", "a.conf:1: a quote does not end"),
+        ] {
+            let error = parse("a.conf", text).unwrap_err();
+            assert!(error.starts_with(message), "{error}");
+        }
+    }
+}

@@ -1,0 +1,704 @@
+//! `Redirect`, `RewriteCond` and `RewriteRule`.
+//!
+//! A rule becomes a route. The rule that has a script answer for what is no file (`RewriteCond
+//! %{REQUEST_FILENAME} !-f`) becomes the front controller of the area, or files that are tried first.
+
+use crate::account::Account;
+use crate::directive::Directive;
+use crate::expression;
+use crate::output::Section;
+use crate::toml_text::{toml_string, toml_strings};
+
+/// Where rules stand.
+pub struct Context<'c> {
+    /// The path of the directory, with a slash at its end; `None`: the rules are the server's.
+    pub directory: Option<&'c str>,
+    /// Clients of the site speak HTTPS.
+    pub is_secure: bool,
+}
+
+/// What became of rules.
+#[derive(Default)]
+pub struct Rules {
+    /// Routes, in order.
+    pub routes: Vec<Section>,
+    /// What answers for paths that are no file: a path of this server.
+    pub missing: Option<String>,
+    /// The same, an origin.
+    pub missing_origin: Option<String>,
+}
+
+/// `Redirect` and `RedirectMatch` of a block.
+pub fn redirects(block: &[Directive], account: &mut Account, notes: &mut Section) -> Vec<Section> {
+    let mut routes = Vec::new();
+    for directive in block {
+        let name = directive.name.to_ascii_lowercase();
+        let (status, rest) = match name.as_str() {
+            "redirectpermanent" => (301, directive.arguments.as_slice()),
+            "redirecttemp" => (302, directive.arguments.as_slice()),
+            "redirect" | "redirectmatch" => match directive.arguments.split_first() {
+                Some((first, rest)) => match status_of(first) {
+                    Some(status) => (status, rest),
+                    None => (302, directive.arguments.as_slice()),
+                },
+                None => continue,
+            },
+            _ => continue,
+        };
+        let mut route = Section::new("[[site.route]]");
+        match redirect(status, rest, name == "redirectmatch", &mut route) {
+            Ok(()) => {
+                account.translated(directive, &mut route);
+                route.notes_first();
+                routes.push(route);
+            }
+            Err(advice) => account.problem(directive, notes, &advice),
+        }
+    }
+    routes
+}
+
+fn status_of(word: &str) -> Option<u16> {
+    match word {
+        "permanent" => Some(301),
+        "temp" => Some(302),
+        "seeother" => Some(303),
+        "gone" => Some(410),
+        number => number.parse().ok().filter(|status| (200..600).contains(status)),
+    }
+}
+
+fn redirect(status: u16, rest: &[String], is_expression: bool, route: &mut Section) -> Result<(), String> {
+    let from = rest.first().ok_or("it names no path")?;
+    match is_expression {
+        true => route.key("pattern", toml_string(&expression::whole_path(from, false)?)),
+        false => {
+            let from = expression::literal(from.trim_end_matches('/'));
+            let below = if is_server(rest) { "(?:/(.*))?" } else { "(/.*)?" };
+            let whole = if from.is_empty() { "/(.*)".to_string() } else { format!("{from}{below}") };
+            route.key("pattern", toml_string(&whole));
+        }
+    }
+    if !(300..400).contains(&status) {
+        route.key("respond", format!("{{ status = {status} }}"));
+        return Ok(());
+    }
+    if !matches!(status, 301 | 302 | 303 | 307 | 308) {
+        return Err("a redirect has the status 301, 302, 303, 307 or 308".to_string());
+    }
+    let to = rest.get(1).ok_or("it leads nowhere")?;
+    let to = match is_expression {
+        true => numbered(to),
+        // What is below goes along.
+        false if is_server(rest) || from == "/" => format!("{}/${{1}}", to.trim_end_matches('/')),
+        false => format!("{}${{1}}", to.trim_end_matches('/')),
+    };
+    route.key("redirect", format!("{{ to = {}, status = {status} }}", toml_string(&to)));
+    Ok(())
+}
+
+/// Whether a redirect leads to a server without a path.
+fn is_server(rest: &[String]) -> bool {
+    let behind = rest.get(1).and_then(|to| to.split_once("://"));
+    behind.is_some_and(|(_, behind)| !behind.trim_end_matches('/').contains('/'))
+}
+
+/// `$1` with braces.
+fn numbered(text: &str) -> String {
+    let mut out = String::new();
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        match characters.peek() {
+            Some(digit) if character == '$' && digit.is_ascii_digit() => {
+                out.push_str(&format!("${{{digit}}}"));
+                characters.next();
+            }
+            _ => out.push(character),
+        }
+    }
+    out
+}
+
+/// A condition that is not known to hold or not.
+#[derive(Clone)]
+enum Condition {
+    /// The path is no file or directory.
+    Missing,
+    /// It is one.
+    Present,
+    /// A field of the request has this value, with wildcards.
+    Field(String, String),
+    /// One of these methods.
+    Methods(Vec<String>),
+    /// The path matches this.
+    Path(String),
+    /// It always holds.
+    Holds,
+    /// It never holds.
+    Never,
+}
+
+/// The rules of a block.
+pub fn rules(
+    block: &[Directive],
+    context: &Context<'_>,
+    account: &mut Account,
+    notes: &mut Section,
+) -> Rules {
+    let mut rules = Rules::default();
+    let mut conditions: Vec<&Directive> = Vec::new();
+    let mut base = context.directory.map(str::to_string);
+    let mut is_on = false;
+    for directive in block {
+        match directive.name.to_ascii_lowercase().as_str() {
+            "rewriteengine" => {
+                is_on = directive.argument(0).eq_ignore_ascii_case("on");
+                account.translated(directive, notes);
+            }
+            "rewritebase" => {
+                account.translated(directive, notes);
+                base = Some(format!("{}/", directive.argument(0).trim_end_matches('/')));
+            }
+            "rewriteoptions" => account.unneeded(directive, notes, "each route says whom it is for"),
+            "rewritemap" => account.problem(directive, notes, "write a route for each value of the map"),
+            "rewritecond" => conditions.push(directive),
+            "rewriterule" => {
+                let with: Vec<&Directive> = std::mem::take(&mut conditions);
+                if !is_on {
+                    account.unneeded(directive, notes, "RewriteEngine is off");
+                    continue;
+                }
+                match rule(directive, &with, context, base.as_deref(), &mut rules) {
+                    Ok(why) => {
+                        let place = match (why, rules.routes.last_mut()) {
+                            (None, Some(route)) if rules.missing.is_none() => route,
+                            _ => &mut *notes,
+                        };
+                        for one in with.iter().chain([&directive]) {
+                            match why {
+                                None => account.translated(one, place),
+                                Some(why) => account.unneeded(one, place, why),
+                            }
+                        }
+                        place.notes_first();
+                    }
+                    Err(advice) => {
+                        let forbids = ["F", "G", "R=403", "R=404"];
+                        let shuts = flags(directive).iter().any(|flag| forbids.contains(&flag.as_str()));
+                        let warning = if shuts { "what it forbids is open until this is done: " } else { "" };
+                        with.iter().for_each(|one| notes.note(one.to_string()));
+                        account.problem(directive, notes, &format!("{warning}{advice}"));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    rules
+}
+
+fn flags(rule: &Directive) -> Vec<String> {
+    let text = rule.argument(2).trim_matches(['[', ']']);
+    text.split(',').map(|flag| flag.trim().to_string()).filter(|flag| !flag.is_empty()).collect()
+}
+
+/// Makes routes of a rule; with a reason where none is needed.
+fn rule(
+    rule: &Directive,
+    conditions: &[&Directive],
+    context: &Context<'_>,
+    base: Option<&str>,
+    rules: &mut Rules,
+) -> Result<Option<&'static str>, String> {
+    let flags = flags(rule);
+    let has =
+        |names: &[&str]| flags.iter().any(|flag| names.iter().any(|name| flag.eq_ignore_ascii_case(name)));
+    let (pattern, to) = (rule.argument(0), rule.argument(1));
+    if to == "-" && flags.iter().any(|flag| flag.starts_with("E=") || flag.starts_with("env=")) {
+        let of_credentials = flags.iter().any(|flag| flag.contains("HTTP_AUTHORIZATION"));
+        return match of_credentials {
+            true => Ok(Some("set 'pass_authorization' of 'php' if the application asks for it")),
+            false => Err("programs have no variables of rules; see 'variables' of 'php' or 'fastcgi'".into()),
+        };
+    }
+    let of_hidden_names = ["^\\.", "/\\.", "(^|/)\\."].iter().any(|begin| pattern.starts_with(begin));
+    if to == "-" && of_hidden_names && pattern.contains("(?!well-known") && has(&["F", "forbidden"]) {
+        return Ok(Some("names that begin with a dot are not served, but for .well-known"));
+    }
+    if to.starts_with("ws://") || to.starts_with("wss://") {
+        return Ok(Some("WebSocket passes"));
+    }
+    if flags
+        .iter()
+        .any(|flag| flag == "C" || flag.starts_with("S=") || flag == "N" || flag.starts_with("CO="))
+    {
+        return Err("rules that lead to other rules: write a route for each case".to_string());
+    }
+    for alternative in alternatives(conditions, context.is_secure)? {
+        if alternative.iter().any(|condition| matches!(condition, Condition::Never)) {
+            continue;
+        }
+        let is_missing = alternative.iter().any(|condition| matches!(condition, Condition::Missing));
+        if alternative.iter().any(|condition| matches!(condition, Condition::Present)) {
+            match to {
+                "-" => return Ok(Some("files that are there are served")),
+                _ => return Err("a route does not ask whether a file is there".to_string()),
+            }
+        }
+        if to == "-" && !has(&["F", "forbidden", "G", "gone"]) && !has_status(&flags) {
+            return match rules.routes.is_empty() && conditions.is_empty() {
+                true => Ok(Some("the path is served as it is")),
+                false => {
+                    Err("it ends the rules; write a route for these paths before the others".to_string())
+                }
+            };
+        }
+        let is_plain =
+            alternative.iter().all(|condition| matches!(condition, Condition::Missing | Condition::Holds));
+        if is_missing && is_plain && is_any(pattern) && !has(&["R"]) && !has_status(&flags) {
+            let to = target(to, base);
+            match to.starts_with("http://") || to.starts_with("https://") {
+                true => rules.missing_origin = Some(to),
+                false => rules.missing = Some(to),
+            }
+            return Ok(None);
+        }
+        let mut route = Section::new("[[site.route]]");
+        keys(pattern, &alternative, context, has(&["NC", "nocase"]), &mut route)?;
+        action(to, &flags, base, context, &mut route)?;
+        if is_missing && route.has("rewrite") {
+            route.note("For paths that are no file; one that is there is looked for after this.");
+        }
+        rules.routes.push(route);
+    }
+    Ok(rules.routes.is_empty().then_some("the site has no such clients"))
+}
+
+fn has_status(flags: &[String]) -> bool {
+    flags.iter().any(|flag| flag.starts_with("R=") || flag.starts_with("redirect"))
+}
+
+/// Whether an expression matches every path.
+fn is_any(pattern: &str) -> bool {
+    matches!(
+        pattern,
+        "^" | "."
+            | ".*"
+            | "^.*$"
+            | "^(.*)$"
+            | "(.*)"
+            | "^(.+)$"
+            | ".+"
+            | "^.+$"
+            | "^/?(.*)$"
+            | "^/(.*)$"
+            | "^.*"
+            | "^(.*)"
+    )
+}
+
+/// What conditions ask, each way that all hold.
+fn alternatives(conditions: &[&Directive], is_secure: bool) -> Result<Vec<Vec<Condition>>, String> {
+    let mut groups: Vec<Vec<Condition>> = Vec::new();
+    let mut goes_on = false;
+    for directive in conditions {
+        let condition = condition(directive, is_secure)?;
+        match groups.last_mut() {
+            Some(group) if goes_on => group.push(condition),
+            _ => groups.push(vec![condition]),
+        }
+        let flags = directive.argument(2).to_ascii_uppercase();
+        goes_on =
+            flags.trim_matches(['[', ']']).split(',').any(|flag| matches!(flag.trim(), "OR" | "ORNEXT"));
+    }
+    let mut all: Vec<Vec<Condition>> = vec![Vec::new()];
+    for group in groups {
+        let mut next = Vec::new();
+        for so_far in &all {
+            for condition in &group {
+                next.push(so_far.iter().chain([condition]).cloned().collect());
+            }
+        }
+        if next.len() > 16 {
+            return Err("too many conditions: write a route for each case".to_string());
+        }
+        all = next;
+    }
+    Ok(all)
+}
+
+/// `RewriteCond %{WHAT} PATTERN`
+fn condition(directive: &Directive, is_secure: bool) -> Result<Condition, String> {
+    let (what, pattern) = (directive.argument(0), directive.argument(1));
+    let (bare, is_negated) = match pattern.strip_prefix('!') {
+        Some(bare) => (bare, true),
+        None => (pattern, false),
+    };
+    let name = what.strip_prefix("%{").and_then(|name| name.strip_suffix('}')).unwrap_or(what);
+    let holds = |holds: bool| if holds { Condition::Holds } else { Condition::Never };
+    let word = bare.trim_start_matches(['=', '^']).trim_end_matches('$').to_ascii_lowercase();
+    match name {
+        "REQUEST_FILENAME" | "SCRIPT_FILENAME" => Ok(file_test(bare, is_negated)?),
+        _ if name.contains("DOCUMENT_ROOT") && (bare == "-f" || bare == "-d") => file_test(bare, is_negated),
+        "HTTPS" => Ok(holds((word == "on") == (is_secure != is_negated))),
+        "SERVER_PORT" => {
+            let port = if is_secure { "443" } else { "80" };
+            Ok(holds((word == port) != is_negated))
+        }
+        "REQUEST_SCHEME" => {
+            let scheme = if is_secure { "https" } else { "http" };
+            Ok(holds((word == scheme) != is_negated))
+        }
+        "REQUEST_METHOD" if !is_negated => {
+            let inside = bare.trim_start_matches(['^', '=']).trim_end_matches('$');
+            let methods: Vec<String> =
+                inside.trim_matches(['(', ')']).split('|').map(str::to_ascii_uppercase).collect();
+            match methods.iter().all(|method| method.bytes().all(|byte| byte.is_ascii_uppercase())) {
+                true => Ok(Condition::Methods(methods)),
+                false => Err("methods are named one by one: 'methods'".to_string()),
+            }
+        }
+        "REQUEST_URI" if !is_negated => {
+            let any_case = directive.argument(2).to_ascii_uppercase().contains("NC");
+            Ok(Condition::Path(expression::whole_path(bare, any_case)?))
+        }
+        // The form of WordPress and Drupal for icons and the like: they are files, or they are missing.
+        "REQUEST_URI" if matches!(bare, "=/favicon.ico" | "^/favicon.ico$" | "^/favicon\\.ico$") => {
+            Ok(Condition::Holds)
+        }
+        "ENV:REDIRECT_STATUS" | "ENV:REDIRECT_REDIRECT_STATUS" => Ok(Condition::Holds),
+        _ => {
+            let field = match name {
+                "HTTP_HOST" | "SERVER_NAME" => "Host",
+                "HTTP_USER_AGENT" => "User-Agent",
+                "HTTP_REFERER" => "Referer",
+                "HTTP_COOKIE" => "Cookie",
+                "HTTP_ACCEPT" => "Accept",
+                other => match other.strip_prefix("HTTP:") {
+                    Some(field) => field,
+                    None => return Err(format!("there is no condition for {what}")),
+                },
+            };
+            if is_negated {
+                return match matches!(bare, "^$" | "^\\s*$") {
+                    true => Ok(Condition::Field(field.to_string(), "*".to_string())),
+                    false => Err(format!(
+                        "a condition that {field} is something else: write a route before \
+                                          this one for that value"
+                    )),
+                };
+            }
+            if matches!(bare, "." | ".+" | ".*") {
+                return Ok(Condition::Field(field.to_string(), "*".to_string()));
+            }
+            Ok(Condition::Field(
+                field.to_string(),
+                wildcard(bare).ok_or_else(|| {
+                    format!("the value of {field} is compared with wildcards, not expressions")
+                })?,
+            ))
+        }
+    }
+}
+
+fn file_test(test: &str, is_negated: bool) -> Result<Condition, String> {
+    match (test, is_negated) {
+        ("-f" | "-d" | "-l" | "-s" | "-F", true) => Ok(Condition::Missing),
+        ("-f" | "-d" | "-l" | "-s" | "-F", false) => Ok(Condition::Present),
+        _ => Err("a route does not look at names of files".to_string()),
+    }
+}
+
+/// A simple expression as a value with wildcards.
+fn wildcard(expression: &str) -> Option<String> {
+    if expression == "^$" {
+        return Some(String::new());
+    }
+    let (begin, rest) = match expression.strip_prefix('^').or(expression.strip_prefix('=')) {
+        Some(rest) => ("", rest),
+        None => ("*", expression),
+    };
+    let (rest, end) = match rest.strip_suffix('$') {
+        Some(rest) => (rest, ""),
+        None if expression.starts_with('=') => (rest, ""),
+        None => (rest, "*"),
+    };
+    let text =
+        rest.replace("(.*)", "\u{1}").replace("(.+)", "\u{1}").replace(".*", "\u{1}").replace(".+", "\u{1}");
+    let text = text.replace("\\.", "\u{2}").replace("\\-", "-").replace("\\/", "/");
+    if text.contains(['(', ')', '[', ']', '|', '?', '\\', '+', '{', '*', '^', '$', '.']) {
+        return None;
+    }
+    Some(format!("{begin}{}{end}", text.replace('\u{1}', "*").replace('\u{2}', ".")))
+}
+
+/// Writes which requests a rule is for.
+fn keys(
+    pattern: &str,
+    conditions: &[Condition],
+    context: &Context<'_>,
+    any_case: bool,
+    route: &mut Section,
+) -> Result<(), String> {
+    if pattern.starts_with('!') {
+        return Err("an expression that does not match: write a route before this one".to_string());
+    }
+    let mut of_condition = None;
+    for condition in conditions {
+        match condition {
+            Condition::Field(name, value) => {
+                route.entry("request_headers", &field_name(name), toml_string(value));
+            }
+            Condition::Methods(methods) => route.key("methods", toml_strings(methods)),
+            Condition::Path(expression) => match of_condition.replace(expression) {
+                None => {}
+                Some(_) => return Err("several expressions for the path: write them as one".to_string()),
+            },
+            _ => {}
+        }
+    }
+    match (of_condition, is_any(pattern)) {
+        (Some(expression), true) => route.key("pattern", toml_string(expression)),
+        (Some(_), false) => {
+            return Err("two expressions for the path: write them as one 'pattern'".to_string());
+        }
+        (None, true) => {
+            let path = context.directory.unwrap_or("/");
+            // The groups of the rule are the whole path.
+            let groups = pattern.contains('(');
+            match groups {
+                true => {
+                    let expression = format!("{}(.*)", expression::literal(path));
+                    route.key("pattern", toml_string(&expression));
+                }
+                false => route.key("path", toml_string(path)),
+            }
+        }
+        (None, false) => {
+            let expression = match context.directory {
+                None => pattern.to_string(),
+                Some(path) => in_directory(pattern, path),
+            };
+            route.key("pattern", toml_string(&expression::whole_path(&expression, any_case)?));
+        }
+    }
+    Ok(())
+}
+
+/// The expression of a rule of a directory sees the path without that of the directory.
+fn in_directory(pattern: &str, path: &str) -> String {
+    let path = expression::literal(path);
+    match pattern.strip_prefix('^') {
+        Some(rest) if pattern.contains('|') && !pattern.contains('(') => format!("^{path}(?:{rest}"),
+        Some(rest) => format!("^{path}{}", rest.strip_prefix("/?").unwrap_or(rest)),
+        None => format!("^{path}(?s:.*?){pattern}"),
+    }
+}
+
+fn field_name(name: &str) -> String {
+    let mut is_first = true;
+    let of = |c: char| {
+        let c = if is_first { c.to_ascii_uppercase() } else { c };
+        is_first = c == '-';
+        c
+    };
+    name.chars().map(of).collect()
+}
+
+/// Writes what a rule does.
+fn action(
+    to: &str,
+    flags: &[String],
+    base: Option<&str>,
+    context: &Context<'_>,
+    route: &mut Section,
+) -> Result<(), String> {
+    let flag = |names: &[&str]| {
+        flags.iter().find_map(|flag| {
+            let (name, value) = flag.split_once('=').unwrap_or((flag, ""));
+            names.iter().any(|other| name.eq_ignore_ascii_case(other)).then(|| value.to_string())
+        })
+    };
+    if flag(&["F", "forbidden"]).is_some() {
+        route.key("respond", "{ status = 403 }");
+        return Ok(());
+    }
+    if flag(&["G", "gone"]).is_some() {
+        route.key("respond", "{ status = 410 }");
+        return Ok(());
+    }
+    let is_other_server = to.starts_with("http://") || to.starts_with("https://");
+    if let Some(status) = flag(&["R", "redirect"]).or(is_other_server.then(|| "302".to_string())) {
+        let status = match status.as_str() {
+            "" => 302,
+            word => status_of(word).ok_or("no such status")?,
+        };
+        if flag(&["P", "proxy"]).is_none() {
+            if !(300..400).contains(&status) {
+                route.key("respond", format!("{{ status = {status} }}"));
+                return Ok(());
+            }
+            let to = template(&target(to, base), flags, context.is_secure)?;
+            route.key("redirect", format!("{{ to = {}, status = {status} }}", toml_string(&to)));
+            return Ok(());
+        }
+    }
+    if flag(&["P", "proxy"]).is_some() {
+        return proxy(to, route);
+    }
+    let to = template(&target(to, base), flags, context.is_secure)?;
+    route.key("rewrite", format!("{{ to = {} }}", toml_string(&to)));
+    Ok(())
+}
+
+/// `http://127.0.0.1:3000/$1 [P]`
+fn proxy(to: &str, route: &mut Section) -> Result<(), String> {
+    let begin = to.find("://").ok_or("an origin is a URL")? + 3;
+    let path = to[begin..].find('/').map_or("", |at| &to[begin + at..]);
+    let origin = &to[..to.len() - path.len()];
+    let keeps_path = matches!(path, "" | "/$1" | "$1" | "/%{REQUEST_URI}" | "%{REQUEST_URI}");
+    if origin.contains(['$', '%']) || !keeps_path {
+        return Err("an origin is an address without variables, and gets the path as it is".to_string());
+    }
+    let mut table = Section::new("[site.route.proxy]");
+    table.key("to", toml_string(origin));
+    route.push(table);
+    Ok(())
+}
+
+/// Where a rule leads: relative to the directory, or to `RewriteBase`.
+fn target(to: &str, base: Option<&str>) -> String {
+    match to.starts_with('/') || to.contains("://") || to.starts_with('%') || to.starts_with('$') {
+        true => to.to_string(),
+        false => format!("{}{to}", base.unwrap_or("/")),
+    }
+}
+
+/// `$1`, `%1`, `%{HTTP_HOST}`, `%{REQUEST_URI}` as variables here.
+fn template(text: &str, flags: &[String], is_secure: bool) -> Result<String, String> {
+    let has =
+        |names: &[&str]| flags.iter().any(|flag| names.iter().any(|name| flag.eq_ignore_ascii_case(name)));
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(['$', '%']) {
+        out.push_str(&rest[..at]);
+        let sign = rest.as_bytes()[at];
+        let after = &rest[at + 1..];
+        if after.starts_with(|c: char| c.is_ascii_digit()) {
+            let digit = &after[..1];
+            if digit == "0" {
+                return Err("'$0' has no counterpart: put the expression in parentheses".to_string());
+            }
+            // The captures of a condition are those of the path, which is the only expression then.
+            out.push_str(&format!("${{{digit}}}"));
+            rest = &after[1..];
+        } else if let (b'%', Some(inner)) = (sign, after.strip_prefix('{')) {
+            let end = inner.find('}').ok_or("a '}' is missing")?;
+            match &inner[..end] {
+                "HTTP_HOST" | "SERVER_NAME" => out.push_str("$host"),
+                "REQUEST_URI" => out.push_str("${path}"),
+                "REQUEST_SCHEME" => out.push_str(if is_secure { "https" } else { "http" }),
+                "QUERY_STRING" if out.contains('?') => out.push_str("${query}"),
+                other => return Err(format!("the variable '%{{{other}}}' has no counterpart here")),
+            }
+            rest = &inner[end + 1..];
+        } else {
+            out.push_str(if sign == b'$' { "$$" } else { "%" });
+            rest = after;
+        }
+    }
+    out.push_str(rest);
+    // `https://$host/${1}` of the whole path is the path with one slash.
+    if has(&["QSA", "qsappend"]) && out.contains('?') && !out.contains("${query}") {
+        out.push_str(if out.ends_with('?') { "${query}" } else { "&${query}" });
+    }
+    if has(&["QSD", "qsdiscard"]) && !out.contains('?') {
+        out.push('?');
+    }
+    Ok(out.replace("?${query}&${query}", "?${query}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apache::parse;
+
+    fn of(text: &str, directory: Option<&str>) -> (Rules, String, usize) {
+        let directives = parse("a.conf", text).unwrap();
+        let (mut account, mut notes) = (Account::default(), Section::new(""));
+        let context = Context { directory, is_secure: false };
+        let rules = rules(&directives, &context, &mut account, &mut notes);
+        let mut written = String::new();
+        rules.routes.iter().for_each(|route| route.write(&mut written));
+        let keys = written.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+        let keys: Vec<&str> = keys.collect();
+        (rules, keys.join("\n"), account.into_imported(String::new()).problems.len())
+    }
+
+    #[test]
+    fn front_controllers() {
+        let wordpress = "RewriteEngine On\nRewriteBase /\nRewriteRule ^index\\.php$ - [L]\n\
+            RewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\n\
+            RewriteRule . /index.php [L]";
+        let (rules, keys, problems) = of(wordpress, Some("/"));
+        assert_eq!((rules.missing.as_deref(), keys.as_str(), problems), (Some("/index.php"), "", 0));
+        let (rules, _, _) =
+            of("RewriteEngine on\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule ^ app.php", Some("/x/"));
+        assert_eq!(rules.missing.as_deref(), Some("/x/app.php"));
+    }
+
+    #[test]
+    fn redirects_and_conditions() {
+        let on = "RewriteEngine On\n";
+        for (text, directory, expected) in [
+            (
+                "RewriteCond %{HTTPS} off\nRewriteRule ^ https://%{HTTP_HOST}%{REQUEST_URI} [L,R=301]",
+                Some("/"),
+                "path = \"/\"\nredirect = { to = \"https://$host${path}\", status = 301 }",
+            ),
+            (
+                "RewriteRule ^old/(.*)$ /new/$1 [R=301,L]",
+                Some("/"),
+                "pattern = \"/old/(.*)\"\nredirect = { to = \"/new/${1}\", status = 301 }",
+            ),
+            (
+                "RewriteCond %{HTTP_HOST} ^www\\.example\\.org$ [NC]\n\
+                 RewriteRule (.*) https://example.org/$1 [R]",
+                Some("/"),
+                "pattern = \"/(.*)\"\nredirect = { to = \"https://example.org/${1}\", status = 302 }\n\
+                 request_headers = { Host = \"www.example.org\" }",
+            ),
+            ("RewriteRule \\.bak$ - [F]", None, "pattern = \"(?s:.*?)\\\\.bak\"\nrespond = { status = 403 }"),
+            (
+                "RewriteRule ^page/([0-9]+)$ index.php?p=$1 [QSA,L]",
+                Some("/"),
+                "pattern = \"/page/([0-9]+)\"\nrewrite = { to = \"/index.php?p=${1}&${query}\" }",
+            ),
+        ] {
+            let (_, keys, problems) = of(&format!("{on}{text}"), directory);
+            assert_eq!((keys.replace("[[site.route]]\n", ""), problems), (expected.to_string(), 0), "{text}");
+        }
+        assert_eq!(of(&format!("{on}RewriteCond %{{QUERY_STRING}} a=1\nRewriteRule ^ - [F]"), None).2, 1);
+    }
+
+    #[test]
+    fn plain_redirects() {
+        let directives = parse(
+            "a.conf",
+            "Redirect 301 /a https://b.org/c\nRedirect gone /d\n\
+            RedirectMatch ^/e/(.*)$ /f/$1",
+        )
+        .unwrap();
+        let routes = redirects(&directives, &mut Account::default(), &mut Section::new(""));
+        let mut text = String::new();
+        routes.iter().for_each(|route| route.write(&mut text));
+        for line in [
+            "pattern = \"/a(/.*)?\"",
+            "redirect = { to = \"https://b.org/c${1}\", status = 301 }",
+            "respond = { status = 410 }",
+            "redirect = { to = \"/f/${1}\", status = 302 }",
+        ] {
+            assert!(text.lines().any(|written| written == line), "{line}\n{text}");
+        }
+    }
+}

@@ -1,0 +1,598 @@
+//! A virtual host: addresses, names, certificates, its areas.
+
+use std::collections::BTreeSet;
+
+use super::answer::{self, Answer, Backend, Php, is_of_hidden_names};
+use super::area::{Area, Mount, is, name};
+use super::read::HTACCESS;
+use super::rewrite::{self, Context};
+use crate::account::Account;
+use crate::directive::Directive;
+use crate::expression;
+use crate::output::Section;
+use crate::toml_text::toml_string;
+
+/// A virtual host, and what stands outside of all.
+pub struct Host<'d> {
+    /// What stands in it.
+    pub block: &'d [Directive],
+    /// What stands outside.
+    pub outside: Vec<&'d Directive>,
+    /// Clients speak HTTPS.
+    pub is_secure: bool,
+}
+
+impl<'d> Host<'d> {
+    /// The directives of a name: those in the host, or else those outside.
+    pub fn all(&self, name: &str) -> Vec<&'d Directive> {
+        let inside: Vec<&'d Directive> = self.block.iter().filter(|one| is(one, name)).collect();
+        match inside.is_empty() {
+            true => self.outside.iter().copied().filter(|one| is(one, name)).collect(),
+            false => inside,
+        }
+    }
+
+    /// The last of these.
+    pub fn one(&self, name: &str) -> Option<&'d Directive> {
+        self.all(name).pop()
+    }
+
+    /// Sections, inside and outside.
+    fn sections(&self) -> Vec<&'d Directive> {
+        self.outside.iter().copied().chain(self.block).filter(|one| one.block.is_some()).collect()
+    }
+}
+
+/// Writes what a host serves.
+pub fn fill<'d>(host: &Host<'d>, whole: &'d Directive, section: &mut Section, account: &mut Account) {
+    let root = host.one("DocumentRoot");
+    match root {
+        Some(root) => {
+            account.translated(root, section);
+            section.key("root", toml_string(root.argument(0)));
+        }
+        None => {
+            section.note("A site has a directory; this one serves nothing of it. Make an empty one.");
+            section.key("root", toml_string("/var/empty"));
+        }
+    }
+    section.note("What .htaccess files say stands in the routes.");
+    section.key("htaccess", toml_string("ignore"));
+    let mut mounts: Vec<Mount> = Vec::new();
+    if let Some(root) = root {
+        mounts.push(mount("/", root.argument(0)));
+    }
+    let aliases: Vec<&Directive> = host.all("Alias");
+    let programs: Vec<&Directive> = host.all("ScriptAlias");
+    for alias in aliases.iter().chain(&programs) {
+        mounts.push(mount(alias.argument(0), alias.argument(1)));
+    }
+    let mut scope = host.sections();
+    scope.push(whole);
+    let backends = backends(host, section, account);
+    let php = php(host, &scope);
+    site_keys(host, section, account);
+    let mut routes = Vec::new();
+    let context = Context { directory: None, is_secure: host.is_secure };
+    let mut notes = Section::new("");
+    let of_server = rewrite::rules(host.block, &context, account, &mut notes);
+    routes.extend(of_server.routes);
+    routes.extend(rewrite::redirects(host.block, account, &mut notes));
+    let mut routes_of_areas = Vec::new();
+    for path in paths(&mounts, &scope, &backends) {
+        let mut area = Area::new(&path, &mounts, &scope);
+        area.sections.insert(0, whole);
+        let (mut missing, mut origin) = (of_server.missing.clone(), of_server.missing_origin.clone());
+        let rules = area
+            .sections
+            .iter()
+            .rev()
+            .find(|one| is(one, "Directory") && one.inside().iter().any(|line| is(line, "RewriteRule")));
+        if let Some(rules) = rules {
+            let at = mounts.iter().find_map(|mount| mount.path_of(name(rules)));
+            let context = Context { directory: at.as_deref().or(Some("/")), is_secure: host.is_secure };
+            // They are told where they stand.
+            let (mut again, mut elsewhere) = (Account::default(), Section::new(""));
+            let is_here = at.as_deref() == Some(path.as_str());
+            let (account, notes) =
+                if is_here { (&mut *account, &mut notes) } else { (&mut again, &mut elsewhere) };
+            let found = rewrite::rules(rules.inside(), &context, account, notes);
+            if is_here {
+                routes.extend(found.routes);
+            }
+            missing = found.missing.or(missing);
+            origin = found.missing_origin.or(origin);
+        }
+        for section in area.sections.iter().filter(|one| one.argument(1) == HTACCESS || is(one, "Directory"))
+        {
+            if mounts.iter().any(|mount| mount.path_of(name(section)).as_deref() == Some(path.as_str())) {
+                routes.extend(rewrite::redirects(section.inside(), account, &mut notes));
+            }
+        }
+        let alias_at =
+            |list: &[&'d Directive]| list.iter().copied().find(|one| with_slash(one.argument(0)) == path);
+        let answer = Answer {
+            proxy: backends.iter().find(|backend| backend.path == path && !backend.origins.is_empty()),
+            programs: alias_at(&programs),
+            alias: alias_at(&aliases),
+            php: php.as_ref().filter(|_| area.directory.is_some()),
+            missing: missing.as_deref(),
+            missing_origin: origin.as_deref(),
+        };
+        routes_of_areas.extend(area_routes(&area, &answer, account, &mut notes));
+    }
+    section.take_notes(notes);
+    routes.into_iter().chain(routes_of_areas).for_each(|route| section.push(route));
+}
+
+/// The routes of an area: those for names of files in it first.
+fn area_routes<'d>(
+    area: &Area<'d>,
+    answer: &Answer<'_, 'd>,
+    account: &mut Account,
+    notes: &mut Section,
+) -> Vec<Section> {
+    let mut routes = Vec::new();
+    for parent in &area.sections {
+        let inside = parent.inside().iter().filter(|one| is(one, "Files") || is(one, "FilesMatch"));
+        for section in inside {
+            if is_of_hidden_names(section) {
+                account.unneeded(section, notes, "names that begin with a dot are not served");
+                continue;
+            }
+            if is_php_handler(section) {
+                continue;
+            }
+            let mut route = Section::new("[[site.route]]");
+            route.note(section.to_string());
+            match file_pattern(section, &area.path) {
+                Ok(pattern) => route.key("pattern", toml_string(&pattern)),
+                Err(advice) => {
+                    account.problem(section, notes, &advice);
+                    continue;
+                }
+            }
+            let mut sections = area.sections.clone();
+            sections.push(section);
+            let narrow = Area { path: area.path.clone(), directory: area.directory.clone(), sections };
+            answer::write(&narrow, answer, &mut route, account);
+            others(section.inside(), &mut route, account);
+            routes.push(route);
+        }
+    }
+    let mut route = Section::new("[[site.route]]");
+    for section in area.sections.iter().filter(|one| is(one, "Directory") || is(one, "Location")) {
+        route.note(section.to_string());
+        others(section.inside(), &mut route, account);
+    }
+    route.key("path", toml_string(&area.path));
+    answer::write(area, answer, &mut route, account);
+    routes.push(route);
+    routes
+}
+
+/// The paths of areas, the longest first.
+fn paths(mounts: &[Mount], scope: &[&Directive], backends: &[Backend<'_>]) -> Vec<String> {
+    let mut paths: BTreeSet<String> = mounts.iter().map(|mount| mount.path.clone()).collect();
+    paths.insert("/".to_string());
+    paths.extend(backends.iter().map(|backend| backend.path.clone()));
+    for section in scope {
+        if is(section, "Directory") && !name(section).contains('*') {
+            paths.extend(mounts.iter().filter_map(|mount| mount.path_of(name(section))));
+        }
+        if is(section, "Location") && name(section).starts_with('/') && !name(section).contains('*') {
+            paths.insert(with_slash(name(section)));
+        }
+    }
+    let mut paths: Vec<String> = paths.into_iter().collect();
+    paths.sort_by_key(|path| std::cmp::Reverse(path.len()));
+    paths
+}
+
+fn mount(path: &str, directory: &str) -> Mount {
+    Mount { path: with_slash(path), directory: directory.trim_end_matches('/').to_string() }
+}
+
+fn with_slash(path: &str) -> String {
+    format!("{}/", path.trim_end_matches('/'))
+}
+
+/// The expression of paths in an area whose last part a section names.
+fn file_pattern(section: &Directive, path: &str) -> Result<String, String> {
+    let begin = format!("{}(?:[^/]*/)*", expression::literal(path));
+    let named = section.arguments.last().map_or("", String::as_str);
+    if is(section, "Files") && section.arguments.len() == 1 {
+        let parts: Vec<String> = named.split('*').map(expression::literal).collect();
+        return Ok(format!("{begin}{}", parts.join("[^/]*")));
+    }
+    // Each alternative is of a whole name. What only forbids may match more names.
+    let whole = |part: &&str| match expression::whole_path(part, false) {
+        Err(_) if forbids(section) => expression::whole_path(&expression::without_looks(part), false),
+        other => other,
+    };
+    let parts = expression::alternatives(named);
+    let parts = parts.iter().map(whole).collect::<Result<Vec<String>, String>>()?;
+    let name = parts.join("|").replace("(?s:.*?)", "[^/]*").replace("(?s:.*)", "[^/]*");
+    let name = expression::within_name(&name);
+    Ok(if parts.len() == 1 { format!("{begin}{name}") } else { format!("{begin}(?:{name})") })
+}
+
+/// Whether all that a section says is that all are refused.
+fn forbids(section: &Directive) -> bool {
+    let inside = section.inside();
+    let is_refusal = |line: &Directive| {
+        (is(line, "Require") && line.argument(1).eq_ignore_ascii_case("denied"))
+            || ["Order", "Deny"].iter().any(|name| is(line, name))
+    };
+    !inside.is_empty() && inside.iter().all(is_refusal)
+}
+
+/// `ProxyPass PATH URL`, and `<Proxy balancer://NAME>`.
+fn backends<'d>(host: &Host<'d>, section: &mut Section, account: &mut Account) -> Vec<Backend<'d>> {
+    let mut found: Vec<Backend<'d>> = Vec::new();
+    let in_locations = host.sections().into_iter().filter(|one| is(one, "Location"));
+    let in_locations = in_locations.flat_map(|location| {
+        let inside = location.inside().iter().filter(|one| is(one, "ProxyPass"));
+        inside.map(move |one| (one, name(location), one.arguments.as_slice()))
+    });
+    let all = host
+        .all("ProxyPass")
+        .into_iter()
+        .map(|one| (one, one.argument(0), one.arguments.get(1..).unwrap_or_default()));
+    for (line, path, rest) in all.chain(in_locations) {
+        let url = rest.first().map_or("", String::as_str);
+        let path = with_slash(path);
+        if found.iter().any(|backend| backend.path == path) {
+            continue;
+        }
+        if url == "!" {
+            section.note(line.to_string());
+            account.translated(line, &mut Section::default());
+            // Its area is served from files.
+            found.push(Backend {
+                path,
+                origins: Vec::new(),
+                keeps_path: true,
+                timeout: None,
+                lines: vec![line],
+            });
+            continue;
+        }
+        match backend(host, line, path, url, rest) {
+            Ok(backend) => found.push(backend),
+            Err(advice) => account.problem(line, section, &advice),
+        }
+    }
+    found
+}
+
+fn backend<'d>(
+    host: &Host<'d>,
+    line: &'d Directive,
+    path: String,
+    url: &str,
+    rest: &[String],
+) -> Result<Backend<'d>, String> {
+    let mut lines = vec![line];
+    let value = |name: &str| rest.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    let timeout = value("timeout").and_then(|time| time.parse().ok());
+    let (scheme, behind) = url.split_once("://").ok_or("an origin is a URL")?;
+    let (origins, base) = match scheme {
+        "balancer" => {
+            let (name, base) = behind.split_once('/').map_or((behind, ""), |(name, base)| (name, base));
+            let named = format!("balancer://{name}");
+            let group = host
+                .sections()
+                .into_iter()
+                .find(|one| is(one, "Proxy") && one.argument(0).trim_end_matches('/') == named);
+            let group = group.ok_or("its <Proxy balancer://...> is not there")?;
+            lines.push(group);
+            let members: Vec<&'d Directive> =
+                group.inside().iter().filter(|one| is(one, "BalancerMember")).collect();
+            lines.extend(&members);
+            (members.iter().map(|one| one.argument(0).to_string()).collect(), format!("/{base}"))
+        }
+        "http" | "https" | "h2" | "h2c" => {
+            let at = behind.find('/').unwrap_or(behind.len());
+            (vec![format!("{scheme}://{}", &behind[..at])], behind[at..].to_string())
+        }
+        "unix" => return Err("a socket is 'to = \"unix:/path\"' of 'proxy'".to_string()),
+        "ws" | "wss" => return Err("WebSocket passes with 'proxy' of the same path".to_string()),
+        other => return Err(format!("'{other}' is spoken by a route of that name: see docs/routes.md")),
+    };
+    if url.contains(['$', '%']) {
+        return Err("an origin is an address without variables".to_string());
+    }
+    let base = base.trim_end_matches('/');
+    let origins: Vec<String> = origins
+        .iter()
+        .map(|origin| origin.trim_end_matches('/').replace("h2c://", "http://").replace("h2://", "https://"))
+        .collect();
+    // The same path on both sides goes on as it is.
+    let keeps_path = base == path.trim_end_matches('/');
+    let origins = match keeps_path {
+        true => origins,
+        false => origins.iter().map(|origin| format!("{origin}{base}")).collect(),
+    };
+    Ok(Backend { path, origins, keeps_path, timeout, lines })
+}
+
+/// What runs PHP: a handler that leads to php-fpm, or Apache's own.
+fn php<'d>(host: &Host<'d>, scope: &[&'d Directive]) -> Option<Php<'d>> {
+    fn search<'d>(block: &'d [Directive], found: &mut Option<Php<'d>>) {
+        for line in block {
+            if is(line, "SetHandler") && line.argument(0).starts_with("proxy:") {
+                *found = Some(Php { backend: fpm(line.argument(0)), line: Some(line) });
+            } else if is(line, "ProxyPassMatch") && line.argument(0).contains("php") {
+                *found = Some(Php { backend: fpm(line.argument(1)), line: Some(line) });
+            }
+            search(line.inside(), found);
+        }
+    }
+    let mut found = None;
+    search(host.block, &mut found);
+    for section in scope {
+        search(section.inside(), &mut found);
+    }
+    if found.is_some() {
+        return found;
+    }
+    fn asks(block: &[Directive]) -> bool {
+        block.iter().any(|line| {
+            let names_script = ["DirectoryIndex", "FallbackResource", "RewriteRule"]
+                .iter()
+                .any(|name| is(line, name) && line.arguments.iter().any(|word| word.contains(".php")));
+            let is_setting = line.name.to_ascii_lowercase().starts_with("php_");
+            names_script || is_setting || asks(line.inside())
+        })
+    }
+    (asks(host.block) || scope.iter().any(|section| asks(section.inside())))
+        .then_some(Php { backend: None, line: None })
+}
+
+/// `proxy:unix:/run/php-fpm.sock|fcgi://localhost`, `proxy:fcgi://127.0.0.1:9000`
+fn fpm(text: &str) -> Option<String> {
+    let text = text.strip_prefix("proxy:").unwrap_or(text);
+    if let Some(socket) = text.strip_prefix("unix:") {
+        return Some(format!("unix:{}", socket.split('|').next()?));
+    }
+    let address = text.strip_prefix("fcgi://")?.split('/').next()?;
+    Some(address.replace("localhost:", "127.0.0.1:"))
+}
+
+fn is_php_handler(section: &Directive) -> bool {
+    !section.inside().is_empty()
+        && section.inside().iter().all(|line| is(line, "SetHandler") || is(line, "ForceType"))
+}
+
+/// Pages of errors, media types, character sets.
+fn site_keys(host: &Host<'_>, section: &mut Section, account: &mut Account) {
+    let pages = host.all("ErrorDocument");
+    let in_root = host.sections();
+    let root = host.one("DocumentRoot").map_or("", |root| root.argument(0).trim_end_matches('/'));
+    let in_root =
+        in_root.iter().filter(|one| is(one, "Directory") && name(one).trim_end_matches('/') == root);
+    let in_root = in_root.flat_map(|one| one.inside().iter().filter(|line| is(line, "ErrorDocument")));
+    for page in pages.into_iter().chain(in_root) {
+        match page.argument(1) {
+            path if path.starts_with('/') && !path.contains(".php") => {
+                account.translated(page, section);
+                section.entry("error_pages", page.argument(0), toml_string(path));
+            }
+            _ => account.problem(page, section, "an error page is a file of the site"),
+        }
+    }
+    for line in host.all("AddType") {
+        account.translated(line, section);
+        for ending in line.arguments.get(1..).unwrap_or_default() {
+            section.entry("mime_types", ending.trim_start_matches('.'), toml_string(line.argument(0)));
+        }
+    }
+    if let Some(charset) = host.one("AddDefaultCharset").filter(|one| !is_word(one.argument(0), "off")) {
+        account.translated(charset, section);
+        let charset = if is_word(charset.argument(0), "on") { "iso-8859-1" } else { charset.argument(0) };
+        section.key("charset", toml_string(&charset.to_ascii_lowercase()));
+    }
+    others(host.block, section, account);
+}
+
+fn is_word(text: &str, word: &str) -> bool {
+    text.eq_ignore_ascii_case(word)
+}
+
+/// Directives that other parts look at.
+const KNOWN: &[&str] = &[
+    "documentroot",
+    "alias",
+    "scriptalias",
+    "proxypass",
+    "errordocument",
+    "addtype",
+    "adddefaultcharset",
+    "servername",
+    "serveralias",
+    "serveradmin",
+    "sslengine",
+    "sslcertificatefile",
+    "sslcertificatekeyfile",
+    "sslcertificatechainfile",
+    "sslprotocol",
+    "require",
+    "requireall",
+    "requireany",
+    "requirenone",
+    "order",
+    "allow",
+    "deny",
+    "authtype",
+    "authname",
+    "authuserfile",
+    "header",
+    "requestheader",
+    "expiresactive",
+    "expiresdefault",
+    "expiresbytype",
+    "directoryindex",
+    "options",
+    "fallbackresource",
+    "rewriteengine",
+    "rewritebase",
+    "rewritecond",
+    "rewriterule",
+    "rewriteoptions",
+    "rewritemap",
+    "redirect",
+    "redirectmatch",
+    "redirectpermanent",
+    "redirecttemp",
+    "proxypreservehost",
+    "proxytimeout",
+    "files",
+    "filesmatch",
+    "directory",
+    "location",
+    "proxy",
+    "sethandler",
+    "proxypassmatch",
+    "customlog",
+    "errorlog",
+    "include",
+    "virtualhost",
+];
+
+/// Directives that need no counterpart, and why.
+const UNNEEDED: &[(&str, &[&str])] = &[
+    (
+        "the server sees to it itself",
+        &[
+            "serveradmin",
+            "serversignature",
+            "servertokens",
+            "usecanonicalname",
+            "hostnamelookups",
+            "loadmodule",
+            "mutex",
+            "pidfile",
+            "defaultruntimedir",
+            "startservers",
+            "minsparethreads",
+            "maxsparethreads",
+            "threadlimit",
+            "threadsperchild",
+            "maxrequestworkers",
+            "maxconnectionsperchild",
+            "serverroot",
+            "enablesendfile",
+            "enablemmap",
+            "fileetag",
+            "traceenable",
+            "loglevel",
+            "accessfilename",
+            "serverlimit",
+            "maxkeepaliverequests",
+            "protocols",
+            "typesconfig",
+            "mimemagicfile",
+            "directoryslash",
+            "acceptpathinfo",
+            "limitinternalrecursion",
+            "allowencodedslashes",
+            "h2push",
+        ],
+    ),
+    ("the sections and files that it allows were read", &["allowoverride", "allowoverridelist"]),
+    ("origins' own addresses are rewritten by none, and relative ones need none", &[]),
+    (
+        "proxying forward is off, and 'Via' is set by 'forward'",
+        &["proxyrequests", "proxyvia", "proxyaddheaders"],
+    ),
+    (
+        "files and answers are compressed unless 'compression' says otherwise",
+        &[
+            "addoutputfilterbytype",
+            "deflatecompressionlevel",
+            "deflatefilternote",
+            "brotlicompressionquality",
+        ],
+    ),
+    (
+        "TLS has safe suites and tickets that change by themselves",
+        &[
+            "sslciphersuite",
+            "sslhonorcipherorder",
+            "sslsessiontickets",
+            "sslsessioncache",
+            "sslcompression",
+            "sslopensslconfcmd",
+            "sslrandomseed",
+            "sslsessioncachetimeout",
+            "ssloptions",
+            "sslpassphrasedialog",
+            "browsermatch",
+        ],
+    ),
+    (
+        "media types and languages are known by their endings",
+        &[
+            "addlanguage",
+            "addcharset",
+            "languagepriority",
+            "forcelanguagepriority",
+            "addicon",
+            "addiconbytype",
+            "addiconbyencoding",
+            "defaulticon",
+            "readmename",
+            "headername",
+            "indexignore",
+            "indexoptions",
+            "addencoding",
+        ],
+    ),
+];
+
+/// Tells what becomes of directives that no other part looks at.
+pub fn others(block: &[Directive], section: &mut Section, account: &mut Account) {
+    for line in block {
+        let name = line.name.to_ascii_lowercase();
+        if KNOWN.contains(&name.as_str()) {
+            continue;
+        }
+        if let Some((why, _)) = UNNEEDED.iter().find(|(_, names)| names.contains(&name.as_str())) {
+            account.unneeded(line, section, why);
+            continue;
+        }
+        let advice = match name.as_str() {
+            "proxypassreverse" | "proxypassreversecookiepath" | "proxypassreversecookiedomain" => {
+                "'rewrite_location' and 'rewrite_cookies' of 'proxy' (docs/proxy.md)"
+            }
+            "php_value" | "php_flag" | "php_admin_value" | "php_admin_flag" => {
+                "see 'settings' of 'php', or the settings of the php-fpm (docs/php.md)"
+            }
+            "setenv" | "setenvif" | "setenvifnocase" | "passenv" => {
+                "programs get 'variables' of their route; conditions are routes (docs/routes.md)"
+            }
+            "locationmatch" | "directorymatch" | "if" | "limit" | "limitexcept" | "elseif" | "else" => {
+                "what it forbids is open until a route with 'pattern', 'methods' or 'request_headers' says it"
+            }
+            "aliasmatch" | "scriptaliasmatch" => "write a route with 'pattern' and 'root'",
+            "sslverifyclient" | "sslcacertificatefile" | "sslverifydepth" => {
+                "see 'client_authorities' (docs/https.md); until then all are let in"
+            }
+            "sslusestapling" | "sslstaplingcache" => "responses of OCSP are not stapled",
+            "authbasicprovider" | "authgroupfile" | "satisfy" | "authmerging" => {
+                "see 'basic_authentication' (docs/access.md)"
+            }
+            "limitrequestbody" => "see 'body_bytes' of [limits]",
+            "addhandler" | "action" | "addoutputfilter" | "setoutputfilter" | "xbithack" => {
+                "see 'cgi' and 'includes' of a route (docs/cgi.md, docs/includes.md)"
+            }
+            "cacheenable" | "cacheroot" | "cachedefaultexpire" => "see 'cache' of a route (docs/cache.md)",
+            "wsgiscriptalias" | "wsgidaemonprocess" | "wsgiprocessgroup" => {
+                "see 'python' of a route (docs/python.md)"
+            }
+            _ => "there is no counterpart, or it is not known to this command",
+        };
+        account.problem(line, section, advice);
+    }
+}

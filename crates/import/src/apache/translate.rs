@@ -1,0 +1,321 @@
+//! The whole: what stands outside of virtual hosts, and each host as a site.
+
+use super::area::is;
+use super::read::HTACCESS;
+use super::site::{Host, fill, others};
+use crate::Imported;
+use crate::account::Account;
+use crate::directive::{Directive, Form, Place};
+use crate::output::Section;
+use crate::toml_text::{toml_string, toml_strings};
+
+const HEAD: &str = "\
+# Written by `touchstone import apache`. Each line of the original stands beside what became of it.
+# Try it with `touchstone check --config FILE`. Where the two differ is in docs/import.md.
+";
+
+/// Translates a configuration, the part of one that holds hosts, or `.htaccess` files.
+pub fn translate(directives: &[Directive]) -> Imported {
+    let mut account = Account::default();
+    let mut server = Section::new("[server]");
+    let mut limits = Section::new("[limits]");
+    let mut access_log = Section::new("[access_log]");
+    let mut error_log = Section::new("[error_log]");
+    let mut other = Section::new("");
+    for line in directives {
+        match line.name.to_ascii_lowercase().as_str() {
+            "user" => key(line, "user", &mut server, &mut account),
+            "group" => key(line, "group", &mut server, &mut account),
+            "timeout" => seconds(line, "stall_timeout", &mut limits, &mut account),
+            "keepalivetimeout" => seconds(line, "keep_alive_timeout", &mut limits, &mut account),
+            "keepalive" => account.unneeded(line, &mut limits, "connections are kept"),
+            "listen" => account.translated(line, &mut other),
+            "logformat" => {
+                account.problem(line, &mut access_log, "see 'format' of [access_log] (docs/logs.md)")
+            }
+            _ => {}
+        }
+    }
+    logs(directives, &mut access_log, &mut error_log, &mut account);
+    let is_rest = |line: &&Directive| {
+        let is_known = ["user", "group", "timeout", "keepalivetimeout", "keepalive", "listen", "logformat"];
+        !is_known.iter().any(|name| is(line, name)) && line.block.is_none()
+    };
+    let rest: Vec<Directive> = directives.iter().filter(is_rest).cloned().collect();
+    others(&rest, &mut other, &mut account);
+    let hosts: Vec<&Directive> = directives.iter().filter(|line| is(line, "VirtualHost")).collect();
+    let outside: Vec<&Directive> = directives.iter().filter(|line| !is(line, "VirtualHost")).collect();
+    let listens: Vec<&str> =
+        directives.iter().filter(|line| is(line, "Listen")).map(|line| line.argument(0)).collect();
+    let mut sites = Vec::new();
+    if hosts.is_empty() {
+        let has_root = directives.iter().any(|line| is(line, "DocumentRoot") || line.argument(1) == HTACCESS);
+        if has_root || directives.iter().any(|line| is(line, "ProxyPass")) {
+            let own: Vec<Directive> = outside.iter().map(|line| (*line).clone()).collect();
+            let addresses: Vec<String> = match listens.is_empty() {
+                true => addresses("*:80", &listens),
+                false => listens.iter().flat_map(|listen| of_listen(listen)).collect(),
+            };
+            sites.push(site(None, &own, &[], &addresses, &mut account));
+        }
+    }
+    for host in hosts {
+        let addresses: Vec<String> =
+            host.arguments.iter().flat_map(|address| addresses(address, &listens)).collect();
+        sites.push(site(Some(host), host.inside(), &outside, &addresses, &mut account));
+    }
+    let mut text = String::from(HEAD);
+    for section in [server, limits, access_log, error_log] {
+        if !section.is_empty() {
+            section.write(&mut text);
+        }
+    }
+    other.write(&mut text);
+    sites.iter().for_each(|site| site.write(&mut text));
+    account.into_imported(text)
+}
+
+fn key(line: &Directive, name: &str, section: &mut Section, account: &mut Account) {
+    match line.argument(0) {
+        word if word.starts_with(['$', '#']) || word == "root" => {
+            account.problem(line, section, "name the user here, or start the server as that user");
+        }
+        word => {
+            account.translated(line, section);
+            section.key(name, toml_string(word));
+        }
+    }
+}
+
+fn seconds(line: &Directive, name: &str, section: &mut Section, account: &mut Account) {
+    match line.argument(0).parse::<u64>() {
+        Ok(seconds @ 1..=3_600) => {
+            account.translated(line, section);
+            section.key(name, toml_string(&format!("{seconds}s")));
+        }
+        _ => account.problem(line, section, "a time from a second to an hour"),
+    }
+}
+
+/// `CustomLog` and `ErrorLog`: there is one of each for the server.
+fn logs(directives: &[Directive], access_log: &mut Section, error_log: &mut Section, account: &mut Account) {
+    let inside = directives.iter().filter(|line| is(line, "VirtualHost")).flat_map(Directive::inside);
+    for line in directives.iter().chain(inside) {
+        let section = match line.name.to_ascii_lowercase().as_str() {
+            "customlog" | "transferlog" => &mut *access_log,
+            "errorlog" => &mut *error_log,
+            _ => continue,
+        };
+        let path = match line.argument(0) {
+            "/dev/stdout" | "/proc/self/fd/1" => "stdout",
+            "/dev/stderr" | "/proc/self/fd/2" => "stderr",
+            path => path,
+        };
+        if section.has("path") || path.starts_with(['|', '$']) || path.starts_with("syslog") {
+            account.problem(line, section, "there is one log for the server, a file or a stream");
+            continue;
+        }
+        account.translated(line, section);
+        section.key("path", toml_string(path));
+        match line.argument(1) {
+            "common" => section.key("format", toml_string("common")),
+            "" | "combined" | "vhost_combined" => {}
+            _ => section.note("The lines are written in the combined format."),
+        }
+    }
+}
+
+/// The addresses of a host: `*:80`, `192.0.2.1:80`, `_default_:443`.
+fn addresses(text: &str, listens: &[&str]) -> Vec<String> {
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if port.parse::<u16>().is_ok() => (host, port),
+        _ => (text, "80"),
+    };
+    if !matches!(host, "*" | "_default_" | "") {
+        let parsed = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+        return match parsed {
+            Ok(address) => vec![std::net::SocketAddr::new(address, port.parse().unwrap_or(80)).to_string()],
+            Err(_) => vec![format!("0.0.0.0:{port}"), format!("[::]:{port}")],
+        };
+    }
+    let named: Vec<String> = listens
+        .iter()
+        .filter(|listen| listen.rsplit(':').next() == Some(port) && listen.contains(':'))
+        .map(|listen| listen.to_string())
+        .collect();
+    if named.is_empty() { vec![format!("0.0.0.0:{port}"), format!("[::]:{port}")] } else { named }
+}
+
+fn of_listen(listen: &str) -> Vec<String> {
+    match listen.contains(':') {
+        true => vec![listen.to_string()],
+        false => vec![format!("0.0.0.0:{listen}"), format!("[::]:{listen}")],
+    }
+}
+
+fn site(
+    host: Option<&Directive>,
+    block: &[Directive],
+    outside: &[&Directive],
+    addresses: &[String],
+    account: &mut Account,
+) -> Section {
+    let mut section = Section::new("[[site]]");
+    if let Some(host) = host {
+        account.translated(host, &mut section);
+    }
+    let one = |name: &str| block.iter().rfind(|line| is(line, name));
+    section.key("listen", toml_strings(addresses));
+    let mut names: Vec<&str> = Vec::new();
+    for line in block.iter().filter(|line| is(line, "ServerName") || is(line, "ServerAlias")) {
+        account.translated(line, &mut section);
+        for name in &line.arguments {
+            let name = name.split("://").last().unwrap_or_default().split(':').next().unwrap_or_default();
+            match name.strip_prefix("*.").unwrap_or(name).contains(['*', '?']) {
+                true => account.problem(line, &mut section, "a name is whole, or has '*.' before it"),
+                false => names.push(name),
+            }
+        }
+    }
+    if host.is_some() && !names.is_empty() {
+        section.key("hosts", toml_strings(names));
+    }
+    let is_secure = one("SSLEngine").is_some_and(|line| line.argument(0).eq_ignore_ascii_case("on"));
+    for (name, key) in [("SSLCertificateFile", "certificate"), ("SSLCertificateKeyFile", "key")] {
+        if let Some(line) = one(name) {
+            account.translated(line, &mut section);
+            if is_secure {
+                section.key(key, toml_string(line.argument(0)));
+            }
+        }
+    }
+    if let Some(line) = one("SSLEngine") {
+        account.translated(line, &mut section);
+    }
+    if let Some(line) = one("SSLProtocol") {
+        account.translated(line, &mut section);
+        if line.arguments.iter().all(|word| matches!(word.as_str(), "TLSv1.3" | "+TLSv1.3")) {
+            section.key("tls_minimum", toml_string("1.3"));
+        }
+    }
+    if let Some(line) = one("SSLCertificateChainFile") {
+        account.problem(line, &mut section, "put the chain behind the certificate, in its file");
+    }
+    let whole: Vec<Directive> =
+        outside.iter().map(|line| (*line).clone()).filter(|line| line.block.is_none()).collect();
+    let whole = Directive {
+        name: "Server".to_string(),
+        arguments: Vec::new(),
+        block: Some(whole.into_iter().chain(block.iter().filter(|line| !is_part(line)).cloned()).collect()),
+        place: Place::new("".into(), 0),
+        form: Form::Apache,
+    };
+    let host = Host { block, outside: outside.to_vec(), is_secure };
+    fill(&host, &whole, &mut section, account);
+    section
+}
+
+/// Whether a section is a part of the paths, which has an area of its own.
+fn is_part(line: &Directive) -> bool {
+    ["Directory", "Location", "Proxy", "VirtualHost"].iter().any(|name| is(line, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::apache::{parse, translate};
+    use proptest::prelude::*;
+
+    /// Lines of configurations, which are put together in any order.
+    const LINES: [&str; 30] = [
+        "<VirtualHost *:80>",
+        "</VirtualHost>",
+        "<Directory /srv/x>",
+        "</Directory>",
+        "<Location /y>",
+        "</Location>",
+        "<FilesMatch \"\\.(bak|inc)$\">",
+        "</FilesMatch>",
+        "ServerName a.org",
+        "ServerAlias *.a.org b.org",
+        "DocumentRoot /srv",
+        "Alias /m \"/media x\"",
+        "ScriptAlias /cgi-bin/ /usr/lib/cgi-bin/",
+        "Require all denied",
+        "Require ip 10.1 192.0.2.1",
+        "Require valid-user",
+        "Order allow,deny",
+        "AuthUserFile /etc/users",
+        "Header set A \"b \\\"c\\\"\"",
+        "Header unset A",
+        "Options Indexes Includes",
+        "DirectoryIndex index.php index.html",
+        "ProxyPass /api/ http://b:1/c/",
+        "ProxyPass / !",
+        "ProxyPreserveHost On",
+        "Redirect 301 /o /n",
+        "RewriteEngine On",
+        "RewriteCond %{HTTP_HOST} ^c$ [OR]",
+        "RewriteRule ^(.*)$ /d/$1 [R=301,QSA]",
+        "FallbackResource /index.php",
+    ];
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_toml(picked in prop::collection::vec(0..LINES.len(), 0..24)) {
+            let text: String = picked.iter().map(|line| format!("{}\n", LINES[*line])).collect();
+            if let Ok(directives) = parse("a.conf", &text) {
+                let imported = translate(&directives);
+                let read = imported.text.parse::<toml::Table>();
+                prop_assert!(read.is_ok(), "{text}\n{}\n{read:?}", imported.text);
+            }
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in "[ -~\n\t<>/\"%]{0,200}") {
+            if let Ok(directives) = parse("a.conf", &text) {
+                let imported = translate(&directives);
+                prop_assert!(imported.text.parse::<toml::Table>().is_ok(), "{}", imported.text);
+            }
+        }
+    }
+
+    fn keys(text: &str) -> (Vec<String>, Vec<String>) {
+        let imported = translate(&parse("a.conf", text).unwrap());
+        let lines = imported.text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let problems = imported.problems.iter().map(|problem| problem.directive.clone());
+        (lines.map(str::to_string).collect(), problems.collect())
+    }
+
+    #[test]
+    fn a_site_with_a_proxy_and_protected_files() {
+        let (lines, problems) = keys(
+            "<VirtualHost *:80>\nServerName a.org\nServerAlias www.a.org\nDocumentRoot /srv/a\n\
+             <Directory /srv/a>\nRequire all granted\nDirectoryIndex index.html\n</Directory>\n\
+             <Directory /srv/a/secret>\nAuthType Basic\nAuthName \"Members\"\nAuthUserFile /etc/users\n\
+             Require valid-user\n</Directory>\n\
+             <FilesMatch \"\\.(bak|inc)$\">\nRequire all denied\n</FilesMatch>\n\
+             ProxyPreserveHost On\nProxyPass /api/ http://127.0.0.1:3000/api/\n\
+             Redirect permanent /old /new\n</VirtualHost>\n",
+        );
+        assert!(problems.is_empty(), "{problems:?}");
+        for line in [
+            "listen = [\"0.0.0.0:80\", \"[::]:80\"]",
+            "hosts = [\"a.org\", \"www.a.org\"]",
+            "root = \"/srv/a\"",
+            "path = \"/secret/\"",
+            "basic_authentication = { file = \"/etc/users\", realm = \"Members\" }",
+            "pattern = \"/(?:[^/]*/)*[^/]*\\\\.(bak|inc)\"",
+            "respond = { status = 403 }",
+            "to = \"http://127.0.0.1:3000\"",
+            "redirect = { to = \"/new${1}\", status = 301 }",
+        ] {
+            assert!(lines.iter().any(|written| written == line), "{line}\n{}", lines.join("\n"));
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_told() {
+        let (_, problems) = keys("<VirtualHost *:80>\nDocumentRoot /a\nSecRuleEngine On\n</VirtualHost>\n");
+        assert_eq!(problems, ["SecRuleEngine On"]);
+    }
+}

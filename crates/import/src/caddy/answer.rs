@@ -1,0 +1,457 @@
+//! What a route does: another server, PHP, files, a redirect, another path, a fixed answer.
+
+use super::placeholder::{plain, template};
+use super::routing::{Change, Level, Routing, What};
+use super::steps::Step;
+use crate::directive::Directive;
+use crate::output::Section;
+use crate::toml_text::{toml_string, toml_strings};
+
+/// Writes what answers into the route.
+///
+/// # Errors
+/// What has no counterpart, so that there is no route.
+pub fn write<'d>(
+    step: &Step<'d>,
+    level: &Level<'d>,
+    changes: &[&Change<'d>],
+    routing: &mut Routing<'_, 'd>,
+    route: &mut Section,
+) -> Result<(), String> {
+    match step.directive.name.as_str() {
+        "redir" => redirect(step, routing, route),
+        "rewrite" => {
+            let to = step.argument(0);
+            if !to.starts_with('/') && !to.starts_with("{path}") {
+                return Err("a path is rewritten as a whole: it begins with '/'".to_string());
+            }
+            let to = template(to, routing.facts)?;
+            route.key("rewrite", format!("{{ to = {} }}", toml_string(&to)));
+            Ok(())
+        }
+        "respond" | "error" | "abort" => respond(step, route),
+        "reverse_proxy" => proxy(step, level, changes, routing, route),
+        "php_fastcgi" => php(step, changes, routing, route),
+        _ => files(step, level, changes, routing, route),
+    }
+}
+
+/// `redir TO [CODE]`
+fn redirect(step: &Step<'_>, routing: &Routing<'_, '_>, route: &mut Section) -> Result<(), String> {
+    let status = match step.argument(1) {
+        "" | "temporary" => 302,
+        "permanent" => 301,
+        "html" => return Err("a page that leads elsewhere is a file of the site".to_string()),
+        code => match code.parse::<u16>() {
+            Ok(code @ (301 | 302 | 303 | 307 | 308)) => code,
+            _ => return Err("a redirect has the status 301, 302, 303, 307 or 308".to_string()),
+        },
+    };
+    let to = template(step.argument(0), routing.facts)?;
+    route.key("redirect", format!("{{ to = {}, status = {status} }}", toml_string(&to)));
+    Ok(())
+}
+
+/// `respond [BODY] [STATUS]`, `error [MESSAGE] STATUS`, `abort`
+fn respond(step: &Step<'_>, route: &mut Section) -> Result<(), String> {
+    let name = step.directive.name.as_str();
+    if name == "abort" {
+        route.note("Caddy closes the connection; here the answer is 403.");
+        route.key("respond", "{ status = 403 }");
+        return Ok(());
+    }
+    let in_block = |name: &str| step.directive.inside().iter().find(|line| line.name == name);
+    let (mut body, mut status) = (String::new(), if name == "error" { 500 } else { 200 });
+    for (index, argument) in step.arguments.iter().enumerate() {
+        match argument.parse::<u16>() {
+            Ok(code @ 100..=999) if index + 1 == step.arguments.len() => status = code,
+            _ => body = plain(argument)?.to_string(),
+        }
+    }
+    if let Some(line) = in_block("body") {
+        body = plain(line.argument(0))?.to_string();
+    }
+    if !(200..600).contains(&status) {
+        return Err("an answer has a status from 200 to 599".to_string());
+    }
+    let body = match body.as_str() {
+        // The text of an error is for Caddy's log and its handlers of errors.
+        _ if name == "error" => String::new(),
+        "" => String::new(),
+        body => format!(", body = {}", toml_string(body)),
+    };
+    route.key("respond", format!("{{ status = {status}{body} }}"));
+    Ok(())
+}
+
+/// `reverse_proxy UPSTREAM ...`
+fn proxy<'d>(
+    step: &Step<'d>,
+    level: &Level<'d>,
+    changes: &[&Change<'d>],
+    routing: &mut Routing<'_, 'd>,
+    route: &mut Section,
+) -> Result<(), String> {
+    let mut table = Section::new("[site.route.proxy]");
+    let mut forward = Section::new("[site.route.proxy.forward]");
+    let mut check = Section::new("[site.route.proxy.check]");
+    let mut tls = Section::new("[site.route.proxy.tls]");
+    let mut upstreams: Vec<String> = step.arguments.to_vec();
+    let mut removed: Vec<String> = Vec::new();
+    for change in changes {
+        match &change.what {
+            What::OriginField(name, Some(value)) => forward.entry("set", name, toml_string(value)),
+            What::OriginField(name, None) => removed.push(name.clone()),
+            What::StripPrefix(prefix) => table.key("strip_prefix", toml_string(prefix)),
+            What::TryFiles(files) => route.key("try_files", toml_strings(tried(files)?)),
+            _ => {}
+        }
+    }
+    if !level.stripped.is_empty() {
+        table.key("strip_prefix", toml_string(&level.stripped));
+    }
+    let mut is_tls = false;
+    for line in step.directive.inside() {
+        table.note(line.to_string());
+        match (line.name.as_str(), line.argument(0)) {
+            ("to", _) => upstreams.extend(line.arguments.iter().cloned()),
+            ("header_up", name) => match header_up(line, name, &mut removed, &mut forward, &mut table) {
+                Ok(()) => {}
+                Err(advice) => routing.problem(line, &advice),
+            },
+            ("header_down", name) => {
+                let (name, value) = match name.strip_prefix('-') {
+                    Some(name) => (name, ""),
+                    None => (name.trim_start_matches(['+', '?', '>']), line.argument(1)),
+                };
+                match plain(value) {
+                    Ok(value) if line.arguments.len() <= 2 => {
+                        route.entry("headers", name, toml_string(value))
+                    }
+                    _ => routing.problem(line, "fields of answers are set as they stand"),
+                }
+            }
+            ("lb_policy", policy) => {
+                let hash_by = line.argument(1);
+                match policy {
+                    "round_robin" | "random" | "weighted_round_robin" => {
+                        table.key("balance", toml_string("round_robin"));
+                    }
+                    "least_conn" => table.key("balance", toml_string("least_requests")),
+                    "ip_hash" | "client_ip_hash" => hash(&mut table, "client"),
+                    "uri_hash" => hash(&mut table, "path"),
+                    "header" => hash(&mut table, &format!("field:{hash_by}")),
+                    "cookie" if !hash_by.is_empty() => hash(&mut table, &format!("cookie:{hash_by}")),
+                    _ => routing.problem(line, "see 'balance' of 'proxy' (docs/proxy.md)"),
+                }
+            }
+            ("health_uri" | "health_path", path) => check.key("path", toml_string(path)),
+            ("health_interval" | "health_timeout", time) => match duration(time) {
+                Some(time) => check.key(&line.name["health_".len()..], toml_string(&time)),
+                None => routing.problem(line, "it is not a time"),
+            },
+            ("transport", "http") => is_tls |= transport(line, &mut table, &mut tls, routing),
+            ("flush_interval" | "buffer_requests" | "buffer_responses" | "stream_timeout", _) => {}
+            ("lb_try_duration" | "lb_try_interval" | "lb_retries", _) => {
+                routing.problem(line, "requests are tried again by 'retry' of 'proxy' (docs/proxy.md)");
+            }
+            ("trusted_proxies", _) => routing.problem(line, "see [proxies] (docs/access.md)"),
+            _ => routing.problem(line, "see docs/proxy.md"),
+        }
+    }
+    let origins = upstreams.iter().map(|upstream| origin(upstream, is_tls)).collect::<Result<Vec<_>, _>>()?;
+    match origins.as_slice() {
+        [] => return Err("it names no upstream".to_string()),
+        [one] => table.key("to", toml_string(one)),
+        several => table.key("to", toml_strings(several)),
+    }
+    if upstreams.iter().any(|upstream| upstream.starts_with("h2c://")) {
+        table.key("version", toml_string("2"));
+    }
+    if !removed.is_empty() {
+        forward.key("remove", toml_strings(&removed));
+    }
+    for section in [forward, check, tls] {
+        if !section.is_empty() {
+            table.push(section);
+        }
+    }
+    route.push(table);
+    Ok(())
+}
+
+fn hash(table: &mut Section, by: &str) {
+    table.key("balance", toml_string("hash"));
+    table.key("hash_by", toml_string(by));
+}
+
+fn header_up(
+    line: &Directive,
+    name: &str,
+    removed: &mut Vec<String>,
+    forward: &mut Section,
+    table: &mut Section,
+) -> Result<(), String> {
+    if let Some(name) = name.strip_prefix('-') {
+        removed.push(name.to_string());
+        return Ok(());
+    }
+    let (name, value) = (name.trim_start_matches('+'), line.argument(1));
+    match (name.to_ascii_lowercase().as_str(), value) {
+        (
+            "x-real-ip" | "x-forwarded-for" | "x-forwarded-proto" | "x-forwarded-host" | "x-forwarded-port",
+            _,
+        ) => table.note("(not needed: origins are told about the client)"),
+        ("host", "{host}" | "{http.request.host}" | "{hostport}" | "{http.request.hostport}") => {}
+        ("host", value) if value.contains("upstream") => table.key("host", toml_string("origin")),
+        ("connection" | "upgrade", _) => table.note("(not needed: WebSocket passes)"),
+        (_, value) if line.arguments.len() == 2 => forward.entry("set", name, toml_string(plain(value)?)),
+        _ => return Err("fields for origins are set, and not searched and replaced".to_string()),
+    }
+    Ok(())
+}
+
+/// `transport http { ... }`; whether it says that origins speak TLS.
+fn transport(
+    line: &Directive,
+    table: &mut Section,
+    tls: &mut Section,
+    routing: &mut Routing<'_, '_>,
+) -> bool {
+    let mut is_tls = false;
+    for inner in line.inside() {
+        match (inner.name.as_str(), inner.argument(0)) {
+            ("tls", _) => is_tls = true,
+            ("tls_insecure_skip_verify", _) => {
+                is_tls = true;
+                tls.key("insecure", true);
+            }
+            ("tls_server_name", name) => tls.key("server_name", toml_string(name)),
+            ("tls_trusted_ca_certs", file) => tls.key("authorities", toml_string(file)),
+            ("versions", "h2c") => table.key("version", toml_string("2")),
+            ("versions", _) => table.key("version", toml_string("auto")),
+            ("dial_timeout", time) if duration(time).is_some() => {
+                table.key("connect_timeout", toml_string(&duration(time).unwrap_or_default()));
+            }
+            ("response_header_timeout", time) if duration(time).is_some() => {
+                table.key("response_timeout", toml_string(&duration(time).unwrap_or_default()));
+            }
+            ("keepalive" | "keepalive_idle_conns" | "read_buffer" | "write_buffer" | "compression", _) => {}
+            _ => routing.problem(inner, "see docs/proxy.md"),
+        }
+    }
+    is_tls
+}
+
+/// `localhost:3000`, `https://host`, `unix//run/app.sock`, `h2c://host:port`, `:8080`
+fn origin(upstream: &str, is_tls: bool) -> Result<String, String> {
+    if upstream.contains('{') {
+        return Err("an origin is an address without placeholders".to_string());
+    }
+    if let Some(socket) = upstream.strip_prefix("unix/") {
+        return Ok(format!("unix:{socket}"));
+    }
+    if upstream.contains("://") {
+        return Ok(upstream.replace("h2c://", "http://").trim_end_matches('/').to_string());
+    }
+    if upstream.contains('/') {
+        return Err("an origin is an address with a port, and has no path in Caddy".to_string());
+    }
+    if upstream.rsplit(':').next().is_some_and(|ports| ports.contains('-')) {
+        return Err("name each port by itself".to_string());
+    }
+    let is_port = upstream.strip_prefix(':').is_some();
+    let host = if is_port { format!("127.0.0.1{upstream}") } else { upstream.to_string() };
+    let host = if host.contains(':') { host } else { format!("{host}:{}", if is_tls { 443 } else { 80 }) };
+    Ok(format!("{}://{host}", if is_tls { "https" } else { "http" }))
+}
+
+/// `php_fastcgi ADDRESS`
+fn php<'d>(
+    step: &Step<'d>,
+    changes: &[&Change<'d>],
+    routing: &mut Routing<'_, 'd>,
+    route: &mut Section,
+) -> Result<(), String> {
+    let mut table = Section::new("[site.route.php]");
+    let mut front = Some("/index.php".to_string());
+    let backends: Vec<String> = step.arguments.iter().map(|address| backend(address)).collect();
+    if backends.is_empty() {
+        return Err("it names no address".to_string());
+    }
+    table.key("backends", toml_strings(&backends));
+    for change in changes {
+        match &change.what {
+            What::TryFiles(files) => front = front_controller(files),
+            What::Root(root) => table.key("document_root", toml_string(root)),
+            _ => {}
+        }
+    }
+    for line in step.directive.inside() {
+        table.note(line.to_string());
+        match (line.name.as_str(), line.argument(0)) {
+            ("root", root) => table.key("document_root", toml_string(root)),
+            ("index", "off") => front = None,
+            ("index", name) => table.key("index", toml_strings([name, "index.html"])),
+            ("try_files", _) => front = front_controller(&line.arguments),
+            ("env", name) => match plain(line.argument(1)) {
+                Ok(value) => table.entry("variables", name, toml_string(value)),
+                Err(advice) => routing.problem(line, &advice),
+            },
+            ("read_timeout", time) if duration(time).is_some() => {
+                table.key("first_byte_timeout", toml_string(&duration(time).unwrap_or_default()));
+            }
+            ("dial_timeout", time) if duration(time).is_some() => {
+                table.key("connect_timeout", toml_string(&duration(time).unwrap_or_default()));
+            }
+            ("split" | "resolve_root_symlink" | "capture_stderr" | "write_timeout", _) => {}
+            _ => routing.problem(line, "see docs/php.md"),
+        }
+    }
+    if let Some(front) = front {
+        table.key("front_controller", toml_string(&front));
+    }
+    route.push(table);
+    Ok(())
+}
+
+fn backend(address: &str) -> String {
+    match address.strip_prefix("unix/") {
+        Some(socket) => format!("unix:{socket}"),
+        None => address.replace("localhost:", "127.0.0.1:"),
+    }
+}
+
+/// The script that gets what no file answers.
+fn front_controller(files: &[String]) -> Option<String> {
+    let last = files.last()?.split(['?', '{']).next()?;
+    let last = if last.starts_with('/') { last.to_string() } else { format!("/{last}") };
+    last.ends_with(".php").then_some(last)
+}
+
+/// `file_server`
+fn files<'d>(
+    step: &Step<'d>,
+    level: &Level<'d>,
+    changes: &[&Change<'d>],
+    routing: &mut Routing<'_, 'd>,
+    route: &mut Section,
+) -> Result<(), String> {
+    let mut root = level.root.clone();
+    for change in changes {
+        match &change.what {
+            What::Root(other) => root = Some(other.clone()),
+            What::TryFiles(files) => route.key("try_files", toml_strings(tried(files)?)),
+            _ => {}
+        }
+    }
+    let mut is_listed = step.arguments.iter().any(|argument| argument == "browse");
+    for line in step.directive.inside() {
+        route.note(line.to_string());
+        match line.name.as_str() {
+            "root" => root = Some(line.argument(0).to_string()),
+            "browse" => is_listed = true,
+            "index" => route.key("index", toml_strings(&line.arguments)),
+            "precompressed" => {}
+            "hide" => {
+                routing.problem(line, "write a route with 'respond = { status = 404 }' for these names")
+            }
+            _ => routing.problem(line, "see docs/content.md"),
+        }
+    }
+    if is_listed {
+        route.key("listing", toml_string("html"));
+    }
+    let prefix = changes.iter().find_map(|change| match &change.what {
+        What::StripPrefix(prefix) => Some(prefix.as_str()),
+        _ => None,
+    });
+    let prefix = prefix.unwrap_or(&level.stripped);
+    match (prefix, root) {
+        ("", Some(root)) => route.key("root", toml_string(&root)),
+        ("", None) => {}
+        (_, root) => {
+            let is_its_path = route.has_value("path", &toml_string(&format!("{prefix}/")));
+            if !is_its_path {
+                return Err(
+                    "a directory stands for one prefix: write a route with 'alias' for it".to_string()
+                );
+            }
+            route.key("alias", toml_string(root.as_deref().unwrap_or(".")));
+        }
+    }
+    Ok(())
+}
+
+/// `{path} /index.html`: a name ends in a slash where a directory is meant.
+fn tried(files: &[String]) -> Result<Vec<String>, String> {
+    files
+        .iter()
+        .map(|file| {
+            let file = file.replace("{http.request.uri.path}", "{path}").replace("{path}", "$path");
+            let file = file.split('?').next().unwrap_or_default().to_string();
+            match file.contains('{') || file.starts_with('=') {
+                true => Err("names of files have '{path}' alone".to_string()),
+                false if file.starts_with(['/', '$']) => Ok(file),
+                false => Ok(format!("/{file}")),
+            }
+        })
+        .collect()
+}
+
+/// `5s`, `1m30s`, `500ms` as a duration of one unit.
+fn duration(text: &str) -> Option<String> {
+    let mut milliseconds = 0u64;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+        let number: u64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let letters = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let unit = match &rest[..letters] {
+            "ms" => 1,
+            "s" => 1_000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            "d" => 86_400_000,
+            _ => return None,
+        };
+        rest = &rest[letters..];
+        milliseconds = milliseconds.checked_add(number.checked_mul(unit)?)?;
+    }
+    match milliseconds {
+        0 => None,
+        whole if whole.is_multiple_of(1_000) => Some(format!("{}s", whole / 1_000)),
+        part => Some(format!("{part}ms")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_origins() {
+        for (text, is_tls, expected) in [
+            ("localhost:3000", false, "http://localhost:3000"),
+            (":3000", false, "http://127.0.0.1:3000"),
+            ("unix//run/app.sock", false, "unix:/run/app.sock"),
+            ("https://a.org", false, "https://a.org"),
+            ("a.org", true, "https://a.org:443"),
+            ("h2c://a:1", false, "http://a:1"),
+        ] {
+            assert_eq!(origin(text, is_tls).unwrap(), expected);
+        }
+        assert!(origin("{upstream}", false).is_err() && origin("a:1-3", false).is_err());
+    }
+
+    #[test]
+    fn times_and_scripts() {
+        assert_eq!(duration("1m30s").as_deref(), Some("90s"));
+        assert_eq!(duration("250ms").as_deref(), Some("250ms"));
+        assert!(duration("x").is_none() && duration("0s").is_none());
+        let files = ["{path}".to_string(), "index.php?x={path}".to_string()];
+        assert_eq!(front_controller(&files).as_deref(), Some("/index.php"));
+        assert_eq!(tried(&["{path}".into(), "{path}/".into()]).unwrap(), ["$path", "$path/"]);
+    }
+}

@@ -1,0 +1,330 @@
+//! Which requests a directive is for, and the keys of a route that match the same.
+
+use std::collections::BTreeMap;
+
+use crate::directive::Directive;
+use crate::expression;
+use crate::output::Section;
+use crate::toml_text::{toml_string, toml_strings};
+
+/// All of these must hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Matcher {
+    /// One of these paths; empty: any.
+    pub paths: Vec<String>,
+    /// One of these endings of the path; empty: any.
+    pub suffixes: Vec<String>,
+    /// The path matches this expression.
+    pub expression: Option<String>,
+    /// One of these methods; empty: any.
+    pub methods: Vec<String>,
+    /// Fields of the request.
+    pub fields: BTreeMap<String, String>,
+    /// Clients of these networks only.
+    pub only_from: Vec<String>,
+    /// All clients but those of these networks.
+    pub not_from: Vec<String>,
+    /// One of these names; empty: any.
+    pub hosts: Vec<String>,
+}
+
+/// The matchers that a site names.
+pub type Named<'d> = BTreeMap<&'d str, &'d Directive>;
+
+impl Matcher {
+    /// The matcher of a directive, and the arguments behind it.
+    ///
+    /// # Errors
+    /// What of it has no counterpart.
+    pub fn of<'d>(directive: &'d Directive, named: &Named<'d>) -> Result<(Matcher, &'d [String]), String> {
+        let Some((first, rest)) = directive.arguments.split_first() else {
+            return Ok((Matcher::default(), &[]));
+        };
+        if first == "*" {
+            return Ok((Matcher::default(), rest));
+        }
+        if first.starts_with('/') {
+            return Ok((Matcher::of_path(first), rest));
+        }
+        if let Some(name) = first.strip_prefix('@') {
+            let definition = named.get(name).ok_or(format!("the matcher '@{name}' is not defined"))?;
+            return Ok((Matcher::read(definition)?, rest));
+        }
+        Ok((Matcher::default(), directive.arguments.as_slice()))
+    }
+
+    /// A path alone.
+    pub fn of_path(path: &str) -> Matcher {
+        let is_any = path == "*" || path == "/*";
+        let paths = if is_any { Vec::new() } else { vec![path.to_string()] };
+        Matcher { paths, ..Matcher::default() }.with_suffixes()
+    }
+
+    /// `@name { ... }`, or in one line.
+    fn read(definition: &Directive) -> Result<Matcher, String> {
+        let mut matcher = Matcher::default();
+        if let Some((name, arguments)) = definition.arguments.split_first() {
+            matcher.add(name, arguments)?;
+        }
+        for line in definition.inside() {
+            if line.name == "not" && !line.inside().is_empty() {
+                return Err(NOT.to_string());
+            }
+            matcher.add(&line.name, &line.arguments)?;
+        }
+        Ok(matcher.with_suffixes())
+    }
+
+    /// Paths that are all endings, as endings: a route has keys for both.
+    fn with_suffixes(mut self) -> Matcher {
+        if self.paths.iter().all(|path| suffix(path).is_some()) {
+            self.suffixes = self.paths.iter().filter_map(|path| suffix(path)).map(String::from).collect();
+            self.paths.clear();
+        }
+        self
+    }
+
+    fn add(&mut self, name: &str, arguments: &[String]) -> Result<(), String> {
+        if arguments.iter().any(|argument| argument.contains('{')) && name != "path_regexp" {
+            return Err("a condition has no placeholders here".to_string());
+        }
+        match (name, arguments) {
+            ("path", paths) => self.paths.extend(paths.iter().cloned()),
+            ("path_regexp", [expression] | [_, expression]) => {
+                self.expression = Some(expression::whole_path(expression, false)?);
+            }
+            ("method", methods) => {
+                self.methods.extend(methods.iter().map(|method| method.to_ascii_uppercase()));
+            }
+            ("header", [field, value]) if !field.starts_with('!') => {
+                _ = self.fields.insert(field.clone(), value.clone());
+            }
+            ("header", [field]) => {
+                let value = if field.starts_with('!') { "" } else { "*" };
+                self.fields.insert(field.trim_start_matches('!').to_string(), value.to_string());
+            }
+            ("host", hosts) => self.hosts.extend(hosts.iter().cloned()),
+            ("remote_ip" | "client_ip", networks) => self.only_from.extend(networks_of(networks)),
+            ("not", [name, networks @ ..]) if name == "remote_ip" || name == "client_ip" => {
+                self.not_from.extend(networks_of(networks));
+            }
+            ("not", _) => return Err(NOT.to_string()),
+            ("protocol", [protocol]) if protocol == "grpc" => {
+                self.fields.insert("Content-Type".to_string(), "application/grpc*".to_string());
+            }
+            (other, _) => {
+                return Err(format!(
+                    "there is no condition for '{other}'; see 'Which requests' in routes.md"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it matches every request.
+    pub fn is_any(&self) -> bool {
+        *self == Matcher::default()
+    }
+
+    /// How narrow its only path is, as Caddy sorts directives of one name: longer paths first, no path last.
+    pub fn path_length(&self) -> usize {
+        match self.paths.as_slice() {
+            [path] => path.trim_end_matches('*').len() + 1,
+            [] if self.is_any() => 0,
+            _ => 1,
+        }
+    }
+
+    /// Both must hold; `None`: no request can match both, as far as paths tell.
+    ///
+    /// # Errors
+    /// A route cannot say this.
+    pub fn and(&self, other: &Matcher) -> Result<Option<Matcher>, String> {
+        let mut both = self.clone();
+        both.methods.extend(other.methods.iter().cloned());
+        both.only_from.extend(other.only_from.iter().cloned());
+        both.not_from.extend(other.not_from.iter().cloned());
+        for (name, value) in &other.fields {
+            if both.fields.insert(name.clone(), value.clone()).is_some_and(|before| before != *value) {
+                return Err(format!("two conditions for the field {name}"));
+            }
+        }
+        if !self.methods.is_empty() && !other.methods.is_empty() && self.methods != other.methods {
+            both.methods = self.methods.iter().filter(|&m| other.methods.contains(m)).cloned().collect();
+            if both.methods.is_empty() {
+                return Ok(None);
+            }
+        }
+        both.methods.dedup();
+        match (self.suffixes.is_empty(), other.suffixes.is_empty()) {
+            (_, true) => {}
+            (true, false) => both.suffixes.clone_from(&other.suffixes),
+            (false, false) => {
+                both.suffixes =
+                    self.suffixes.iter().filter(|&s| other.suffixes.contains(s)).cloned().collect();
+                if both.suffixes.is_empty() {
+                    return Ok(None);
+                }
+            }
+        }
+        match (self.hosts.is_empty(), other.hosts.is_empty()) {
+            (_, true) => {}
+            (true, false) => both.hosts.clone_from(&other.hosts),
+            (false, false) => {
+                both.hosts = self.hosts.iter().filter(|&h| other.hosts.contains(h)).cloned().collect();
+                if both.hosts.is_empty() {
+                    return Ok(None);
+                }
+            }
+        }
+        both.expression = match (&self.expression, &other.expression) {
+            (Some(one), Some(other)) if one != other => return Err("two expressions".to_string()),
+            (one, other) => one.clone().or(other.clone()),
+        };
+        match (self.paths.as_slice(), other.paths.as_slice()) {
+            (_, []) => {}
+            ([], paths) => both.paths = paths.to_vec(),
+            (outer, inner) => match paths_of_both(outer, inner) {
+                Some(paths) => both.paths = paths,
+                None => return Ok(None),
+            },
+        }
+        Ok(Some(both))
+    }
+
+    /// Writes the keys; the error says why there are none.
+    pub fn keys(&self, route: &mut Section) -> Result<(), String> {
+        match self.paths.as_slice() {
+            [] => {}
+            [path] => path_key(path, route),
+            paths if self.expression.is_none() => {
+                let all: Vec<String> = paths.iter().map(|path| as_expression(path)).collect();
+                route.key("pattern", toml_string(&all.join("|")));
+            }
+            _ => return Err("several paths beside an expression: write a route for each path".to_string()),
+        }
+        if let Some(expression) = &self.expression {
+            if route.has("pattern") {
+                return Err("a path with wildcards beside an expression: write one expression".to_string());
+            }
+            route.key("pattern", toml_string(expression));
+        }
+        if !self.suffixes.is_empty() {
+            route.key("suffixes", toml_strings(&self.suffixes));
+        }
+        if !self.methods.is_empty() {
+            route.key("methods", toml_strings(&self.methods));
+        }
+        for (name, value) in &self.fields {
+            route.entry("request_headers", name, toml_string(value));
+        }
+        match self.hosts.as_slice() {
+            [] => {}
+            [host] => route.entry("request_headers", "Host", toml_string(host)),
+            _ => return Err("several names: write a site or a route for each".to_string()),
+        }
+        if !self.only_from.is_empty() || !self.not_from.is_empty() {
+            return Err(
+                "the client's address is no condition: see 'allow' and 'deny' (docs/access.md)".to_string()
+            );
+        }
+        if self.paths.is_empty() && self.suffixes.is_empty() && self.expression.is_none() {
+            route.key("path", toml_string("/"));
+        }
+        Ok(())
+    }
+}
+
+const NOT: &str = "a condition that something is not so: write a route before this one for what is excluded";
+
+fn networks_of(arguments: &[String]) -> Vec<String> {
+    let private = ["127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fd00::/8"]
+        .map(String::from);
+    let of = |argument: &String| match argument.as_str() {
+        "private_ranges" => private.to_vec(),
+        "forwarded" => Vec::new(),
+        network => vec![network.to_string()],
+    };
+    arguments.iter().flat_map(of).collect()
+}
+
+/// `*.php`
+fn suffix(path: &str) -> Option<&str> {
+    path.strip_prefix('*').filter(|rest| !rest.is_empty() && !rest.contains('*'))
+}
+
+fn path_key(path: &str, route: &mut Section) {
+    let stem = path.strip_suffix('*').unwrap_or(path);
+    if stem.contains('*') {
+        route.key("pattern", toml_string(&as_expression(path)));
+    } else if stem == path && !path.ends_with('/') {
+        route.key("path", toml_string(path));
+    } else if stem == path {
+        route.key("pattern", toml_string(&expression::literal(path)));
+    } else if stem.ends_with('/') {
+        route.key("path", toml_string(stem));
+    } else {
+        route.key("path", toml_string(&format!("{stem}**")));
+    }
+}
+
+fn as_expression(path: &str) -> String {
+    path.split('*').map(expression::literal).collect::<Vec<_>>().join("(?s:.*)")
+}
+
+/// The paths of both lists; `None`: there are none.
+fn paths_of_both(outer: &[String], inner: &[String]) -> Option<Vec<String>> {
+    let begin = |path: &String| path.strip_suffix('*').map(str::to_string);
+    let mut both = Vec::new();
+    for inner in inner {
+        for outer in outer {
+            let fits = match (begin(outer), begin(inner)) {
+                _ if outer == inner => Some(inner.clone()),
+                (Some(outer), _) if !outer.contains('*') && inner.starts_with(&outer) => Some(inner.clone()),
+                (_, Some(begin)) if !begin.contains('*') && outer.starts_with(&begin) => Some(outer.clone()),
+                _ => None,
+            };
+            both.extend(fits);
+        }
+    }
+    (!both.is_empty()).then_some(both)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(matcher: &Matcher) -> String {
+        let mut route = Section::new("[[site.route]]");
+        matcher.keys(&mut route).unwrap();
+        let mut text = String::new();
+        route.write(&mut text);
+        text.trim().replace("[[site.route]]\n", "")
+    }
+
+    #[test]
+    fn paths_as_keys() {
+        for (path, expected) in [
+            ("/a", "path = \"/a\""),
+            ("/a/*", "path = \"/a/\""),
+            ("/a*", "path = \"/a**\""),
+            ("/a/", "pattern = \"/a/\""),
+            ("*.php", "suffixes = [\".php\"]"),
+            ("*", "path = \"/\""),
+            ("/a/*/b", "pattern = \"/a/(?s:.*)/b\""),
+        ] {
+            assert_eq!(keys(&Matcher::of_path(path)), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn conditions_in_each_other() {
+        let of = Matcher::of_path;
+        let both = |one: &str, other: &str| of(one).and(&of(other)).unwrap().map(|both| both.paths);
+        assert_eq!(both("/api/*", "/api/users"), Some(vec!["/api/users".to_string()]));
+        assert_eq!(both("/api/*", "/web/*"), None);
+        let styles = of("/static/*").and(&of("*.css")).unwrap().unwrap();
+        assert_eq!(keys(&styles), "path = \"/static/\"\nsuffixes = [\".css\"]");
+        assert_eq!(both("*", "/a"), Some(vec!["/a".to_string()]));
+    }
+}

@@ -1,0 +1,409 @@
+//! From steps to routes.
+//!
+//! In Caddy a request passes many directives, each with a matcher of its own. Here the first route that
+//! matches counts, and holds all that is done. So what changes an answer for some requests
+//! (`header /x/* ...`) becomes a route before each that answers such requests, with the keys of both.
+
+use super::answer;
+use super::matcher::Matcher;
+use super::placeholder::plain;
+use super::routing::{Change, Level, Routing, What};
+use super::steps::{Step, steps};
+use crate::directive::Directive;
+use crate::output::Section;
+use crate::toml_text::{toml_string, toml_strings};
+
+impl<'d> Routing<'_, 'd> {
+    /// The routes of a block.
+    pub fn routes(&mut self, block: &'d [Directive], level: &Level<'d>, as_written: bool) -> Vec<Section> {
+        let mut level = level.clone();
+        let mut routes = Vec::new();
+        let mut is_answered = false;
+        for step in steps(block, self.named, as_written) {
+            let inner = match step.matcher.as_ref().map_err(Clone::clone).and_then(|m| level.outer.and(m)) {
+                Ok(Some(inner)) => inner,
+                Ok(None) => {
+                    self.problem(step.directive, "no request of the block around it can match it");
+                    continue;
+                }
+                Err(advice) => {
+                    self.problem(step.directive, &with_warning(&step, &advice));
+                    continue;
+                }
+            };
+            if let Some(changes) = self.changes(&step, &inner, &mut level) {
+                level.changes.extend(changes);
+                continue;
+            }
+            is_answered |= inner == level.outer && !is_rewrite(&step);
+            routes.extend(self.terminal(&step, &inner, &level));
+        }
+        if !is_answered {
+            // What no handler answers is 200 without a body.
+            let outer = level.outer.clone();
+            let empty = |_: &mut Routing<'_, 'd>, route: &mut Section, _: &[&Change<'d>]| {
+                route.note("What nothing above answers has an empty answer, as in Caddy.");
+                route.key("respond", "{ status = 200 }");
+                Ok(())
+            };
+            routes.extend(self.with_changes(None, &outer, &level, &empty));
+        }
+        routes
+    }
+
+    /// What a step changes; `None`: it answers.
+    fn changes(
+        &mut self,
+        step: &Step<'d>,
+        inner: &Matcher,
+        level: &mut Level<'d>,
+    ) -> Option<Vec<Change<'d>>> {
+        let directive = step.directive;
+        let mut found: Vec<What> = Vec::new();
+        match directive.name.as_str() {
+            "root" if *inner == level.outer => {
+                level.root = Some(step.argument(0).to_string());
+                return Some(vec![Change {
+                    matcher: inner.clone(),
+                    what: What::Root(step.argument(0).to_string()),
+                    directive,
+                }]);
+            }
+            "root" => found.push(What::Root(step.argument(0).to_string())),
+            "header" => match fields(step) {
+                Ok(fields) => found.extend(fields.into_iter().map(|(name, value)| What::Field(name, value))),
+                Err(advice) => self.problem(directive, &advice),
+            },
+            "request_header" => match origin_field(step) {
+                Ok((name, value)) => found.push(What::OriginField(name, value)),
+                Err(advice) => self.problem(directive, &advice),
+            },
+            "basicauth" | "basic_auth" => found.push(What::Password),
+            "request_body" => match directive.inside().iter().find(|line| line.name == "max_size") {
+                Some(size) => match bytes(size.argument(0)) {
+                    Some(bytes) => found.push(What::BodyBytes(bytes)),
+                    None => self.problem(size, "it is not a size"),
+                },
+                None => self.problem(directive, "see [limits] (docs/configuration.md)"),
+            },
+            "try_files" => found.push(What::TryFiles(step.arguments.to_vec())),
+            "uri" if step.argument(0) == "strip_prefix" => {
+                found.push(What::StripPrefix(step.argument(1).to_string()));
+            }
+            "respond" | "error" | "abort" if is_gate(step, inner) => {
+                found.push(What::Clients { allow: inner.not_from.clone(), deny: inner.only_from.clone() });
+                let matcher = Matcher { not_from: Vec::new(), only_from: Vec::new(), ..inner.clone() };
+                let what = found.remove(0);
+                // It holds for what was written before it as well.
+                return Some(vec![Change { matcher, what, directive }]);
+            }
+            "encode"
+            | "log_skip"
+            | "skip_log"
+            | "tracing"
+            | "metrics"
+            | "push"
+            | "map"
+            | "vars"
+            | "fs"
+            | "method"
+            | "forward_auth"
+            | "templates"
+            | "invoke"
+            | "log_append"
+            | "log_name"
+            | "intercept"
+            | "copy_response"
+            | "copy_response_headers"
+            | "acme_server"
+            | "uri" => {
+                if directive.name != "encode" || *inner != Matcher::default() {
+                    self.problem(directive, advice_for(&directive.name));
+                }
+            }
+            _ => return None,
+        }
+        let change = |what| Change { matcher: inner.clone(), what, directive };
+        Some(found.into_iter().map(change).collect())
+    }
+
+    /// The routes of a step that answers.
+    fn terminal(&mut self, step: &Step<'d>, inner: &Matcher, level: &Level<'d>) -> Vec<Section> {
+        let directive = step.directive;
+        match directive.name.as_str() {
+            "handle" | "route" => {
+                let below = Level { outer: inner.clone(), ..level.clone() };
+                self.tell(directive);
+                self.routes(directive.inside(), &below, directive.name == "route")
+            }
+            "handle_path" => {
+                let prefix = step.matcher.as_ref().ok().and_then(|m| m.paths.first().cloned());
+                let prefix = prefix.unwrap_or_default().trim_end_matches(['*', '/']).to_string();
+                let below = Level { outer: inner.clone(), stripped: prefix, ..level.clone() };
+                self.tell(directive);
+                self.routes(directive.inside(), &below, false)
+            }
+            _ => {
+                let answer = |routing: &mut Routing<'_, 'd>, route: &mut Section, changes: &[&Change<'d>]| {
+                    answer::write(step, level, changes, routing, route)
+                };
+                self.with_changes(Some(directive), inner, level, &answer)
+            }
+        }
+    }
+
+    /// The route of an answer, and before it those for requests for which something is changed as well.
+    #[allow(clippy::type_complexity, reason = "the type of one closure, named once")]
+    fn with_changes(
+        &mut self,
+        directive: Option<&'d Directive>,
+        matcher: &Matcher,
+        level: &Level<'d>,
+        answer: &dyn Fn(&mut Routing<'_, 'd>, &mut Section, &[&Change<'d>]) -> Result<(), String>,
+    ) -> Vec<Section> {
+        let always: Vec<&Change<'d>> =
+            level.changes.iter().filter(|change| includes(&change.matcher, matcher)).collect();
+        let mut groups: Vec<&Matcher> = Vec::new();
+        for change in &level.changes {
+            let overlaps = matches!(matcher.and(&change.matcher), Ok(Some(_)) | Err(_));
+            if overlaps && !includes(&change.matcher, matcher) && !groups.contains(&&change.matcher) {
+                groups.push(&change.matcher);
+            }
+        }
+        let mut written = Vec::new();
+        for subset in subsets(groups.len()) {
+            let chosen: Vec<&Matcher> = subset.iter().map(|&index| groups[index]).collect();
+            let mut all = Ok(Some(matcher.clone()));
+            for other in &chosen {
+                all = all.and_then(|so_far| so_far.map_or(Ok(None), |so_far| so_far.and(other)));
+            }
+            let both = match all {
+                Ok(Some(both)) => both,
+                Ok(None) => continue,
+                Err(advice) => {
+                    let of_these = level.changes.iter().filter(|change| chosen.contains(&&change.matcher));
+                    for directive in of_these.map(|change| change.directive).collect::<Vec<_>>() {
+                        self.problem(directive, &advice);
+                    }
+                    continue;
+                }
+            };
+            let mut changes = always.clone();
+            changes.extend(level.changes.iter().filter(|change| chosen.contains(&&change.matcher)));
+            let mut route = Section::new("[[site.route]]");
+            for change in &changes {
+                self.tell_in(change.directive, &mut route);
+            }
+            if let Some(directive) = directive {
+                self.tell_in(directive, &mut route);
+            }
+            match both.keys(&mut route).and_then(|()| answer(self, &mut route, &changes)) {
+                Ok(()) => {
+                    self.write_changes(&changes, &mut route);
+                    written.push(route);
+                }
+                Err(advice) => {
+                    let told = directive.or(changes.first().map(|change| change.directive));
+                    if let Some(directive) = told {
+                        self.problem(directive, &advice);
+                    }
+                }
+            }
+        }
+        written
+    }
+
+    fn write_changes(&mut self, changes: &[&Change<'d>], route: &mut Section) {
+        for change in changes {
+            match &change.what {
+                What::Field(name, value) => {
+                    let name = name.clone();
+                    route.entry("headers", &name, toml_string(value));
+                }
+                What::Password => {
+                    route.note("Write the users into this file, a line each (docs/access.md).");
+                    for user in change.directive.inside() {
+                        route.note(format!("  {}:{}", user.name, password_hash(user.argument(0))));
+                    }
+                    route
+                        .key("basic_authentication", "{ file = \"users.htpasswd\", realm = \"restricted\" }");
+                }
+                What::BodyBytes(bytes) => route.key("body_bytes", bytes),
+                What::Clients { allow, deny } => {
+                    if !allow.is_empty() {
+                        route.key("allow", toml_strings(allow));
+                    }
+                    if !deny.is_empty() {
+                        route.key("deny", toml_strings(deny));
+                    }
+                }
+                What::Root(_) | What::TryFiles(_) | What::StripPrefix(_) | What::OriginField(..) => {}
+            }
+        }
+    }
+}
+
+/// Whether all that `narrow` matches is matched by `wide`.
+fn includes(wide: &Matcher, narrow: &Matcher) -> bool {
+    wide.is_any() || matches!(wide.and(narrow), Ok(Some(both)) if both == *narrow)
+}
+
+/// Which of so many groups come together: all of them first. With more than four, each alone.
+fn subsets(groups: usize) -> Vec<Vec<usize>> {
+    if groups > 4 {
+        let mut alone: Vec<Vec<usize>> = (0..groups).map(|group| vec![group]).collect();
+        alone.push(Vec::new());
+        return alone;
+    }
+    let mut all: Vec<Vec<usize>> = (0..1usize << groups)
+        .map(|bits| (0..groups).filter(|group| bits >> group & 1 == 1).collect())
+        .collect();
+    all.sort_by_key(|subset| std::cmp::Reverse(subset.len()));
+    all
+}
+
+fn is_rewrite(step: &Step<'_>) -> bool {
+    step.directive.name == "rewrite"
+}
+
+/// Whether a fixed answer shuts clients out by their address.
+fn is_gate(step: &Step<'_>, matcher: &Matcher) -> bool {
+    let by_address = !matcher.only_from.is_empty() || !matcher.not_from.is_empty();
+    by_address && step.arguments.iter().all(|argument| argument.parse::<u16>().map_or(true, |s| s >= 400))
+}
+
+fn with_warning(step: &Step<'_>, advice: &str) -> String {
+    let forbids =
+        matches!(step.directive.name.as_str(), "basicauth" | "basic_auth" | "abort" | "forward_auth")
+            || step.arguments.iter().any(|argument| argument.starts_with('4') && argument.len() == 3);
+    match forbids {
+        true => format!("what it forbids is open until this is done: {advice}"),
+        false => advice.to_string(),
+    }
+}
+
+fn advice_for(name: &str) -> &'static str {
+    match name {
+        "encode" => "compression is the same for the whole site: see 'compression'",
+        "forward_auth" => "see 'forward_auth' and 'jwt' (docs/access.md); until then all are let in",
+        "templates" => "see includes of a route (docs/includes.md)",
+        "metrics" => "figures are on the admin listener (docs/metrics.md)",
+        "tracing" => "trace contexts are handed on; spans are not written",
+        "push" => "browsers have given up server push: see 'early_hints' of a route",
+        "map" | "vars" => "write a route for each value, with 'request_headers' or 'pattern'",
+        "log_skip" | "skip_log" | "log_append" | "log_name" => "see [access_log] (docs/logs.md)",
+        "uri" => "'strip_prefix' of 'proxy' takes a beginning away; 'rewrite' changes paths (docs/routes.md)",
+        _ => "there is no counterpart, or it is not known to this command",
+    }
+}
+
+/// `header Name Value`, `-Name`, `+Name Value`, `?Name Value`, or a block of these.
+fn fields(step: &Step<'_>) -> Result<Vec<(String, String)>, String> {
+    let mut found = Vec::new();
+    if !step.arguments.is_empty() {
+        found.extend(field(step.argument(0), step.arguments.get(1..).unwrap_or_default())?);
+    }
+    for line in step.directive.inside() {
+        if line.name != "defer" {
+            found.extend(field(&line.name, &line.arguments)?);
+        }
+    }
+    Ok(found)
+}
+
+fn field(name: &str, values: &[String]) -> Result<Option<(String, String)>, String> {
+    let (name, is_removed) = match name.strip_prefix('-') {
+        Some(name) => (name, true),
+        None => (name.trim_start_matches(['+', '?', '>']), false),
+    };
+    let is_own = ["server", "date", "content-length", "transfer-encoding", "connection"];
+    if is_own.contains(&name.to_ascii_lowercase().as_str()) {
+        return Ok(None);
+    }
+    if name.contains('*') {
+        return Err("name each field that is to be removed".to_string());
+    }
+    match values {
+        _ if is_removed => Ok(Some((name.to_string(), String::new()))),
+        [value] => {
+            Ok(Some((name.to_string(), plain(value)?.split_whitespace().collect::<Vec<_>>().join(" "))))
+        }
+        [] => Ok(Some((name.to_string(), String::new()))),
+        _ => Err("values of fields are set, and not searched and replaced".to_string()),
+    }
+}
+
+fn origin_field(step: &Step<'_>) -> Result<(String, Option<String>), String> {
+    let name = step.argument(0);
+    match (name.strip_prefix('-'), step.arguments.get(1)) {
+        (Some(name), _) => Ok((name.to_string(), None)),
+        (None, Some(value)) => {
+            Ok((name.trim_start_matches('+').to_string(), Some(plain(value)?.to_string())))
+        }
+        (None, None) => Err("it has no value".to_string()),
+    }
+}
+
+/// `10MB`, `1GiB`, `512`
+fn bytes(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().ok()?;
+    let unit = match text[digits..].trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kb" => 1_000,
+        "m" | "mb" => 1_000_000,
+        "g" | "gb" => 1_000_000_000,
+        "kib" => 1 << 10,
+        "mib" => 1 << 20,
+        "gib" => 1 << 30,
+        _ => return None,
+    };
+    number.checked_mul(unit)
+}
+
+/// Older versions of Caddy write hashes in base64.
+fn password_hash(text: &str) -> String {
+    if text.starts_with('$') {
+        return text.to_string();
+    }
+    let digit = |byte: u8| match byte {
+        b'A'..=b'Z' => Some(byte - b'A'),
+        b'a'..=b'z' => Some(byte - b'a' + 26),
+        b'0'..=b'9' => Some(byte - b'0' + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        _ => None,
+    };
+    let (mut bits, mut count, mut out) = (0u32, 0, Vec::new());
+    for byte in text.bytes().filter(|byte| *byte != b'=') {
+        let Some(digit) = digit(byte) else { return text.to_string() };
+        bits = (bits << 6 | u32::from(digit)) & 0xffff;
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            out.push((bits >> count & 0xff) as u8);
+        }
+    }
+    match String::from_utf8(out) {
+        Ok(decoded) if decoded.starts_with("$2") && decoded.is_ascii() => decoded,
+        _ => text.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_and_sizes() {
+        assert_eq!(password_hash("JDJhJDE0JGE="), "$2a$14$a");
+        assert_eq!(password_hash("$2a$14$a"), "$2a$14$a");
+        assert_eq!((bytes("10MB"), bytes("1KiB"), bytes("x")), (Some(10_000_000), Some(1_024), None));
+    }
+
+    #[test]
+    fn the_largest_subset_is_first() {
+        assert_eq!(subsets(2), vec![vec![0, 1], vec![0], vec![1], vec![]]);
+        assert_eq!(subsets(0), vec![Vec::<usize>::new()]);
+    }
+}

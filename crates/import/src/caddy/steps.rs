@@ -1,0 +1,108 @@
+//! The directives of a block in the order in which Caddy carries them out, which is not that in which they
+//! are written.
+
+use super::matcher::{Matcher, Named};
+use crate::directive::Directive;
+
+/// Caddy's order of directives.
+const ORDER: [&str; 38] = [
+    "tracing",
+    "map",
+    "vars",
+    "fs",
+    "root",
+    "log_append",
+    "skip_log",
+    "log_skip",
+    "log_name",
+    "header",
+    "copy_response_headers",
+    "request_body",
+    "redir",
+    "method",
+    "rewrite",
+    "uri",
+    "try_files",
+    "basicauth",
+    "basic_auth",
+    "forward_auth",
+    "request_header",
+    "encode",
+    "push",
+    "intercept",
+    "templates",
+    "invoke",
+    "handle",
+    "handle_path",
+    "route",
+    "abort",
+    "error",
+    "copy_response",
+    "respond",
+    "metrics",
+    "reverse_proxy",
+    "php_fastcgi",
+    "file_server",
+    "acme_server",
+];
+
+/// A directive that is carried out for some requests.
+#[derive(Debug, Clone)]
+pub struct Step<'d> {
+    /// The directive.
+    pub directive: &'d Directive,
+    /// Which requests it is for; an error says what of that has no counterpart.
+    pub matcher: Result<Matcher, String>,
+    /// Its arguments behind the matcher.
+    pub arguments: &'d [String],
+}
+
+impl Step<'_> {
+    /// An argument, or nothing.
+    pub fn argument(&self, index: usize) -> &str {
+        self.arguments.get(index).map_or("", String::as_str)
+    }
+}
+
+/// Whether a directive stands in the order, and so is carried out for requests.
+pub fn is_step(name: &str) -> bool {
+    ORDER.contains(&name)
+}
+
+/// The steps of a block. `as_written`: in the order in which they stand there, as in `route`.
+pub fn steps<'d>(block: &'d [Directive], named: &Named<'d>, as_written: bool) -> Vec<Step<'d>> {
+    let mut steps: Vec<Step<'d>> = block
+        .iter()
+        .filter(|directive| is_step(&directive.name))
+        .map(|directive| match Matcher::of(directive, named) {
+            Ok((matcher, arguments)) => Step { directive, matcher: Ok(matcher), arguments },
+            Err(problem) => Step {
+                directive,
+                matcher: Err(problem),
+                arguments: directive.arguments.get(1..).unwrap_or(&[]),
+            },
+        })
+        .collect();
+    if !as_written {
+        steps.sort_by_key(|step| {
+            let rank = ORDER.iter().position(|name| *name == step.directive.name);
+            // `handle` and `handle_path` exclude each other, and are sorted together.
+            let rank = if step.directive.name == "handle_path" { rank.map(|rank| rank - 1) } else { rank };
+            let length = step.matcher.as_ref().map_or(1, Matcher::path_length);
+            (rank, std::cmp::Reverse(length))
+        });
+    }
+    steps
+}
+
+/// The matchers that a block and those in it define.
+pub fn named(block: &[Directive]) -> Named<'_> {
+    let mut all = Named::new();
+    for directive in block {
+        if let Some(name) = directive.name.strip_prefix('@') {
+            all.insert(name, directive);
+        }
+        all.extend(named(directive.inside()));
+    }
+    all
+}

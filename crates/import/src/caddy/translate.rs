@@ -1,0 +1,424 @@
+//! Sites, global options, and the whole.
+
+use std::collections::BTreeSet;
+
+use super::address::{Address, Ports};
+use super::matcher::Matcher;
+use super::placeholder::Facts;
+use super::routing::{Level, Routing};
+use super::steps::{is_step, named};
+use crate::Imported;
+use crate::account::Account;
+use crate::directive::Directive;
+use crate::output::Section;
+use crate::toml_text::{toml_string, toml_strings};
+
+const HEAD: &str = "\
+# Written by `touchstone import caddy`. Each line of the original stands beside what became of it.
+# Try it with `touchstone check --config FILE`. Where the two differ is in docs/import.md.
+";
+
+/// What holds for all sites.
+struct Options {
+    ports: Ports,
+    has_redirects: bool,
+    is_local: bool,
+    email: Option<String>,
+    authority: Option<String>,
+}
+
+/// Translates a Caddyfile.
+pub fn translate(directives: &[Directive]) -> Imported {
+    let mut account = Account::default();
+    let mut other = Section::new("");
+    let options = options(directives, &mut other, &mut account);
+    let mut access_log = Section::new("[access_log]");
+    let mut acme = Section::new("[acme]");
+    let mut sites = Vec::new();
+    let mut redirected: Vec<(String, u16)> = Vec::new();
+    let mut plain_hosts: BTreeSet<String> = BTreeSet::new();
+    for directive in directives.iter().filter(|directive| !directive.name.is_empty()) {
+        if directive.name == "import" {
+            account.problem(
+                directive,
+                &mut other,
+                "it is not there; import again on the machine that has it",
+            );
+            continue;
+        }
+        let texts = std::iter::once(&directive.name).chain(&directive.arguments);
+        let texts = texts.flat_map(|text| text.split(',')).map(str::trim).filter(|text| !text.is_empty());
+        let mut addresses = Vec::new();
+        for text in texts {
+            match Address::parse(text, options.ports) {
+                Ok(address) => addresses.push(address),
+                Err(advice) => account.problem(directive, &mut other, &advice),
+            }
+        }
+        log(directive, &mut access_log, &mut account);
+        let mut is_first = true;
+        for group in groups(&addresses) {
+            let is_secure = group[0].is_secure;
+            let mut again = Account::default();
+            let account = if is_first { &mut account } else { &mut again };
+            is_first = false;
+            for address in &group {
+                match is_secure {
+                    true if options.has_redirects => redirected.push((address.host.clone(), address.port)),
+                    true => {}
+                    false => _ = plain_hosts.insert(address.host.clone()),
+                }
+            }
+            sites.push(site(directive, &group, &options, &mut acme, account));
+        }
+    }
+    redirected.retain(|(host, _)| !plain_hosts.contains(host));
+    let mut text = String::from(HEAD);
+    for section in [access_log, acme, other] {
+        if !section.is_empty() || section.has_notes() {
+            section.write(&mut text);
+        }
+    }
+    sites.iter().for_each(|site| site.write(&mut text));
+    redirects(&redirected, options.ports, &mut text);
+    account.into_imported(text)
+}
+
+/// Addresses of the same port and scheme make one site.
+fn groups(addresses: &[Address]) -> Vec<Vec<&Address>> {
+    let mut groups: Vec<Vec<&Address>> = Vec::new();
+    for address in addresses {
+        let fits = |group: &&mut Vec<&Address>| {
+            group[0].port == address.port
+                && group[0].is_secure == address.is_secure
+                && group[0].path == address.path
+                && group[0].is_local() == address.is_local()
+        };
+        match groups.iter_mut().find(fits) {
+            Some(group) => group.push(address),
+            None => groups.push(vec![address]),
+        }
+    }
+    groups
+}
+
+/// The block without a name at the beginning.
+fn options(directives: &[Directive], other: &mut Section, account: &mut Account) -> Options {
+    let mut options = Options {
+        ports: Ports { http: 80, https: 443, is_manual: false },
+        has_redirects: true,
+        is_local: false,
+        email: None,
+        authority: None,
+    };
+    let Some(block) = directives.first().filter(|directive| directive.name.is_empty()) else {
+        return options;
+    };
+    for line in block.inside() {
+        match (line.name.as_str(), line.argument(0)) {
+            ("http_port", port) if port.parse::<u16>().is_ok() => {
+                options.ports.http = port.parse().unwrap_or(80);
+            }
+            ("https_port", port) if port.parse::<u16>().is_ok() => {
+                options.ports.https = port.parse().unwrap_or(443);
+            }
+            ("email", email) => options.email = Some(email.to_string()),
+            ("acme_ca", url) => options.authority = Some(url.to_string()),
+            ("local_certs", _) => options.is_local = true,
+            ("auto_https", "off") => {
+                options.has_redirects = false;
+                options.ports.is_manual = true;
+            }
+            ("auto_https", "disable_redirects") => options.has_redirects = false,
+            ("admin" | "debug" | "storage" | "persist_config" | "order" | "skip_install_trust", _) => {
+                account.unneeded(line, other, "the server sees to it itself");
+                continue;
+            }
+            ("grace_period", _) => {
+                account.problem(line, other, "see 'drain_timeout' of [server]");
+                continue;
+            }
+            ("log", _) => {
+                account.problem(line, other, "see [error_log] (docs/logs.md)");
+                continue;
+            }
+            ("servers", _) => {
+                account.problem(line, other, "see [limits] and [proxies] (docs/configuration.md)");
+                continue;
+            }
+            _ => {
+                account.problem(line, other, "there is no counterpart, or it is not known to this command");
+                continue;
+            }
+        }
+        account.translated(line, other);
+    }
+    options
+}
+
+/// The access log: one for the server.
+fn log(site: &Directive, section: &mut Section, account: &mut Account) {
+    for line in site.inside().iter().filter(|line| line.name == "log") {
+        if section.has("path") {
+            account.problem(line, section, "there is one access log; leave the file that it shall be");
+            continue;
+        }
+        account.translated(line, section);
+        let mut path = "stderr".to_string();
+        let mut format = "json";
+        for inner in line.inside() {
+            section.note(inner.to_string());
+            match (inner.name.as_str(), inner.argument(0)) {
+                ("output", "file") => path = inner.argument(1).to_string(),
+                ("output", "discard") => path = "off".to_string(),
+                ("output", stream @ ("stdout" | "stderr")) => path = stream.to_string(),
+                ("format", "console") => format = "combined",
+                ("format", "json") | ("level", _) => {}
+                _ => account.problem(inner, section, "see 'format' of [access_log] (docs/logs.md)"),
+            }
+        }
+        section.key("path", toml_string(&path));
+        section.key("format", toml_string(format));
+    }
+}
+
+/// A site of one port.
+fn site(
+    directive: &Directive,
+    addresses: &[&Address],
+    options: &Options,
+    acme: &mut Section,
+    account: &mut Account,
+) -> Section {
+    let block = directive.inside();
+    let mut section = Section::new("[[site]]");
+    account.translated(directive, &mut section);
+    let port = addresses[0].port;
+    let bind = block.iter().find(|line| line.name == "bind");
+    if let Some(bind) = bind {
+        account.translated(bind, &mut section);
+    }
+    let hosts: Vec<&str> =
+        addresses.iter().map(|address| address.host.as_str()).filter(|host| !host.is_empty()).collect();
+    let listen = match bind {
+        Some(bind) => bind.arguments.iter().map(|address| socket(address, port)).collect(),
+        None => vec![socket("0.0.0.0", port), socket("[::]", port)],
+    };
+    section.key("listen", toml_strings(&listen));
+    if !hosts.is_empty() {
+        section.key("hosts", toml_strings(&hosts));
+    }
+    let is_secure = addresses[0].is_secure;
+    if is_secure {
+        certificate(block, addresses, options, &mut section, acme, account);
+    }
+    let named = named(block);
+    let facts = Facts { is_secure };
+    root(block, &mut section, account);
+    match block.iter().find(|line| line.name == "encode") {
+        Some(encode) if encode.arguments.first().is_none_or(|first| !first.starts_with(['@', '/'])) => {
+            account.translated(encode, &mut section);
+            let codings = encode.arguments.iter().chain(encode.inside().iter().map(|line| &line.name));
+            let known = |coding: &&String| matches!(coding.as_str(), "gzip" | "zstd" | "br");
+            let codings: Vec<&String> = codings.filter(known).collect();
+            if !codings.is_empty() {
+                section.key("compression", toml_strings(codings));
+            }
+        }
+        _ => {
+            section.note("Caddy compresses only where 'encode' says so.");
+            section.key("compression", "[]");
+            section.key("precompressed", false);
+        }
+    }
+    let mut routing =
+        Routing { named: &named, facts, account, notes: Section::new(""), told: BTreeSet::new() };
+    let outer = match addresses[0].path.as_str() {
+        "" => Matcher::default(),
+        path => Matcher::of_path(path),
+    };
+    let level = Level { outer, stripped: String::new(), root: None, changes: Vec::new() };
+    let routes = routing.routes(block, &level, false);
+    let Routing { notes, account, .. } = routing;
+    section.take_notes(notes);
+    others(block, &mut section, account);
+    routes.into_iter().for_each(|route| section.push(route));
+    section
+}
+
+fn socket(address: &str, port: u16) -> String {
+    match address.contains(':') && !address.starts_with('[') {
+        true => format!("[{address}]:{port}"),
+        false => format!("{address}:{port}"),
+    }
+}
+
+/// The site's own directory.
+fn root(block: &[Directive], section: &mut Section, account: &mut Account) {
+    let is_for_all =
+        |line: &&Directive| line.name == "root" && (line.arguments.len() == 1 || line.argument(0) == "*");
+    match block.iter().find(is_for_all) {
+        Some(root) => {
+            account.translated(root, section);
+            section.key("root", toml_string(root.arguments.last().map_or(".", String::as_str)));
+        }
+        None if block.iter().any(|line| line.name == "file_server") => {
+            section.note("Caddy serves the directory in which it was started.");
+            section.key("root", toml_string("."));
+        }
+        None => {
+            section.note("A site has a directory; this one serves nothing of it. Make an empty one.");
+            section.key("root", toml_string("/var/empty"));
+        }
+    }
+}
+
+fn certificate(
+    block: &[Directive],
+    addresses: &[&Address],
+    options: &Options,
+    section: &mut Section,
+    acme: &mut Section,
+    account: &mut Account,
+) {
+    let tls = block.iter().find(|line| line.name == "tls");
+    if let Some(tls) = tls {
+        account.translated(tls, section);
+        if let [certificate, key] = tls.arguments.as_slice() {
+            section.key("certificate", toml_string(certificate));
+            section.key("key", toml_string(key));
+        }
+        for line in tls.inside() {
+            match (line.name.as_str(), line.argument(0)) {
+                ("protocols", "tls1.3") => section.key("tls_minimum", toml_string("1.3")),
+                ("protocols" | "ciphers" | "curves" | "alpn", _) => {}
+                ("dns", _) => account.problem(line, section, "see 'challenges' of [acme] (docs/acme.md)"),
+                ("client_auth", _) => {
+                    account.problem(line, section, "see 'client_authorities'; until then all are let in");
+                }
+                _ => account.problem(line, section, "see docs/https.md"),
+            }
+        }
+    }
+    section.key("http3", true);
+    if section.has("certificate") {
+        return;
+    }
+    let is_internal = tls.is_some_and(|tls| tls.argument(0) == "internal");
+    if is_internal || options.is_local || addresses[0].is_local() || addresses[0].host.is_empty() {
+        section.note("Caddy has an authority of its own for this name; here the certificate is made anew.");
+        section.key("development_certificate", true);
+        return;
+    }
+    section.key("certificate", toml_string("acme"));
+    let mail = tls.map(|tls| tls.argument(0)).filter(|word| word.contains('@'));
+    let mail = mail.or(options.email.as_deref());
+    if !acme.has("directory") {
+        acme.note("Caddy asks Let's Encrypt for certificates, whose terms you agree to by that.");
+        acme.key("directory", toml_string(options.authority.as_deref().unwrap_or("letsencrypt")));
+        acme.key("agree_to_terms", true);
+    }
+    if let Some(mail) = mail {
+        acme.key("contact", toml_strings([mail]));
+    }
+}
+
+/// What stands in a site and is no step.
+fn others(block: &[Directive], section: &mut Section, account: &mut Account) {
+    for line in block {
+        match line.name.as_str() {
+            "bind" | "tls" | "log" | "encode" | "root" => {}
+            name if name.starts_with('@') => account.translated(line, section),
+            "handle_errors" => {
+                account.problem(line, section, "see 'error_pages' of the site (docs/content.md)");
+            }
+            "import" => {
+                account.problem(line, section, "it is not there; import again on the machine that has it");
+            }
+            name if is_step(name) => {}
+            _ => {
+                account.problem(line, section, "there is no counterpart, or it is not known to this command")
+            }
+        }
+    }
+}
+
+/// The site that sends clients of plain HTTP to HTTPS.
+fn redirects(hosts: &[(String, u16)], ports: Ports, text: &mut String) {
+    let mut ports_of: Vec<u16> = hosts.iter().map(|(_, port)| *port).collect();
+    ports_of.sort_unstable();
+    ports_of.dedup();
+    for port in ports_of {
+        let names: Vec<&String> =
+            hosts.iter().filter(|(_, other)| *other == port).map(|(host, _)| host).collect();
+        let mut section = Section::new("[[site]]");
+        section.note("Caddy sends clients of plain HTTP to HTTPS.");
+        section.key("listen", toml_strings([socket("0.0.0.0", ports.http), socket("[::]", ports.http)]));
+        if names.iter().all(|name| !name.is_empty()) {
+            section.key("hosts", toml_strings(names));
+        }
+        section.key("root", toml_string("/var/empty"));
+        let mut route = Section::new("[[site.route]]");
+        let shown = if port == 443 { String::new() } else { format!(":{port}") };
+        let to = toml_string(&format!("https://$host{shown}$path"));
+        route.key("redirect", format!("{{ to = {to}, status = 308 }}"));
+        section.push(route);
+        section.write(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::caddy::{parse, translate};
+    use proptest::prelude::*;
+
+    /// Lines of Caddyfiles, which are put together in any order.
+    const LINES: [&str; 26] = [
+        "example.org, www.example.org {",
+        ":8080 {",
+        "localhost {",
+        "}",
+        "\troot * /srv",
+        "\troot /x/* /y",
+        "\tfile_server browse",
+        "\tencode gzip zstd",
+        "\t@m {",
+        "\t\tpath /a/* *.css",
+        "\t\tmethod GET POST",
+        "\t\tnot path /b",
+        "\theader @m X-A \"b \\\"c\"",
+        "\theader /a* -Server",
+        "\tredir /old {uri} 301",
+        "\trewrite /x /y?{query}",
+        "\thandle_path /api/* {",
+        "\thandle @m {",
+        "\treverse_proxy a:1 b:2 {",
+        "\t\theader_up Host {upstream_hostport}",
+        "\t\tlb_policy cookie x",
+        "\tphp_fastcgi unix//run/php.sock",
+        "\ttry_files {path} /index.html",
+        "\tbasicauth /p/* {",
+        "\trespond /x \"text\" 404",
+        "\turi strip_prefix /api",
+    ];
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_toml(picked in prop::collection::vec(0..LINES.len(), 0..24)) {
+            let text: String = picked.iter().map(|line| format!("{}\n", LINES[*line])).collect();
+            if let Ok(directives) = parse("Caddyfile", &text) {
+                let imported = translate(&directives);
+                let read = imported.text.parse::<toml::Table>();
+                prop_assert!(read.is_ok(), "{text}\n{}\n{read:?}", imported.text);
+            }
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in "[ -~\n\t{}\"`@*/]{0,200}") {
+            if let Ok(directives) = parse("Caddyfile", &text) {
+                let imported = translate(&directives);
+                prop_assert!(imported.text.parse::<toml::Table>().is_ok(), "{}", imported.text);
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! A directive of another server's configuration: its name, what follows, and where it stands.
+
+use std::fmt;
+use std::rc::Rc;
+
+/// Where a directive stands.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    file: Rc<str>,
+    line: usize,
+}
+
+impl Place {
+    /// A line of a file.
+    pub fn new(file: Rc<str>, line: usize) -> Place {
+        Place { file, line }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            // The file as a whole.
+            0 => write!(formatter, "{}", self.file),
+            line => write!(formatter, "{}:{line}", self.file),
+        }
+    }
+}
+
+/// A directive with its arguments, and what stands in its block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Directive {
+    /// Its name.
+    pub name: String,
+    /// What follows the name, without quotes.
+    pub arguments: Vec<String>,
+    /// What stands in its block, if it has one.
+    pub block: Option<Vec<Directive>>,
+    /// Where it stands.
+    pub place: Place,
+    /// How it is written.
+    pub form: Form,
+}
+
+/// How a server's directives are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// `name arguments;` or `name arguments { ... }`
+    Nginx,
+    /// `name arguments` or `name arguments { ... }`, a line each
+    Caddy,
+    /// `Name arguments` or `<Name arguments>`, a line each
+    Apache,
+}
+
+impl Directive {
+    /// An argument, or nothing.
+    pub fn argument(&self, index: usize) -> &str {
+        self.arguments.get(index).map_or("", String::as_str)
+    }
+
+    /// What stands in its block.
+    pub fn inside(&self) -> &[Directive] {
+        self.block.as_deref().unwrap_or_default()
+    }
+
+    /// The directive as it was written, in one line and without what is in its block.
+    pub fn text(&self) -> String {
+        let words = std::iter::once(&self.name).chain(&self.arguments);
+        let text = words.map(|word| shown(word)).collect::<Vec<String>>().join(" ");
+        match (self.form, self.block.is_some()) {
+            (Form::Nginx, false) => format!("{text};"),
+            (Form::Nginx | Form::Caddy, true) => format!("{text} {{ ... }}"),
+            (Form::Caddy | Form::Apache, false) => text,
+            (Form::Apache, true) => format!("<{text}>"),
+        }
+    }
+}
+
+impl fmt::Display for Directive {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.place, self.text())
+    }
+}
+
+fn shown(word: &str) -> String {
+    let needs_quotes =
+        word.is_empty() || word.chars().any(|c| c.is_whitespace() || c.is_control() || c == ';');
+    if needs_quotes { format!("{word:?}") } else { word.to_string() }
+}

@@ -1,0 +1,158 @@
+//! Regular expressions of other servers, as this server takes them: they match the whole path, in linear
+//! time.
+
+/// An expression that is found anywhere in a path, as one that the whole path must match.
+///
+/// # Errors
+/// What it has that takes more than linear time, and that this server does not have.
+pub fn whole_path(expression: &str, any_case: bool) -> Result<String, String> {
+    for (sign, name) in [
+        ("(?=", "lookahead"),
+        ("(?!", "lookahead"),
+        ("(?<=", "lookbehind"),
+        ("(?<!", "lookbehind"),
+        ("(?>", "atomic groups"),
+    ] {
+        if expression.contains(sign) {
+            return Err(format!("expressions here have no {name}: write two routes, the narrower one first"));
+        }
+    }
+    if (1..=9).any(|number| expression.contains(&format!("\\{number}"))) {
+        return Err("expressions here have no references to groups in the expression itself".to_string());
+    }
+    let flags = if any_case { "(?i)" } else { "" };
+    // With alternatives at the top an anchor belongs to one of them.
+    if expression.contains('|') && !is_in_group(expression) {
+        return Ok(format!("{flags}(?s:.*?)(?:{expression})(?s:.*)"));
+    }
+    let (begin, rest) = match expression.strip_prefix('^') {
+        Some(rest) => ("", rest),
+        None => ("(?s:.*?)", expression),
+    };
+    let is_anchored = rest.ends_with('$') && !rest.ends_with("\\$");
+    let (rest, end) = if is_anchored { (&rest[..rest.len() - 1], "") } else { (rest, "(?s:.*)") };
+    Ok(format!("{flags}{begin}{rest}{end}"))
+}
+
+/// Whether every `|` of an expression stands in parentheses.
+fn is_in_group(expression: &str) -> bool {
+    alternatives(expression).len() == 1
+}
+
+/// What stands between the `|` of an expression that are not in parentheses.
+pub fn alternatives(expression: &str) -> Vec<&str> {
+    let (mut depth, mut is_escaped, mut in_class, mut begin) = (0i32, false, false, 0);
+    let mut found = Vec::new();
+    for (at, character) in expression.char_indices() {
+        if is_escaped {
+            is_escaped = false;
+            continue;
+        }
+        match character {
+            '\\' => is_escaped = true,
+            '[' => in_class = true,
+            ']' => in_class = false,
+            '(' if !in_class => depth += 1,
+            ')' if !in_class => depth -= 1,
+            '|' if !in_class && depth == 0 => {
+                found.push(&expression[begin..at]);
+                begin = at + 1;
+            }
+            _ => {}
+        }
+    }
+    found.push(&expression[begin..]);
+    found
+}
+
+/// An expression of a name: what matches any character matches no slash.
+pub fn within_name(expression: &str) -> String {
+    let (mut out, mut is_escaped, mut in_class) = (String::new(), false, false);
+    for character in expression.chars() {
+        match character {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            '[' => in_class = true,
+            ']' => in_class = false,
+            '.' if !in_class => {
+                out.push_str("[^/]");
+                continue;
+            }
+            _ => {}
+        }
+        out.push(character);
+    }
+    out
+}
+
+/// An expression without the groups that look ahead or back: it matches more.
+pub fn without_looks(expression: &str) -> String {
+    let mut out = String::new();
+    let mut rest = expression;
+    while let Some(character) = rest.chars().next() {
+        let looks = ["(?!", "(?=", "(?<!", "(?<="].iter().any(|begin| rest.starts_with(begin));
+        let length = match character {
+            '(' if looks => group_length(rest),
+            // An escaped parenthesis is none.
+            '\\' => {
+                let length = rest.chars().take(2).map(char::len_utf8).sum();
+                out.push_str(&rest[..length]);
+                length
+            }
+            _ => {
+                out.push(character);
+                character.len_utf8()
+            }
+        };
+        rest = &rest[length..];
+    }
+    out
+}
+
+/// The length of the group at the beginning, with its parentheses.
+fn group_length(expression: &str) -> usize {
+    let (mut depth, mut is_escaped) = (0usize, false);
+    for (at, character) in expression.char_indices() {
+        match character {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            '(' => depth += 1,
+            ')' if depth <= 1 => return at + 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+    }
+    expression.len()
+}
+
+/// A path as an expression that only it matches.
+pub fn literal(path: &str) -> String {
+    path.chars().fold(String::new(), |mut out, c| {
+        if !c.is_alphanumeric() && !matches!(c, '/' | '_' | '-' | ' ') && c.is_ascii() {
+            out.push('\\');
+        }
+        out.push(c);
+        out
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions_match_the_whole_path() {
+        for (text, expected) in [
+            (r"\.php$", r"(?s:.*?)\.php"),
+            (r"^/a/(.*)$", r"/a/(.*)"),
+            (r"^/a", r"/a(?s:.*)"),
+            (r"^/a|\.x$", r"(?s:.*?)(?:^/a|\.x$)(?s:.*)"),
+            (r"\.(css|js)$", r"(?s:.*?)\.(css|js)"),
+        ] {
+            assert_eq!(whole_path(text, false).unwrap(), expected);
+        }
+        assert_eq!(within_name("^\\.x.*[.]$"), "^\\.x[^/]*[.]$");
+        assert_eq!(without_looks("^(\\.(?!well-known(x)).*|\\(?a)$"), "^(\\..*|\\(?a)$");
+        assert!(whole_path("^/(?!admin)", false).is_err() && whole_path(r"(a)\1", false).is_err());
+    }
+}

@@ -1,0 +1,95 @@
+//! The files of a configuration: how many and how large they may be, and which files a pattern means.
+
+use std::path::{Path, PathBuf};
+
+/// The most bytes of one file.
+pub const FILE_BYTES: u64 = 4 << 20;
+/// The most files that one configuration may have.
+pub const FILES: usize = 1_000;
+/// The most directives of a configuration.
+pub const DIRECTIVES: usize = 100_000;
+/// How deep blocks and included files may lie in each other.
+pub const DEPTH: usize = 32;
+
+/// The text of a file; bytes that are not UTF-8 are replaced.
+///
+/// # Errors
+/// With the file's name: it cannot be read, is no file, or is too large.
+pub fn read_text(path: &Path) -> Result<String, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    let metadata = std::fs::metadata(path).map_err(failed)?;
+    if !metadata.is_file() || metadata.len() > FILE_BYTES {
+        return Err(format!("{}: not a file of at most {FILE_BYTES} bytes", path.display()));
+    }
+    Ok(String::from_utf8_lossy(&std::fs::read(path).map_err(failed)?).into_owned())
+}
+
+/// The files that a name with `*` and `?` in its last part means, in the order of their names.
+pub fn matching(pattern: &Path) -> Vec<PathBuf> {
+    let name = pattern.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if !name.contains(['*', '?']) {
+        return if pattern.is_file() { vec![pattern.to_path_buf()] } else { Vec::new() };
+    }
+    let Ok(entries) = std::fs::read_dir(pattern.parent().unwrap_or(Path::new("."))) else {
+        return Vec::new();
+    };
+    let mut files: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.is_file())
+        .filter(|path| {
+            let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            (!file.starts_with('.') || name.starts_with('.')) && fits(name.as_bytes(), file.as_bytes())
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+fn fits(pattern: &[u8], name: &[u8]) -> bool {
+    // The place behind the last '*', and what it has been tried for.
+    let (mut p, mut n, mut star) = (0, 0, None);
+    while n < name.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                star = Some((p, n));
+                p += 1;
+            }
+            Some(byte) if *byte == b'?' || *byte == name[n] => {
+                p += 1;
+                n += 1;
+            }
+            _ => match star {
+                Some((at, tried)) => {
+                    star = Some((at, tried + 1));
+                    p = at + 1;
+                    n = tried + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|byte| *byte == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn names_fit_as_in_a_shell(pattern in "[ab*?]{0,6}", name in "[ab]{0,6}") {
+            let mut table = vec![vec![false; name.len() + 1]; pattern.len() + 1];
+            table[0][0] = true;
+            for (p, byte) in pattern.bytes().enumerate() {
+                for n in 0..=name.len() {
+                    table[p + 1][n] = match byte {
+                        b'*' => table[p][n] || n > 0 && table[p + 1][n - 1],
+                        byte => n > 0 && table[p][n - 1] && (byte == b'?' || byte == name.as_bytes()[n - 1]),
+                    };
+                }
+            }
+            prop_assert_eq!(fits(pattern.as_bytes(), name.as_bytes()), table[pattern.len()][name.len()]);
+        }
+    }
+}
