@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the servers for Python applications that are measured beside this one, from PyPI, into a Python
-# environment in the user's cache: Granian, uvicorn and gunicorn, with what serves files on the last two.
+# environment in the user's cache: Granian, uvicorn and gunicorn, with what serves files on the last two, and
+# Hypercorn, which speaks HTTP/3 with aioquic and is tried with the rules of HTTP.
 #
 #   scripts/setup-python-servers.sh [--brief]      --brief prints nothing when they are installed
 #
@@ -18,9 +19,9 @@ home=$cache/python-servers
 
 make_python_environment "the servers for Python" "$home" "${1:-}" \
     granian==2.8.7 uvicorn==0.54.0 uvloop==0.23.0 httptools==0.9.0 gunicorn==27.0.1 \
-    whitenoise==6.12.0 starlette==1.10.0 || exit 0
+    whitenoise==6.12.0 starlette==1.10.0 hypercorn==0.18.0 aioquic==1.7.2 || exit 0
 # The other scripts have this directory in their PATH, so that the bench finds them.
 mkdir -p "$cache/bin"
-for server in granian uvicorn gunicorn; do
+for server in granian uvicorn gunicorn hypercorn; do
     ln -sfn "$home/bin/$server" "$cache/bin/$server"
 done

@@ -99,9 +99,11 @@ impl Leader<'_> {
             .filter(|row| row.system == self.system.name)
             .filter_map(|row| {
                 let cost = row.processor_cost.as_ref()?;
-                let title = series::interface(self.result, &row.interface)?.title.clone();
+                let interface = series::interface(self.result, &row.interface)?;
                 Some(Program {
-                    title,
+                    title: interface.title.clone(),
+                    runs_code: !["files", "includes"].contains(&interface.needs.as_str()),
+                    needs: interface.needs.clone(),
                     us: cost.cpu_us_per_request,
                     static_us: cost.static_cpu_us_per_request,
                     row,
@@ -121,7 +123,8 @@ impl Leader<'_> {
             );
         }
         let programs = self.programs();
-        let (Some(first), Some(last)) = (programs.first(), programs.last()) else {
+        let cheapest = programs.iter().find(|program| program.runs_code).or_else(|| programs.first());
+        let (Some(first), Some(last)) = (cheapest, programs.last()) else {
             return (
                 "Not measured".to_owned(),
                 format!("{} was measured with static files only, or not watched.", self.system.title),
@@ -244,7 +247,9 @@ impl Leader<'_> {
 
     /// Advice to replace the most expensive interface by the cheapest, if that gains much.
     fn cheaper_interface(&self) -> Option<Told> {
-        let programs = self.programs();
+        // A page with directives runs no program: one cannot move there.
+        let programs: Vec<Program> =
+            self.programs().into_iter().filter(|program| program.runs_code).collect();
         let (cheap, dear) = (programs.first()?, programs.last()?);
         let times = dear.us / cheap.us;
         (times >= WORTH_A_CHANGE && programs.len() > 1).then(|| {
@@ -252,10 +257,12 @@ impl Leader<'_> {
             (
                 format!("Run programs by {}, not by {}", cheap.title, dear.title),
                 format!(
-                    "Measured: {} times the rate, and {} µs of processor time in the place of {}.",
+                    "Measured: {} times the rate, and {} µs of processor time in the place of {}. It takes \
+                     {}.",
                     significant(by_rate),
                     significant(cheap.us),
-                    significant(dear.us)
+                    significant(dear.us),
+                    what_it_takes(&cheap.needs)
                 ),
             )
         })
@@ -265,6 +272,10 @@ impl Leader<'_> {
 /// A program's interface and its price.
 struct Program {
     title: String,
+    /// False of a page with directives, which has no code of its own.
+    runs_code: bool,
+    /// The capability that a system needs for it.
+    needs: String,
     us: f64,
     static_us: f64,
     row: SpiceRow,
@@ -291,6 +302,25 @@ fn accelerated(result: &ResultFile, acceleration: &Acceleration<'_>) -> Option<T
             format!("Measured, by the peak rate: {}.", list(&told)),
         )
     })
+}
+
+/// The work of moving a program to an interface, by what the interface needs.
+fn what_it_takes(needs: &str) -> &'static str {
+    match needs {
+        "cgi" => "a program that is started for each request and prints its answer",
+        "fastcgi" | "application" => {
+            "a program that stays and answers one request after the other (a FastCGI library; what CGI kept \
+             in global variables must be cleared between requests)"
+        }
+        "nsapi" => {
+            "the program rewritten as a function of a plug-in in C, in the server\u{2019}s process: it must \
+             be safe for threads, and its crash is the server\u{2019}s"
+        }
+        "servlet" | "jsp" => "the program rewritten in Java, and a Java virtual machine beside the server",
+        "ajp" => "the program rewritten in Java, and a Tomcat of its own",
+        "wsgi" | "asgi" => "the program rewritten in Python, as a callable",
+        _ => "the program rewritten for that interface",
+    }
 }
 
 /// The users that a rate can serve, under the assumptions that the answer names.
@@ -378,13 +408,26 @@ mod tests {
         assert_eq!(server, "touchstone 0.1.0, indicative, with a static file");
         assert_eq!(because, spice::sentences(&sample::spice())[0]);
         let (interface, because) = told(&answers, "Which interface");
-        // 960,000 / 55,000 - 960,000 / 60,000.
-        assert_eq!(interface, "SHTML: 1.45 µs beyond a static file");
+        // 960,000 / 1,000 - 960,000 / 60,000, with as many clients for both. SHTML runs no program.
+        assert_eq!(interface, "CGI: 944 µs beyond a static file");
         assert!(because.contains("static file 16.0, SHTML 17.5, CGI 960"), "{because}");
         assert!(told(&answers, "How many users").1.contains("If every request ran CGI: 930."));
         let (change, because) = told(&answers, "What to change");
-        assert_eq!(change, "Run programs by SHTML, not by CGI");
+        assert!(!change.contains("SHTML") && !because.contains("SHTML"), "{change}: {because}");
+    }
+
+    #[test]
+    fn a_program_moves_to_an_interface_that_runs_programs() {
+        // The same figures, of FastCGI in the place of SHTML.
+        let mut result = sample::spice();
+        let shtml = result.suite.interfaces.iter_mut().find(|it| it.name == "shtml").unwrap();
+        (shtml.title, shtml.needs) = ("FastCGI".to_owned(), "fastcgi".to_owned());
+        let answers = answers(&result);
+        assert_eq!(told(&answers, "Which interface").0, "FastCGI: 1.45 µs beyond a static file");
+        let (change, because) = told(&answers, "What to change");
+        assert_eq!(change, "Run programs by FastCGI, not by CGI");
         assert!(because.starts_with("Measured: 45.8 times the rate"), "{because}");
+        assert!(because.contains("It takes a program that stays"), "{because}");
         assert!(because.contains(" Then: twice the processors"), "{because}");
     }
 

@@ -10,6 +10,7 @@ pub mod certify;
 #[cfg(test)]
 mod contradictions;
 pub mod export;
+mod hardware;
 mod number;
 pub mod planning;
 pub mod report;

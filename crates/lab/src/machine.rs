@@ -2,6 +2,7 @@
 //!
 //! A fact that cannot be read is left empty; none of them stops a run.
 
+use crate::hardware;
 use crate::result::{MachineFacts, ToolFacts};
 use sha2::{Digest, Sha256};
 use std::fs;
@@ -27,6 +28,7 @@ const SYSCTLS: [&str; 13] = [
 /// The facts of this machine. Whether load and server share it is for the caller to say.
 pub fn facts(same_host: bool) -> MachineFacts {
     let cpu_info = read("/proc/cpuinfo");
+    let hardware = hardware::of_this_machine();
     MachineFacts {
         host: read("/proc/sys/kernel/hostname"),
         os: os_name(&read("/etc/os-release")),
@@ -38,6 +40,10 @@ pub fn facts(same_host: bool) -> MachineFacts {
         sysctls: SYSCTLS.iter().filter_map(|name| sysctl(name)).collect(),
         open_files_limit: open_files_limit(),
         same_host,
+        product: hardware.product,
+        cpu_caches: hardware.cpu_caches,
+        network_cards: hardware.network_cards,
+        disks: hardware.disks,
     }
 }
 

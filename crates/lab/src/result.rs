@@ -6,6 +6,7 @@
 //! Beside it in the result directory lie the raw histograms (`latency.hlog`), the time line (`timeline.csv`)
 //! and the configuration files of the systems, byte for byte.
 
+use crate::hardware::{Disk, NetworkCard};
 use crate::judged::{ReasonRecord, ThresholdRecord};
 use crate::statistics::fairness::Fairness;
 use crate::statistics::paired::Comparison;
@@ -40,6 +41,9 @@ pub struct ResultFile {
     pub method: MethodRecord,
     /// Where it was run.
     pub machine: MachineFacts,
+    /// What the person who measured says of it.
+    #[serde(default)]
+    pub disclosure: Disclosure,
     /// The systems under test, in the order in which they were named; the limit, where measured, is one of
     /// them.
     pub systems: Vec<SystemResult>,
@@ -167,6 +171,12 @@ pub struct ClassRecord {
     /// True where the length of a body is the server's to decide, so that nothing can be held against it.
     #[serde(default)]
     pub body_varies: bool,
+    /// True where its requests go over TLS.
+    #[serde(default)]
+    pub tls: bool,
+    /// The interface that answers; absent: a file, or requests of the suite's own.
+    #[serde(default)]
+    pub interface: Option<String>,
 }
 
 /// A result of before there were pages has none.
@@ -362,6 +372,17 @@ pub struct SkippedInterface {
     pub reason: String,
 }
 
+/// What no machine tells: the person who measures says it (`bench --sponsor`, `--switch`, `--note`).
+#[derive(Debug, Clone, Default, Serialize, Deserialize, PartialEq)]
+pub struct Disclosure {
+    /// Who asked and paid for the measurement.
+    pub sponsor: Option<String>,
+    /// What joins the load machines and the server.
+    pub switch: Option<String>,
+    /// Anything else that a reader should know, a paragraph each.
+    pub notes: Vec<String>,
+}
+
 /// The machine, as far as a reader needs it to repeat the run.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Default)]
 pub struct MachineFacts {
@@ -385,6 +406,18 @@ pub struct MachineFacts {
     pub open_files_limit: u64,
     /// True when load and server ran on this one machine.
     pub same_host: bool,
+    /// Vendor and product.
+    #[serde(default)]
+    pub product: Option<String>,
+    /// The caches of a processor.
+    #[serde(default)]
+    pub cpu_caches: Option<String>,
+    /// Its network cards.
+    #[serde(default)]
+    pub network_cards: Vec<NetworkCard>,
+    /// Its disks.
+    #[serde(default)]
+    pub disks: Vec<Disk>,
 }
 
 /// What one system under test did.
@@ -427,6 +460,9 @@ pub struct SystemResult {
     pub origin: Option<OriginResult>,
     /// The last lines that it printed, where it died or failed.
     pub last_words: Option<String>,
+    /// The most memory that it was given, bytes; absent: as much as the machine has.
+    #[serde(default)]
+    pub memory_bytes: Option<u64>,
 }
 
 /// The origin behind an accelerator.

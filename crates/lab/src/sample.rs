@@ -19,7 +19,8 @@ pub fn result() -> ResultFile {
         command_line: ["touchstone", "bench", "webbench-1.1-static", "--quick"].map(String::from).to_vec(),
         status: RunStatus::Complete,
         suite: crate::suite::Suite::find("webbench-1.1-static").expect("built in").record(true, 1),
-        machine: crate::machine::facts(true),
+        machine: hardware(crate::machine::facts(true)),
+        disclosure: disclosure(),
         method: MethodRecord::default(),
         spice: Vec::new(),
         comparisons: Vec::new(),
@@ -31,6 +32,41 @@ pub fn result() -> ResultFile {
             system("limit", "the limit of this kernel", true, 65_000.0),
         ],
         warnings: vec!["Load and server shared one machine.".into()],
+    }
+}
+
+/// What a person says of a measurement.
+pub fn disclosure() -> Disclosure {
+    Disclosure {
+        sponsor: Some("Example Inc.".into()),
+        switch: Some("FastSwitch 2800, 10 Gbit/s".into()),
+        notes: vec!["The systems were restarted before the run.".into()],
+    }
+}
+
+/// Hardware as a server has it.
+pub fn hardware(facts: MachineFacts) -> MachineFacts {
+    MachineFacts {
+        product: Some("Example Inc. Server 5/133".into()),
+        cpu_caches: Some("L1d 32K, L1i 32K, L2 1024K".into()),
+        network_cards: vec![crate::hardware::NetworkCard {
+            name: "eth0".into(),
+            device: Some("PCI 8086:1572".into()),
+            driver: Some("i40e".into()),
+            megabits_per_second: Some(10_000),
+            duplex: Some("full".into()),
+            receive_queues: 2,
+            mtu: 1500,
+        }],
+        disks: vec![crate::hardware::Disk {
+            name: "nvme0n1".into(),
+            model: Some("Fast Disk 1TB".into()),
+            driver: Some("nvme".into()),
+            bytes: 1 << 40,
+            rotates: Some(false),
+            scheduler: Some("none".into()),
+        }],
+        ..facts
     }
 }
 
@@ -111,6 +147,7 @@ fn system(name: &str, title: &str, is_limit: bool, rate: f64) -> SystemResult {
         skipped: Vec::new(),
         origin: None,
         last_words: None,
+        memory_bytes: None,
     }
 }
 
@@ -298,6 +335,8 @@ pub fn accelerated() -> ResultFile {
         page_requests: 1,
         session_think_s: 0.0,
         body_varies: false,
+        tls: false,
+        interface: None,
     };
     result.suite.classes = vec![class("CLASS_4K", 80.0), class("CGI", 20.0)];
     let hits = |class: &str, hits| ClassHits { class: class.to_string(), asked: 10, hits };

@@ -7,6 +7,7 @@
 use crate::acceleration;
 use crate::bottleneck::{self, Bottleneck};
 use crate::figures::{clients, count, list, milliseconds, percent, rate, significant};
+use crate::memory;
 use crate::peaks::{peak, rate_is_the_servers};
 use crate::raw::RawMix;
 use crate::result::{MixResult, ResultFile, RunStatus, SystemResult};
@@ -56,6 +57,7 @@ pub fn sentences_with(result: &ResultFile, held_back: &[HeldBack]) -> Vec<String
     }
     sentences.extend(acceleration::sentences(result));
     sentences.extend(speedup::sentences(result));
+    sentences.extend(memory::sentences(result));
     let standing = Standing::of(result);
     sentences.extend(standing.sentence());
     sentences.extend(processor_time(&standing.servers));

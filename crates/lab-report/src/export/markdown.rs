@@ -1,11 +1,13 @@
 //! A comparison as a page in Markdown, to add to a text: the peaks side by side, how each system was started,
 //! the machine, and how to repeat it.
 
+use crate::hardware;
 use std::fmt::Write as _;
 use touchstone_lab::derived;
 use touchstone_lab::figures::{count, milliseconds, rate, significant};
 use touchstone_lab::result::{ConfigurationFile, LoadResult, ResultFile, RunsFigure, SystemResult};
 use touchstone_lab::series;
+use touchstone_lab::warnings;
 
 /// The text.
 pub fn markdown(result: &ResultFile) -> String {
@@ -119,12 +121,19 @@ fn facts(text: &mut String, result: &ResultFile) -> std::fmt::Result {
         "{}",
         of("load engine", &format!("{} {}, {same}", result.tool.name, result.tool.version))
     )?;
+    writeln!(text, "{}", of("network cards", &hardware::network_cards(machine)))?;
+    writeln!(text, "{}", of("disks", &hardware::disks(machine)))?;
+    writeln!(text, "{}", of("switch", &hardware::switch(&result.disclosure, machine)))?;
+    writeln!(text, "{}", of("sponsor", &hardware::sponsor(&result.disclosure)))?;
+    for note in &result.disclosure.notes {
+        writeln!(text, "{}", of("note", note))?;
+    }
     // The arguments without the paths of the machine on which it was run.
     let words: Vec<String> =
         result.command_line.iter().enumerate().map(|(index, word)| own_word(index, word)).collect();
     writeln!(text, "{}", of("command", &format!("`{}`", words.join(" "))))?;
-    for warning in &result.warnings {
-        writeln!(text, "{}", of("beware", warning))?;
+    for warning in warnings::each_once(&result.warnings) {
+        writeln!(text, "{}", of("beware", &warning))?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! The sheets have WebBench's names and words. Figures are numbers and not text, so that a reader can compute
 //! with them; what was not measured is an empty cell.
 
+use crate::hardware;
 use rust_xlsxwriter::{
     Chart, ChartMarker, ChartMarkerType, ChartType, DocProperties, ExcelDateTime, Format, FormatAlign,
     Workbook, Worksheet, XlsxError,
@@ -11,6 +12,7 @@ use touchstone_lab::peaks::rate_is_the_servers;
 use touchstone_lab::result::{ClientRow, MixResult, ResultFile};
 use touchstone_lab::series::{self, Series};
 use touchstone_lab::verdict::sentences;
+use touchstone_lab::warnings;
 
 const SUMMARY: &str = "Summary Report";
 const CLIENT_DATA: &str = "Client Data Report";
@@ -289,8 +291,19 @@ fn test(sheet: &mut Worksheet, result: &ResultFile, formats: &Formats) -> Result
     ]
     .map(|(name, text)| (name.to_owned(), text))
     .to_vec();
+    rows.extend(
+        [
+            ("Network cards", hardware::network_cards(machine)),
+            ("Disks", hardware::disks(machine)),
+            ("Switch", hardware::switch(&result.disclosure, machine)),
+            ("Sponsor", hardware::sponsor(&result.disclosure)),
+        ]
+        .map(|(name, text)| (name.to_owned(), text)),
+    );
+    rows.extend(result.disclosure.notes.iter().map(|note| ("Note".to_owned(), note.clone())));
     rows.extend(sentences(result, &[]).into_iter().map(|sentence| ("Verdict".to_owned(), sentence)));
-    rows.extend(result.warnings.iter().map(|warning| ("Beware".to_owned(), warning.clone())));
+    let warnings = warnings::each_once(&result.warnings);
+    rows.extend(warnings.into_iter().map(|warning| ("Beware".to_owned(), warning)));
     for (row, (name, text)) in rows.iter().enumerate() {
         sheet.write_with_format(row as u32, 0, name, &formats.head)?;
         let text = cell_text(text);

@@ -83,6 +83,16 @@ fn remedy(situation: &Situation<'_>) -> Vec<Advice> {
     }
 }
 
+/// The limits that a result cannot show before they are reached: every rate beyond those that were measured
+/// stands under this condition.
+fn unless_hidden(situation: &Situation<'_>) -> String {
+    format!(
+        "; a limit above {} requests at a time would change that and shows only when it is reached: workers, \
+         threads, a pool of connections to a database or an upstream, a lock, the network",
+        touchstone_lab::figures::count(situation.peak.clients)
+    )
+}
+
 /// Twice the processors, by the model if it is identified, otherwise by the utilisation law.
 fn processors(situation: &Situation<'_>) -> Vec<Advice> {
     let what = "twice the processors, or a program that needs half of their time";
@@ -98,15 +108,17 @@ fn processors(situation: &Situation<'_>) -> Vec<Advice> {
         let found = twice.last().map(|point| point.rate);
         let gives = found.map(|found| {
             format!(
-                "{} requests/s with {} clients, by the model of queues",
+                "{} requests/s with {} clients, by the model of queues{}",
                 rate(found),
-                clients.saturating_mul(2)
+                clients.saturating_mul(2),
+                unless_hidden(situation)
             )
         });
         return vec![change(what, gives.unwrap_or_default(), found)];
     }
     let most = 2.0 * situation.peak.requests_per_second;
-    vec![change(what, format!("at most {} requests/s, if nothing else limits", rate(most)), Some(most))]
+    let gives = format!("at most {} requests/s{}", rate(most), unless_hidden(situation));
+    vec![change(what, gives, Some(most))]
 }
 
 fn more_workers(situation: &Situation<'_>) -> Advice {
@@ -118,7 +130,11 @@ fn more_workers(situation: &Situation<'_>) -> Advice {
     let most = situation.peak.requests_per_second * cpus as f64;
     change(
         "as many workers as processors, and connections shared evenly among them (SO_REUSEPORT)",
-        format!("at most {} requests/s: {cpus} times, if the work divides", rate(most)),
+        format!(
+            "at most {} requests/s: {cpus} times, if the work divides{}",
+            rate(most),
+            unless_hidden(situation)
+        ),
         Some(most),
     )
 }
@@ -261,5 +277,7 @@ mod tests {
     fn the_bottlenecks_own_remedy_comes_first() {
         let advice = advice_of(Assumptions::default(), "touchstone");
         assert!(advice[0].change.contains("twice the processors"), "{advice:?}");
+        let gives = &advice[0].gives;
+        assert!(gives.contains("a limit above 16 requests at a time would change that"), "{gives}");
     }
 }

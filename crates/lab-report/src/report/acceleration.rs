@@ -37,10 +37,10 @@ fn factors(view: &View, all: &[Acceleration<'_>]) -> Markup {
         for pair in acceleration.pairs(view.result) {
             let Some(factors) = pair.factors() else { continue };
             let cells = vec![
-                number::rate(pair.alone.requests_per_second),
-                number::rate(pair.accelerated.requests_per_second),
                 factor(factors.rate),
                 factor(factors.throughput),
+                number::rate(pair.alone.requests_per_second),
+                number::rate(pair.accelerated.requests_per_second),
             ];
             let title = words::line(&acceleration.accelerated.title, CELL_LIMIT);
             let of = pair.interface.map(|interface| format!(", {}", words::line(interface, CELL_LIMIT)));
@@ -50,12 +50,12 @@ fn factors(view: &View, all: &[Acceleration<'_>]) -> Markup {
     for reported in acceleration::reported(&view.result.suite.name) {
         let times = |text: &str| format!("{text}\u{a0}times");
         let cells =
-            vec![String::new(), String::new(), times(&reported.rate.text), times(&reported.throughput.text)];
+            vec![times(&reported.rate.text), times(&reported.throughput.text), String::new(), String::new()];
         rows.push(Row::new(format!("Report 004, Table 5 (1997): FastCache, {}", reported.machine), cells));
     }
     Table::new(
         "Acceleration: the origin alone and accelerated, each at its peak",
-        &["Accelerator", "alone, requests/s", "accelerated, requests/s", "rate", "throughput"],
+        &["Accelerator", "rate", "throughput", "alone, requests/s", "accelerated, requests/s"],
         rows,
     )
     .with_words(&[0])

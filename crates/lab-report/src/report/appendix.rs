@@ -3,11 +3,13 @@
 
 use maud::{Markup, html};
 
-use super::table::{Row, Table};
+use super::table::{Part, Row, Table};
 use super::tables::processors;
 use super::view::{SystemView, View};
 use super::{Source, number, words};
+use crate::hardware;
 use touchstone_lab::result::{InterfaceRecord, SuiteRecord};
+use touchstone_lab::shares::Share;
 use touchstone_lab::shell;
 
 /// The workload with its classes.
@@ -47,9 +49,37 @@ pub(super) fn workload(view: &View) -> Markup {
                     &["Class", "Share of the requests", "Files", "Bytes of each file"],
                     rows,
                 ).with_words(&[0]).write())
+                (shares(view))
             }
         }
     }
+}
+
+/// What share of the requests went over TLS or was answered by a program, at each system's peak; nothing
+/// where all requests are of one kind.
+fn shares(view: &View) -> Markup {
+    let part = |system: &SystemView| {
+        let mix = system.peak?;
+        let shares = touchstone_lab::shares::of(&view.result.suite, mix);
+        let row = |share: &Share| {
+            let percent = |share: f64| format!("{}\u{a0}%", number::grouped(share * 100.0, 2));
+            let cells = vec![percent(share.stated), percent(share.counted), number::count(share.requests)];
+            Row::new(share.title(), cells)
+        };
+        let heading = Some(format!("{}, {}", system.label, words::clients(mix.clients)));
+        (!shares.is_empty()).then(|| Part { heading, rows: shares.iter().map(row).collect() })
+    };
+    let parts: Vec<Part> = view.systems.iter().filter_map(part).collect();
+    let table = Table {
+        parts,
+        ..Table::new(
+            "Kinds of requests, as the suite states them and as they were counted in the window of the peak",
+            &["Requests", "Stated", "Counted", "Requests in the window"],
+            Vec::new(),
+        )
+        .with_words(&[0])
+    };
+    html! { @if !table.parts.is_empty() { (table.write()) } }
 }
 
 fn interfaces(suite: &SuiteRecord) -> Table {
@@ -57,19 +87,19 @@ fn interfaces(suite: &SuiteRecord) -> Table {
         Row::new(
             words::line(&interface.title, 60),
             vec![
+                number::count(interface.body_bytes),
                 words::line(&interface.description, 200),
                 words::line(&interface.needs, 60),
                 words::line(&interface.path, 200),
-                number::count(interface.body_bytes),
             ],
         )
     };
     Table::new(
         "The interfaces, each measured in every mix by itself",
-        &["Interface", "What answers", "Needs", "Path", "Bytes of each answer"],
+        &["Interface", "Bytes of each answer", "What answers", "Needs", "Path"],
         suite.interfaces.iter().map(row).collect(),
     )
-    .with_words(&[0, 1, 2, 3])
+    .with_words(&[0, 2, 3, 4])
 }
 
 fn decimals(weight: f64) -> usize {
@@ -96,6 +126,9 @@ fn one_system(view: &SystemView) -> Markup {
                 div { dt { "Title" } dd { (words::visible(&system.title)) } }
             }
             div { dt { "Processors" } dd { (processors(&system.cpus)) } }
+            @if let Some(bytes) = system.memory_bytes {
+                div { dt { "Memory, at most" } dd { (number::bytes(bytes as f64)) } }
+            }
             div { dt { "Mixes measured" } dd { (system.mixes.len()) } }
         }
         @if system.mixes.is_empty() && !system.skipped.is_empty() {
@@ -152,12 +185,20 @@ fn one_machine(source: &Source) -> Markup {
     let known = |text: &str| {
         if text.trim().is_empty() { number::NOT_MEASURED.to_owned() } else { words::visible(text) }
     };
+    let not_told = || "not told by the machine".to_owned();
     html! {
         dl class="facts-grid small" {
             div { dt { "Host" } dd { (known(&machine.host)) } }
             div { dt { "Operating system" } dd { (known(&machine.os)) } }
             div { dt { "Kernel" } dd { (known(&machine.kernel)) } }
             div { dt { "Processors" } dd { (machine.cpus) " × " (known(&machine.cpu_model)) } }
+            div { dt { "Model" } dd { (machine.product.as_deref().map_or_else(not_told, known)) } }
+            div {
+                dt { "Caches of a processor" }
+                dd { (machine.cpu_caches.as_deref().map_or_else(not_told, known)) }
+            }
+            div { dt { "Network cards" } dd { (hardware::network_cards(machine)) } }
+            div { dt { "Disks" } dd { (hardware::disks(machine)) } }
             div { dt { "Memory" } dd { (number::bytes(machine.memory_bytes as f64)) } }
             div {
                 dt { "Virtual" }

@@ -10,8 +10,9 @@ use super::view::View;
 use super::words;
 use crate::planning::{Plan, mva, users, usl};
 use touchstone_lab::bottleneck::Evidence;
+use touchstone_lab::memory;
 use touchstone_lab::result::SpeedupRow;
-use touchstone_lab::statistics::useful_peak::{Criteria, UsefulPeak};
+use touchstone_lab::statistics::useful_peak::UsefulPeak;
 
 /// The most characters of a reason in a cell.
 const REASON_LIMIT: usize = 300;
@@ -26,11 +27,14 @@ pub(super) fn section(view: &View) -> Markup {
             @if plans.is_empty() {
                 p { (number::NOT_MEASURED) }
             } @else {
-                (lead())
+                (lead(view))
                 (peaks(&plans).write())
                 (people(&plans).write())
                 (laws(&plans).write())
                 @if !view.result.speedups.is_empty() { (speedups(view).write()) }
+                @if view.result.systems.iter().any(|system| system.memory_bytes.is_some()) {
+                    (memory_sizes(view).write())
+                }
                 h3 { "What to change, and what it would give" }
                 (advice(&plans).write())
             }
@@ -56,20 +60,37 @@ pub(super) fn section(view: &View) -> Markup {
     }
 }
 
-fn lead() -> Markup {
-    let criteria = Criteria::default();
+fn lead(view: &View) -> Markup {
+    let criteria = &view.result.method.useful;
+    let runs =
+        if criteria.runs_min == 1 { "one run".to_owned() } else { format!("{} runs", criteria.runs_min) };
     html! {
         p class="lead" {
             "The peak is the highest rate, whatever people think of it. The useful peak is the largest load \
              at which, in at least "
-            (criteria.runs_min) " runs, at most one request of "
+            (runs) " (each load was run " (times(view.result.method.runs)) "), at most one request of "
             (number::grouped(1.0 / criteria.errors_max, 0))
             " failed, all clients were served alike (Jain\u{2019}s index at least " (criteria.jain_min)
             ", the slowest client at most " (criteria.slowest_over_median_max)
-            " times the median one) and the load engine had room. "
-            code { "touchstone plan --p95 TIME" } " adds a time within which 95 % of the answers must come."
+            " times the median one), the load engine had room, "
+            @if let Some(most) = criteria.level_wait_max {
+                "no lighter load reached the rate within 3 % while its p95 was shorter by a factor of "
+                (number::grouped(most, 2)) ", "
+            }
+            @match criteria.p95_max_us {
+                Some(limit) => { "and 95 % of the answers came within " (number::latency(limit)) ". " }
+                None => {
+                    "and no time was agreed within which 95 % of the answers must come: "
+                    code { "touchstone bench --p95 TIME" } " and " code { "touchstone plan --p95 TIME" }
+                    " name one. "
+                }
+            }
         }
     }
+}
+
+fn times(number: u64) -> String {
+    if number == 1 { "once".to_owned() } else { format!("{} times", number::count(number)) }
 }
 
 fn peaks(plans: &[(&str, &Plan)]) -> Table {
@@ -169,6 +190,27 @@ fn speedups(view: &View) -> Table {
     let rows = view.result.speedups.iter().map(row).collect();
     Table::new("Speedup: the peak on more processors beside that on the fewest", &columns, rows)
         .with_words(&[0])
+}
+
+/// More memory beside the least: Figures 8, 9 and 12 of report 002 as a table.
+fn memory_sizes(view: &View) -> Table {
+    let row = |row: &memory::Row<'_>| {
+        let interface = touchstone_lab::series::interface(view.result, &row.interface);
+        let of = interface.map(|interface| format!(", {}", words::line(&interface.title, 60)));
+        Row::new(
+            format!("{}{}", view.system_label(&row.system.name), of.unwrap_or_default()),
+            vec![
+                row.base_size.to_string(),
+                number::rate(row.base_peak.requests_per_second.median),
+                row.size.to_string(),
+                number::rate(row.peak.requests_per_second.median),
+                number::grouped(row.times, 2),
+            ],
+        )
+    };
+    let columns = ["System", "memory", "peak, requests/s", "memory", "peak, requests/s", "times"];
+    let rows = memory::rows(view.result).iter().map(row).collect();
+    Table::new("Memory: the peak with more beside that with the least", &columns, rows).with_words(&[0])
 }
 
 /// The laws that describe the curves, or why none does.

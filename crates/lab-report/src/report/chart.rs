@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use super::interval::Ends;
 use super::scale::{ClientScale, NinesScale, Spacing, ValueScale, spread};
-use super::style::{Style, pixel};
+use super::style::{CURVES_MAX, Style, pixel};
 use super::words::{fitted, width};
 
 /// A chart, before it is drawn for one canvas.
@@ -52,6 +52,8 @@ pub(super) struct Series {
     pub(super) label: String,
     /// How it looks.
     pub(super) style: Style,
+    /// Its place among the curves where they do not all go into one drawing.
+    pub(super) rank: usize,
     /// Its points, from left to right.
     pub(super) points: Vec<Point>,
 }
@@ -134,6 +136,27 @@ impl LineChart {
     /// Whether the names fit at the line ends of this canvas; if not, the chart needs a legend there.
     pub(super) fn names_fit(&self, canvas: Canvas) -> bool {
         self.series.iter().all(|series| canvas.fits(&series.label))
+    }
+
+    /// The chart as several, each with as many curves as a reader can tell apart, in the order of their
+    /// ranks. All have the same axes.
+    pub(super) fn parts(mut self) -> Vec<LineChart> {
+        if self.series.len() <= CURVES_MAX {
+            return vec![self];
+        }
+        self.series.sort_by_key(|series| series.rank);
+        let (series, mut parts, mut first) = (std::mem::take(&mut self.series), Vec::new(), 1);
+        for curves in series.chunks(CURVES_MAX) {
+            let (number, last) = (parts.len() + 1, first + curves.len() - 1);
+            parts.push(LineChart {
+                id: if number == 1 { self.id.clone() } else { format!("{}-part-{number}", self.id) },
+                title: format!("{}, curves {first} to {last}", self.title),
+                series: curves.to_vec(),
+                ..self.clone()
+            });
+            first = last + 1;
+        }
+        parts
     }
 
     /// The chart as SVG for one canvas.

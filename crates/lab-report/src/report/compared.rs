@@ -44,10 +44,10 @@ fn all(view: &View) -> Vec<Compared> {
 fn table(compared: &[Compared]) -> Table {
     Table::new(
         "How many times faster, over the mixes that both completed",
-        &["System", "than", "by", "times", "from", "to", "pairs", "what is shown"],
+        &["System", "times", "than", "by", "from", "to", "pairs", "what is shown"],
         compared.iter().map(row).collect(),
     )
-    .with_words(&[0, 1, 2, 7])
+    .with_words(&[0, 2, 3, 7])
 }
 
 /// The better of the two stands first.
@@ -71,9 +71,9 @@ fn row(compared: &Compared) -> Row {
         Conclusion::TooFewPairs => "nothing: too few pairs",
     };
     let cells = vec![
+        number::grouped(times, 3),
         words::line(other, 80),
         compared.figure.title().to_owned(),
-        number::grouped(times, 3),
         number::grouped(from, 3),
         number::grouped(to, 3),
         number::count(it.pairs as u64),

@@ -7,6 +7,7 @@ use time::format_description::well_known::Rfc3339;
 
 use super::view::View;
 use super::{Source, number, words};
+use crate::hardware::{disks, network_cards, sponsor, switch};
 use touchstone_lab::result::{MachineFacts, RunStatus, TlsRecord};
 
 /// The banner of a run that ended early; nothing for a complete one.
@@ -80,13 +81,32 @@ pub(super) fn section(view: &View) -> Markup {
                 }
                 (fact("Machines", machines(view)))
                 @for source in view.sources {
+                    (fact(&named("Network cards", source, view), &network_cards(&source.machine)))
+                    (fact(&named("Disks", source, view), &disks(&source.machine)))
+                    (fact(&named("Switch", source, view), &switch(&source.disclosure, &source.machine)))
+                    (fact(&named("Sponsor", source, view), &sponsor(&source.disclosure)))
+                }
+                @for source in view.sources {
                     (fact(
                         &named("Validity", source, view),
                         &format!("{}, by the run rules", source.standing.class.name()),
                     ))
                 }
             }
+            (notes(view))
             (warnings(view))
+        }
+    }
+}
+
+/// The notes of the person who measured; nothing where there are none.
+fn notes(view: &View) -> Markup {
+    html! {
+        @for source in view.sources {
+            @if !source.disclosure.notes.is_empty() {
+                h3 { (named("Notes", source, view)) }
+                @for note in &source.disclosure.notes { p { (words::line(note, words::SENTENCE_LIMIT)) } }
+            }
         }
     }
 }
@@ -114,9 +134,10 @@ fn warm_up(seconds: f64) -> String {
 }
 
 fn warnings(view: &View) -> Markup {
-    let mut warnings: Vec<String> =
-        view.result.warnings.iter().map(|warning| words::line(warning, words::SENTENCE_LIMIT)).collect();
-    warnings.dedup();
+    let warnings: Vec<String> = touchstone_lab::warnings::each_once(&view.result.warnings)
+        .iter()
+        .map(|warning| words::line(warning, words::SENTENCE_LIMIT))
+        .collect();
     html! {
         @if warnings.is_empty() {
             p class="faint" { "The run gave no warnings." }

@@ -77,7 +77,6 @@ fn figure(view: &View) -> Figure {
         id: "fairness".to_owned(),
         heading: "Every client at the peak".to_owned(),
         caption: format!("{each} Close together is fair: all were served alike. {}", evenness(&peaks)),
-        legend: None,
         drawing: (!peaks.is_empty()).then(|| {
             html! {
                 div class="figures two" {

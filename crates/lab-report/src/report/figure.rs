@@ -24,9 +24,8 @@ pub(super) struct Figure {
     pub(super) heading: String,
     /// What it shows, in words.
     pub(super) caption: String,
-    /// Line samples and names, shown where the names do not fit into the drawing.
-    pub(super) legend: Option<Markup>,
-    /// The drawing; absent when nothing was measured.
+    /// The drawing, with line samples and names where these do not fit into it; absent when nothing was
+    /// measured.
     pub(super) drawing: Option<Markup>,
     /// The numbers of the drawing.
     pub(super) tables: Vec<Table>,
@@ -43,7 +42,6 @@ impl Figure {
                 }
                 @match &self.drawing {
                     Some(drawing) => {
-                        @if let Some(legend) = &self.legend { (legend) }
                         (drawing)
                         details class="numbers" {
                             summary { "The numbers" span class="unseen" { " of: " (self.heading) } }
@@ -112,8 +110,7 @@ impl Measure<'_> {
             id: self.id.to_owned(),
             heading: self.heading.to_owned(),
             caption,
-            legend: legend(&chart, canvas),
-            drawing: (!chart.is_empty()).then(|| both(&chart, canvas)),
+            drawing: drawing(chart, canvas),
             tables: vec![self.table(view)],
         }
     }
@@ -125,6 +122,7 @@ impl Measure<'_> {
             .map(|system| Series {
                 label: system.label.clone(),
                 style: system.style,
+                rank: system.rank,
                 points: system.mixes.iter().map(|mix| self.point(system, mix)).collect(),
             })
             .collect();
@@ -245,16 +243,44 @@ impl Measure<'_> {
     }
 }
 
-/// A chart for the page's width and for a telephone; the style sheet shows one of them.
-pub(super) fn both(chart: &LineChart, canvas: Canvas) -> Markup {
-    html! {
-        (chart.draw(canvas))
-        @if canvas.name != "any" { (chart.draw(Canvas::NARROW)) }
+/// A chart for the page's width and for a telephone, each drawing with its legend. More curves than a reader
+/// can tell apart are in further drawings, which open on demand and need no script. Nothing where nothing was
+/// measured.
+pub(super) fn drawing(chart: LineChart, canvas: Canvas) -> Option<Markup> {
+    if chart.is_empty() {
+        return None;
+    }
+    let parts = chart.parts();
+    let (first, further) = parts.split_first()?;
+    let one = |part: &LineChart| {
+        html! {
+            @if let Some(legend) = legend(part, canvas) { (legend) }
+            (part.draw(canvas))
+            @if canvas.name != "any" { (part.draw(Canvas::NARROW)) }
+        }
+    };
+    Some(html! {
+        (one(first))
+        @for part in further {
+            details class="further-curves" {
+                summary { (part.series.len()) " more: " (names(part)) }
+                (one(part))
+            }
+        }
+    })
+}
+
+/// What the curves of a drawing are, by the first and the last.
+fn names(part: &LineChart) -> String {
+    match part.series.as_slice() {
+        [] => String::new(),
+        [only] => only.label.clone(),
+        [first, .., last] => format!("{} to {}", first.label, last.label),
     }
 }
 
 /// A legend, where the names do not fit at the line ends: on a telephone, or on every canvas.
-pub(super) fn legend(chart: &LineChart, canvas: Canvas) -> Option<Markup> {
+fn legend(chart: &LineChart, canvas: Canvas) -> Option<Markup> {
     if chart.series.len() < 2 || chart.names_fit(Canvas::NARROW) {
         return None;
     }

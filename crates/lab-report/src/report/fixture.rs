@@ -51,6 +51,7 @@ pub(crate) fn full() -> ResultFile {
             skipped: Vec::new(),
             origin: None,
             last_words: None,
+            memory_bytes: None,
         })
         .collect();
     ResultFile {
@@ -79,6 +80,7 @@ pub(crate) fn full() -> ResultFile {
         status: RunStatus::Complete,
         suite: suite(),
         machine: machine(),
+        disclosure: touchstone_lab::sample::disclosure(),
         systems,
         method: MethodRecord::default(),
         spice: Vec::new(),
@@ -183,6 +185,9 @@ pub(super) fn hostile() -> ResultFile {
     result.status = RunStatus::Incomplete(nuisance.clone());
     result.warnings = vec![nuisance.clone()];
     result.machine.virtualised = Some(nuisance.clone());
+    result.machine.product = Some(nuisance.clone());
+    result.machine.cpu_caches = Some(nuisance.clone());
+    hostile_hardware(&mut result, &nuisance);
     result.machine.sysctls = vec![(nuisance.clone(), nuisance.clone())];
     result.suite.classes[0].name.clone_from(&nuisance);
     for system in &mut result.systems {
@@ -205,6 +210,22 @@ pub(super) fn hostile() -> ResultFile {
         vec![SkippedInterface { interface: nuisance.clone(), reason: nuisance.clone() }];
     wild_figures(&mut result);
     result
+}
+
+fn hostile_hardware(result: &mut ResultFile, nuisance: &str) {
+    let text = || Some(nuisance.to_owned());
+    for card in &mut result.machine.network_cards {
+        card.name = nuisance.to_owned();
+        (card.device, card.driver, card.duplex) = (text(), text(), text());
+        (card.megabits_per_second, card.receive_queues, card.mtu) = (Some(u64::MAX), u64::MAX, u64::MAX);
+    }
+    for disk in &mut result.machine.disks {
+        disk.name = nuisance.to_owned();
+        (disk.model, disk.driver, disk.scheduler) = (text(), text(), text());
+        disk.bytes = u64::MAX;
+    }
+    (result.disclosure.sponsor, result.disclosure.switch) = (text(), text());
+    result.disclosure.notes = vec![nuisance.to_owned()];
 }
 
 fn hostile_interfaces(nuisance: &str) -> Vec<InterfaceRecord> {
@@ -286,6 +307,8 @@ fn suite() -> SuiteRecord {
                 page_requests: 1,
                 session_think_s: 0.0,
                 body_varies: false,
+                tls: false,
+                interface: None,
             })
             .collect(),
         interfaces: Vec::new(),
@@ -300,7 +323,7 @@ fn suite() -> SuiteRecord {
 }
 
 fn machine() -> MachineFacts {
-    MachineFacts {
+    touchstone_lab::sample::hardware(MachineFacts {
         host: "lab-1".to_owned(),
         os: "Debian GNU/Linux 12 (bookworm)".to_owned(),
         kernel: "6.18.2".to_owned(),
@@ -314,7 +337,8 @@ fn machine() -> MachineFacts {
         ],
         open_files_limit: 1_048_576,
         same_host: true,
-    }
+        ..MachineFacts::default()
+    })
 }
 
 /// One mix at a rate, with everything else following from it.

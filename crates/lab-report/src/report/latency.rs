@@ -4,10 +4,11 @@
 use maud::{Markup, html};
 
 use super::chart::{Across, Canvas, LineChart, Point, Series, Upward};
-use super::figure::{Figure, both, legend};
+use super::figure::{Figure, drawing};
 use super::interval::{self, Ends};
 use super::number;
 use super::scale::{NinesScale, ValueScale};
+use super::style::CURVES_MAX;
 use super::table::{Part, Row, Table};
 use super::view::{SystemView, View, drawable, is_lower_bound};
 use super::words;
@@ -48,8 +49,10 @@ const MARKED: [(f64, Percentile); 6] = [
 
 /// The section of all latency figures.
 pub(super) fn section(view: &View) -> Markup {
-    let measured: Vec<(usize, &SystemView)> =
+    let mut measured: Vec<(usize, &SystemView)> =
         view.systems.iter().enumerate().filter(|(_, system)| !system.mixes.is_empty()).collect();
+    measured.sort_by_key(|(_, system)| system.rank);
+    let further = measured.split_off(measured.len().min(CURVES_MAX));
     let (canvas, class) = match measured.len() {
         0 | 1 if view.clients.counts().len() < 2 => (Canvas::HALF, "figures"),
         0 | 1 => (Canvas::WIDE, "figures"),
@@ -64,10 +67,20 @@ pub(super) fn section(view: &View) -> Markup {
                 "From the start of the connection, or of the request on a kept one, to the last byte of the \
                  answer. p50 is the median: half of the answers came sooner; of a hundred answers, one took \
                  longer than p99. "
-                (axis.in_words(measured.len()))
+                (axis.in_words(measured.len() + further.len()))
             }
             div class=(class) {
                 @for (index, system) in measured { (by_clients(view, index, system, &axis, canvas).write()) }
+            }
+            @if !further.is_empty() {
+                details class="further-curves" {
+                    summary { (further.len()) " more of them" }
+                    div class=(class) {
+                        @for (index, system) in further {
+                            (by_clients(view, index, system, &axis, canvas).write())
+                        }
+                    }
+                }
             }
             (at_the_peak(view).write())
         }
@@ -87,6 +100,7 @@ fn by_clients(view: &View, index: usize, system: &SystemView, axis: &Axis, canva
         .map(|(number, (name, figure))| Series {
             label: (*name).to_owned(),
             style: system.style.variant(number),
+            rank: number,
             points: system.mixes.iter().map(|mix| point(name, system, mix, *figure, &axis.unit)).collect(),
         })
         .collect();
@@ -102,8 +116,7 @@ fn by_clients(view: &View, index: usize, system: &SystemView, axis: &Axis, canva
         id: format!("latency-{index}"),
         heading: system.label.clone(),
         caption: growth(system),
-        legend: legend(&chart, canvas),
-        drawing: (!chart.is_empty()).then(|| both(&chart, canvas)),
+        drawing: drawing(chart, canvas),
         tables: vec![table(view, system)],
     }
 }
@@ -190,12 +203,12 @@ fn at_the_peak(view: &View) -> Figure {
         caption: format!(
             "How long the answers took, each system at the mix of its highest rate: read off how many \
              percent came within how long. The slowest tenth, hundredth and thousandth get as much room as \
-             all the rest{}. {}",
+             all the rest{}. {}{}",
             if axis.is_logarithmic() { ", and the latencies are spaced by powers of ten" } else { "" },
-            tails(&peaks)
+            tails(&peaks),
+            stall(&peaks, view).map(|told| format!(" {told}")).unwrap_or_default(),
         ),
-        legend: legend(&chart, Canvas::WIDE),
-        drawing: (!chart.is_empty()).then(|| both(&chart, Canvas::WIDE)),
+        drawing: drawing(chart, Canvas::WIDE),
         tables: vec![peak_table(&peaks)],
     }
 }
@@ -230,7 +243,35 @@ fn distribution(system: &SystemView, peak: &MixResult, unit: &Unit) -> Series {
     points.sort_by(|a, b| {
         a.across.total_cmp(&b.across).then(a.value.unwrap_or(0.0).total_cmp(&b.value.unwrap_or(0.0)))
     });
-    Series { label: system.label.clone(), style: system.style, points }
+    Series { label: system.label.clone(), style: system.style, rank: system.rank, points }
+}
+
+/// What the longest answer of all would have meant for an open loop: clients of a closed loop ask nothing
+/// while they wait, so a server that stands still spoils few of their answers. Nothing where no answer took
+/// much longer than the others.
+fn stall(peaks: &[(&SystemView, &MixResult)], view: &View) -> Option<String> {
+    const TIMES_P99: f64 = 5.0;
+    let unusual = |(_, peak): &&(&SystemView, &MixResult)| {
+        drawable(peak.latency.max_us).is_some_and(|longest| longest > TIMES_P99 * peak.latency.p99_us)
+            && drawable(peak.requests_per_second).is_some()
+    };
+    let longest = |(_, peak): &(&SystemView, &MixResult)| peak.latency.max_us;
+    let (system, peak) =
+        peaks.iter().filter(unusual).max_by(|left, right| longest(left).total_cmp(&longest(right)))?;
+    let (wait_us, rate) = (peak.latency.max_us, peak.requests_per_second);
+    let arrivals = rate * wait_us / 1e6;
+    let which = if view.systems.len() > 1 { format!(" of {}", system.label) } else { String::new() };
+    (arrivals > peak.clients as f64).then(|| {
+        format!(
+            "The longest answer{which} took {}: if the server stood still for it, {} of this closed loop \
+             waited, and an open loop of as many requests a second would have had {} arrive meanwhile, which \
+             had waited {} on average.",
+            number::latency(wait_us),
+            words::clients(peak.clients),
+            number::grouped(arrivals, 0),
+            number::latency(wait_us / 2.0),
+        )
+    })
 }
 
 /// The points of the curve that can be drawn, with the largest value at its own place.
@@ -250,6 +291,8 @@ fn place_of_largest(latency: &LatencyRecord) -> f64 {
 }
 
 fn tails(peaks: &[(&SystemView, &MixResult)]) -> String {
+    // Of very many the table tells.
+    let peaks: &[(&SystemView, &MixResult)] = if peaks.len() > CURVES_MAX { &[] } else { peaks };
     let told: Vec<String> = peaks
         .iter()
         .map(|(system, peak)| {

@@ -12,6 +12,8 @@ mod acceleration;
 mod accessibility;
 mod appendix;
 mod audit;
+#[cfg(test)]
+mod browser;
 mod capacity;
 mod chart;
 mod compared;
@@ -25,6 +27,8 @@ mod history;
 mod interval;
 mod judged;
 mod latency;
+#[cfg(test)]
+mod layout;
 mod page;
 mod questions;
 mod rates;
@@ -56,7 +60,7 @@ use crate::run_rules::Standing;
 use crate::{number, words};
 use touchstone_lab::history::Line;
 use touchstone_lab::raw::{self, RawMix};
-use touchstone_lab::result::{MachineFacts, ResultFile, RunStatus, ToolFacts};
+use touchstone_lab::result::{Disclosure, MachineFacts, ResultFile, RunStatus, ToolFacts};
 
 /// The name of the report in a result directory.
 pub const FILE_NAME: &str = "report.html";
@@ -106,6 +110,7 @@ struct Source {
     command_line: Vec<String>,
     status: RunStatus,
     machine: MachineFacts,
+    disclosure: Disclosure,
     tool: ToolFacts,
     /// Where it stands by the run rules.
     standing: Standing,
@@ -121,6 +126,7 @@ impl Source {
             command_line: result.command_line.clone(),
             status: result.status.clone(),
             machine: result.machine.clone(),
+            disclosure: result.disclosure.clone(),
             tool: result.tool.clone(),
         }
     }

@@ -34,7 +34,7 @@ pub fn reference_html(result: &ResultFile) -> String {
                 title { (title) }
                 style { (PreEscaped(STYLE)) }
             }
-            body id="top" {
+            body id="top" class="reference" {
                 a class="skip" href="#content" { "Skip to the tables" }
                 header { h1 { (title) } }
                 main id="content" tabindex="-1" {
@@ -207,12 +207,12 @@ fn derived() -> Markup {
             Row::new(
                 it.place,
                 vec![
-                    it.what,
                     it.printed,
-                    it.sum,
                     number::grouped(it.computed, 2),
-                    range,
                     verdict.to_owned(),
+                    range,
+                    it.what,
+                    it.sum,
                     it.report.to_owned(),
                 ],
             )
@@ -220,9 +220,9 @@ fn derived() -> Markup {
         })
         .collect();
     let columns =
-        ["Where", "What", "Printed", "Sum", "Computed again", "Allowed by the roundings", "Agrees", "Report"];
+        ["Where", "Printed", "Computed again", "Agrees", "Allowed by the roundings", "What", "Sum", "Report"];
     let table = Table::new("Every figure that a report derived from others", &columns, rows);
-    section("derived", "Derived figures, computed again", &table.with_words(&[0, 1, 3, 5, 6, 7]).write())
+    section("derived", "Derived figures, computed again", &table.with_words(&[0, 3, 4, 5, 6, 7]).write())
 }
 
 fn disagreements() -> Markup {
@@ -238,6 +238,13 @@ fn disagreements() -> Markup {
     )
 }
 
+/// Whether a column of a printed table has a figure in each of its cells.
+fn is_of_figures(table: &reference::Table, column: usize) -> bool {
+    let is_figure =
+        |cell: &String| cell.starts_with(|first: char| first.is_ascii_digit() || "-<~".contains(first));
+    table.rows.iter().filter_map(|cells| cells.get(column)).all(|cell| cell.is_empty() || is_figure(cell))
+}
+
 /// Every table as it was printed.
 fn tables() -> Markup {
     let one = |table: &reference::Table| {
@@ -247,7 +254,7 @@ fn tables() -> Markup {
         let rows = table.rows.iter().map(|cells| Row::new(cells[0].clone(), cells[1..].to_vec())).collect();
         Table {
             caption: format!("{number}{} ({})", table.title, table.section),
-            words: (1..columns.len()).collect(),
+            words: (1..columns.len()).filter(|&column| !is_of_figures(table, column)).collect(),
             columns,
             parts: vec![Part { heading: None, rows }],
             ..Table::default()

@@ -32,16 +32,30 @@ pub(super) enum Shape {
     Pointer,
     /// An upright cross.
     Cross,
+    /// A cross that leans.
+    Saltire,
+    /// A star with five points.
+    Star,
 }
 
 const CLASSES: [&str; 8] = ["hue-1", "hue-2", "hue-3", "hue-4", "hue-5", "hue-6", "hue-7", "hue-8"];
 const DASHES: [&str; 5] = ["", "9 4", "2.5 3.5", "12 4 2.5 4", "5 3"];
-const SHAPES: [Shape; 6] =
-    [Shape::Circle, Shape::Square, Shape::Triangle, Shape::Diamond, Shape::Pointer, Shape::Cross];
+const SHAPES: [Shape; 8] = [
+    Shape::Circle,
+    Shape::Square,
+    Shape::Triangle,
+    Shape::Diamond,
+    Shape::Pointer,
+    Shape::Cross,
+    Shape::Star,
+    Shape::Saltire,
+];
+/// The most curves of one drawing: as many as there are colours and markers.
+pub(super) const CURVES_MAX: usize = CLASSES.len();
 
 impl Style {
-    /// The looks of the `index`-th system. The numbers of colours, dashes and shapes differ, so that a pair
-    /// of looks comes again only after many systems.
+    /// The looks of the `index`-th system. Eight that follow each other have different colours and different
+    /// markers; the number of dashes is another one, so that the same looks come again only after forty.
     pub(super) fn of_system(index: usize) -> Style {
         Style {
             class: CLASSES[index % CLASSES.len()],
@@ -90,6 +104,22 @@ impl Style {
     }
 }
 
+/// The corners of an upright cross.
+const CROSS: [(f64, f64); 12] = [
+    (-0.4, -1.15),
+    (0.4, -1.15),
+    (0.4, -0.4),
+    (1.15, -0.4),
+    (1.15, 0.4),
+    (0.4, 0.4),
+    (0.4, 1.15),
+    (-0.4, 1.15),
+    (-0.4, 0.4),
+    (-1.15, 0.4),
+    (-1.15, -0.4),
+    (-0.4, -0.4),
+];
+
 impl Shape {
     fn path(self, x: f64, y: f64, r: f64) -> String {
         let at = |dx: f64, dy: f64| format!("{} {}", pixel(x + dx * r), pixel(y + dy * r));
@@ -106,20 +136,19 @@ impl Shape {
             Shape::Triangle => polygon(&[at(0.0, -1.15), at(1.1, 0.85), at(-1.1, 0.85)]),
             Shape::Diamond => polygon(&[at(0.0, -1.25), at(1.25, 0.0), at(0.0, 1.25), at(-1.25, 0.0)]),
             Shape::Pointer => polygon(&[at(0.0, 1.15), at(1.1, -0.85), at(-1.1, -0.85)]),
-            Shape::Cross => polygon(&[
-                at(-0.4, -1.15),
-                at(0.4, -1.15),
-                at(0.4, -0.4),
-                at(1.15, -0.4),
-                at(1.15, 0.4),
-                at(0.4, 0.4),
-                at(0.4, 1.15),
-                at(-0.4, 1.15),
-                at(-0.4, 0.4),
-                at(-1.15, 0.4),
-                at(-1.15, -0.4),
-                at(-0.4, -0.4),
-            ]),
+            Shape::Cross => polygon(&CROSS.map(|(dx, dy)| at(dx, dy))),
+            Shape::Saltire => {
+                let half = std::f64::consts::FRAC_1_SQRT_2;
+                polygon(&CROSS.map(|(dx, dy)| at((dx - dy) * half, (dx + dy) * half)))
+            }
+            Shape::Star => {
+                let corner = |number: u32| {
+                    let length = if number % 2 == 0 { 1.3 } else { 0.55 };
+                    let angle = f64::from(number) * std::f64::consts::PI / 5.0;
+                    at(length * angle.sin(), -length * angle.cos())
+                };
+                polygon(&(0..10).map(corner).collect::<Vec<_>>())
+            }
         }
     }
 }
@@ -143,6 +172,62 @@ fn polygon(corners: &[String]) -> String {
 mod tests {
     use super::*;
 
+    /// A colour as red, green and blue, linear.
+    fn linear(hexadecimal: &str) -> [f64; 3] {
+        [1, 3, 5].map(|at| {
+            let value = f64::from(u8::from_str_radix(&hexadecimal[at..at + 2], 16).unwrap()) / 255.0;
+            if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+        })
+    }
+
+    /// The contrast of two colours (WCAG 2.2).
+    fn contrast(one: &str, other: &str) -> f64 {
+        let light = |colour: &str| {
+            let [red, green, blue] = linear(colour);
+            0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05
+        };
+        let (one, other) = (light(one), light(other));
+        one.max(other) / one.min(other)
+    }
+
+    /// A colour in Oklab, in which distances are those that people see.
+    fn oklab(colour: &str) -> [f64; 3] {
+        let [red, green, blue] = linear(colour);
+        let cone = |r: f64, g: f64, b: f64| (r * red + g * green + b * blue).cbrt();
+        let l = cone(0.412_221_470_8, 0.536_332_536_3, 0.051_445_992_9);
+        let m = cone(0.211_903_498_2, 0.680_699_545_1, 0.107_396_956_6);
+        let s = cone(0.088_302_461_9, 0.281_718_837_6, 0.629_978_700_5);
+        [
+            0.210_454_255_3 * l + 0.793_617_785_0 * m - 0.004_072_046_8 * s,
+            1.977_998_495_1 * l - 2.428_592_205_0 * m + 0.450_593_709_9 * s,
+            0.025_904_037_1 * l + 0.782_771_766_2 * m - 0.808_675_766_0 * s,
+        ]
+    }
+
+    #[test]
+    fn the_colours_of_a_drawing_can_be_told_apart_in_light_and_in_dark() {
+        let sheet = include_str!("report.css");
+        let (light, dark) = sheet.split_once("prefers-color-scheme: dark").unwrap();
+        for part in [light, dark] {
+            let colour = |name: &str| {
+                let at = part.find(&format!("{name}: #")).unwrap() + name.len() + 2;
+                &part[at..at + 7]
+            };
+            let hues: Vec<&str> = CLASSES.iter().map(|class| colour(&format!("--{class}"))).collect();
+            for (index, hue) in hues.iter().enumerate() {
+                assert!(
+                    contrast(hue, colour("--paper")) > 4.5 && contrast(hue, colour("--panel")) > 4.5,
+                    "{hue}"
+                );
+                for other in &hues[..index] {
+                    let (one, two) = (oklab(hue), oklab(other));
+                    let apart = one.iter().zip(two).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
+                    assert!(apart > 0.14, "{hue} and {other}: {apart:.3}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn coordinates_are_short_and_finite() {
         assert_eq!(pixel(12.0), "12");
@@ -160,10 +245,17 @@ mod tests {
         for (index, style) in looks.iter().enumerate() {
             assert!(!looks[..index].contains(style), "{index}");
         }
-        // Without colour, too: dashes and markers alone tell the first thirty.
-        let plain: Vec<_> = looks[..30].iter().map(|style| (style.dashes, style.shape)).collect();
+        // Without colour, too.
+        let plain: Vec<_> = looks.iter().map(|style| (style.dashes, style.shape)).collect();
         for (index, look) in plain.iter().enumerate() {
             assert!(!plain[..index].contains(look), "{index}");
+        }
+        // In one drawing colour alone tells them, and so does the marker alone.
+        for drawing in looks.windows(CURVES_MAX) {
+            for (index, style) in drawing.iter().enumerate() {
+                let before = &drawing[..index];
+                assert!(before.iter().all(|it| it.class != style.class && it.shape != style.shape));
+            }
         }
     }
 }

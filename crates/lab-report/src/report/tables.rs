@@ -10,6 +10,7 @@ use super::view::{SystemView, View};
 use super::words;
 use touchstone_lab::result::{ClientRow, ErrorRecord, MixResult};
 use touchstone_lab::saturation::engine_sign;
+use touchstone_lab::warnings::without_figures;
 
 /// The most clients of a mix that the Client Data Report shows: half of them the quietest, half the busiest.
 const CLIENT_ROWS_MAX: usize = 1000;
@@ -31,14 +32,15 @@ const ERROR_KINDS: [ErrorKind; 10] = [
 
 /// The Summary Report.
 pub(super) fn summary_report(view: &View) -> Markup {
-    let remarked = view.has_lower_bounds();
+    let remarks = Remarks::of(view);
+    let remarked = !remarks.0.is_empty();
     let several = view.most_runs() > 1;
     let parts = view
         .systems
         .iter()
         .map(|system| Part {
             heading: Some(system.label.clone()),
-            rows: system.mixes.iter().map(|mix| summary_row(system, mix, several, remarked)).collect(),
+            rows: system.mixes.iter().map(|mix| summary_row(system, mix, several, &remarks)).collect(),
         })
         .collect();
     let mut columns = [
@@ -61,7 +63,7 @@ pub(super) fn summary_report(view: &View) -> Markup {
     let runs = if several { ", the run of the median rate of each" } else { "" };
     let table = Table {
         caption: format!("Summary Report: every mix of every system{runs}; the peak of each system in bold"),
-        words: vec![0, columns.len() - usize::from(remarked)],
+        words: vec![0],
         columns,
         parts,
         ..Table::default()
@@ -73,12 +75,42 @@ pub(super) fn summary_report(view: &View) -> Markup {
                 "The two scores of WebBench, requests per second and throughput, for every mix, with the \
                  latency of its clients beside them."
             }
-            (table.write())
+            div class="summary-table" { (table.write()) }
+            @if remarked {
+                p { "Remarks:" }
+                ol class="remarks" { @for remark in &remarks.0 { li { (remark) } } }
+            }
         }
     }
 }
 
-fn summary_row(system: &SystemView, mix: &MixResult, several: bool, remarked: bool) -> Row {
+/// The different remarks on rows of the Summary Report: each is told once below the table, and a row names
+/// its number.
+struct Remarks(Vec<String>);
+
+impl Remarks {
+    fn of(view: &View) -> Remarks {
+        let mut all: Vec<String> = Vec::new();
+        for system in &view.systems {
+            for remark in system.mixes.iter().flat_map(|mix| remarks_on(system, mix)) {
+                if !all.iter().any(|other| same_kind(other, &remark)) {
+                    all.push(remark);
+                }
+            }
+        }
+        Remarks(all)
+    }
+
+    /// The numbers of the remarks on a row.
+    fn numbers(&self, system: &SystemView, mix: &MixResult) -> String {
+        let own = remarks_on(system, mix);
+        let is_own = |remark: &String| own.iter().any(|other| same_kind(other, remark));
+        let numbers = (1..).zip(&self.0).filter(|(_, remark)| is_own(remark));
+        numbers.map(|(number, _): (u32, _)| number.to_string()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn summary_row(system: &SystemView, mix: &MixResult, several: bool, remarks: &Remarks) -> Row {
     let latency = &mix.latency;
     let mut cells = vec![
         number::count(mix.clients),
@@ -98,20 +130,25 @@ fn summary_row(system: &SystemView, mix: &MixResult, several: bool, remarked: bo
         cells.push(number::count(runs.len() as u64));
         cells.push(format!("{} to {}", number::rate(low), number::rate(high)));
     }
-    cells.extend(remarked.then(|| remark(system, mix)));
+    cells.extend((!remarks.0.is_empty()).then(|| remarks.numbers(system, mix)));
     Row::new(words::line(&mix.name, 40), cells).strong(system.is_peak(mix))
 }
 
-/// Remarks on a row.
-fn remark(system: &SystemView, mix: &MixResult) -> String {
-    let mut remarks = Vec::new();
-    if !mix.complete {
-        remarks.push("cut short".to_owned());
-    }
-    if let Some(reason) = engine_sign(&system.system.cpus, mix) {
-        remarks.push(format!("lower bound: {}", words::line(reason, 160)));
-    }
-    remarks.join("; ")
+/// Whether two remarks say the same, though with other figures.
+fn same_kind(one: &str, other: &str) -> bool {
+    without_figures(one) == without_figures(other)
+}
+
+/// Remarks on a row. A sign of the load engine has figures of its own in each mix.
+fn remarks_on(system: &SystemView, mix: &MixResult) -> Vec<String> {
+    let cut = (!mix.complete).then(|| "The mix was cut short.".to_owned());
+    let bound = engine_sign(&system.system.cpus, mix).map(|reason| {
+        format!(
+            "A lower bound: the load engine was at its own limit (in the first such mix {}).",
+            words::line(reason.trim_end_matches('.'), 160)
+        )
+    });
+    cut.into_iter().chain(bound).collect()
 }
 
 /// The mixes as they were defined.

@@ -68,7 +68,6 @@ fn figure(index: usize, system: &SystemView, scales: &Scales) -> Figure {
     );
     Figure {
         heading: system.label.clone(),
-        legend: None,
         drawing: measured.then(|| {
             html! {
                 (draw(&id, system, &strips, scales, Sheet::WIDE))

@@ -3,7 +3,7 @@
 //! its peak.
 
 use super::scale::ClientScale;
-use super::style::Style;
+use super::style::{CURVES_MAX, Style};
 use super::words;
 use super::{Source, number};
 use crate::planning::Plan;
@@ -44,6 +44,8 @@ pub(super) struct SystemView<'a> {
     pub(super) label: String,
     /// Its looks in every chart.
     pub(super) style: Style,
+    /// Its place among the curves: of few that in the result, of many that by its peak.
+    pub(super) rank: usize,
     /// Its mixes by rising numbers of clients; of a mix that was run several times the run of the median
     /// rate, so that all its figures are of one run.
     pub(super) mixes: Vec<&'a MixResult>,
@@ -59,16 +61,9 @@ impl<'a> View<'a> {
     /// Looks at a result.
     pub(super) fn new(result: &'a ResultFile, sources: &'a [Source], plans: &'a [Plan]) -> View<'a> {
         let labels = unique_labels(result);
-        let mut rivals = 0;
         let mut systems: Vec<SystemView> = Vec::new();
         for (system, system_label) in result.systems.iter().zip(&labels) {
             for (index, series) in series::of_system(result, system).into_iter().enumerate() {
-                let style = if system.is_limit {
-                    Style::of_limit()
-                } else {
-                    rivals += 1;
-                    Style::of_system(rivals - 1)
-                };
                 let label = match series.interface {
                     // First what differs most: a chart has little room for names.
                     Some(interface) => {
@@ -87,7 +82,8 @@ impl<'a> View<'a> {
                     is_first: index == 0,
                     system_label: system_label.clone(),
                     label,
-                    style,
+                    style: Style::of_limit(),
+                    rank: 0,
                     mixes,
                     runs,
                     peak,
@@ -95,6 +91,7 @@ impl<'a> View<'a> {
                 });
             }
         }
+        give_looks(&mut systems);
         let clients =
             ClientScale::new(result.systems.iter().flat_map(|system| &system.mixes).map(|mix| mix.clients));
         View { result, sources, plans, systems, clients, labels }
@@ -161,6 +158,26 @@ impl<'a> SystemView<'a> {
     /// Whether a mix is its peak.
     pub(super) fn is_peak(&self, mix: &MixResult) -> bool {
         self.peak.is_some_and(|peak| std::ptr::eq(peak, mix))
+    }
+}
+
+/// Gives each curve its rank and its looks. More curves than a drawing holds are ordered by their peaks, so
+/// that the first drawing has those that a reader looks for first. The limit keeps its looks and comes first.
+fn give_looks(systems: &mut [SystemView]) {
+    let mut order: Vec<usize> = (0..systems.len()).collect();
+    if systems.len() > CURVES_MAX {
+        let rate = |place: usize| systems[place].peak.map_or(0.0, |peak| peak.requests_per_second);
+        order.sort_by(|&left, &right| rate(right).total_cmp(&rate(left)));
+        order.sort_by_key(|&place| !systems[place].system.is_limit);
+    }
+    let mut rivals = 0;
+    for (rank, place) in order.into_iter().enumerate() {
+        let view = &mut systems[place];
+        view.rank = rank;
+        if !view.system.is_limit {
+            view.style = Style::of_system(rivals);
+            rivals += 1;
+        }
     }
 }
 

@@ -174,6 +174,7 @@ fn started(
         user,
         mean_body_bytes: prepared.suite.first_part().workload.mean_body_bytes().round() as u64,
         needs: &needs,
+        memory: None,
     };
     let launched = launch(definition, installed, sockets, &ground)?;
     let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));

@@ -40,9 +40,10 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use touchstone_conformance::record::Conformance;
 use touchstone_lab::derived;
+use touchstone_lab::memory::Size;
 use touchstone_lab::output::{LoggedHistogram, ResultDirectory};
 use touchstone_lab::raw::{RawLabels, RawMix, RawPlace};
-use touchstone_lab::result::{MixResult, ResultFile, RunStatus, SCHEMA_VERSION, SystemResult};
+use touchstone_lab::result::{Disclosure, MixResult, ResultFile, RunStatus, SCHEMA_VERSION, SystemResult};
 use touchstone_lab::spice;
 use touchstone_lab::suite::Mix;
 use touchstone_load::{Plan, Threshold};
@@ -66,6 +67,8 @@ pub struct Options {
     pub ssh: Vec<String>,
     /// Each system is measured on each of these numbers of processors; empty: once, on those of `placement`.
     pub processors: Vec<usize>,
+    /// Each system is measured with each of these sizes of memory; empty: with those of the suite.
+    pub memory: Vec<Size>,
     /// The directory for the result; absent: one below `results/`, named by the time and the suite.
     pub output: Option<PathBuf>,
     /// These numbers of clients instead of the suite's mixes.
@@ -86,6 +89,8 @@ pub struct Options {
     pub pid: Option<u32>,
     /// Where the metrics of the systems' machine are read from, where it is not this one.
     pub exporter: Option<String>,
+    /// What the person who measures says of it.
+    pub disclosure: Disclosure,
     /// Thresholds beside those of the suite.
     pub fail_if: Vec<Threshold>,
     /// Thresholds that end a mix, and the run, as soon as they are missed, beside those of the suite.
@@ -479,6 +484,7 @@ impl<'a> Run<'a> {
             suite: prepared.suite.record(prepared.quick, prepared.seed),
             method: prepared.method,
             machine: prepared.machine.clone(),
+            disclosure: prepared.disclosure.clone(),
             systems: self.systems.clone(),
             spice: Vec::new(),
             comparisons: Vec::new(),

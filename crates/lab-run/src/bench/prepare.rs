@@ -15,7 +15,7 @@ use time::OffsetDateTime;
 use time::macros::format_description;
 use touchstone_lab::machine;
 use touchstone_lab::output::ResultDirectory;
-use touchstone_lab::result::{MachineFacts, MethodRecord, ToolFacts};
+use touchstone_lab::result::{Disclosure, MachineFacts, MethodRecord, ToolFacts};
 use touchstone_lab::statistics::useful_peak::Criteria;
 use touchstone_lab::suite::{Drive, Lengths, Mix, Suite, tree};
 use touchstone_load::Threshold;
@@ -71,6 +71,8 @@ pub struct Prepared {
     pub tool: ToolFacts,
     /// The facts of the machine.
     pub machine: MachineFacts,
+    /// What the person who measures says of it.
+    pub disclosure: Disclosure,
     /// Facts known already that a reader of the figures must know.
     pub warnings: Vec<String>,
 }
@@ -129,6 +131,7 @@ pub fn prepare(options: Options) -> Result<Prepared, String> {
         command_line: options.command_line,
         tool: machine::tool(),
         machine: machine::facts(same_host),
+        disclosure: options.disclosure,
         warnings,
         suite,
     })

@@ -10,14 +10,16 @@ use crate::probe;
 use crate::remote::Session;
 use crate::system::companion::SocketDirectory;
 use crate::system::launch::{Ground, Launched, TlsGround, launch};
+use crate::system::memory_group::{self, MemoryGroup};
 use crate::system::process::SystemProcess;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use touchstone_lab::capability::TLS;
+use touchstone_lab::memory::Size;
 use touchstone_lab::result::{ConfigurationFile, OriginResult, SystemResult};
-use touchstone_lab::suite::{Drive, Lengths, Mix, Suite};
+use touchstone_lab::suite::{Drive, Lengths, Mix, Suite, tree};
 use touchstone_load::Target;
 
 /// How long a system may take until it answers other than 503 (not ready): on a busy machine Java and its
@@ -48,7 +50,12 @@ pub(super) struct RunningSystem {
 #[derive(Debug)]
 enum Runs {
     /// It was started here, with its origin where it has one.
-    Here { launched: Box<Launched>, origin: Option<Box<Origin>> },
+    Here {
+        launched: Box<Launched>,
+        origin: Option<Box<Origin>>,
+        /// What limits its memory, and the files that count to it; kept as long as the processes.
+        _memory: Option<(MemoryGroup, OwnTree)>,
+    },
     /// It was started on another machine.
     There(Session),
     /// It ran already.
@@ -148,7 +155,7 @@ impl RunningSystem {
     /// How it ended, if it did.
     pub(super) fn has_ended(&mut self) -> Option<String> {
         match &mut self.runs {
-            Runs::Here { launched, origin } => {
+            Runs::Here { launched, origin, .. } => {
                 if let Some(end) = launched.process.has_ended() {
                     return Some(end.to_string());
                 }
@@ -188,7 +195,7 @@ impl RunningSystem {
     /// Ends it, if it was started for this run.
     pub(super) fn stop(&mut self) {
         match &mut self.runs {
-            Runs::Here { launched, origin } => {
+            Runs::Here { launched, origin, .. } => {
                 let origin = origin.iter_mut().map(|origin| &mut origin.process);
                 let beside = launched.companions.iter_mut().chain(origin);
                 std::iter::once(&mut launched.process).chain(beside).for_each(SystemProcess::stop);
@@ -242,7 +249,7 @@ impl RunningSystem {
 
     fn processes(&self) -> impl Iterator<Item = &SystemProcess> {
         let here = match &self.runs {
-            Runs::Here { launched, origin } => Some((launched, origin)),
+            Runs::Here { launched, origin, .. } => Some((launched, origin)),
             Runs::There(_) | Runs::Already => None,
         };
         here.into_iter().flat_map(|(launched, origin)| {
@@ -387,6 +394,36 @@ pub(super) fn not_measured(system: &SelectedSystem, suite: &Suite) -> SystemResu
         skipped: system.skipped(suite),
         origin: None,
         last_words: None,
+        memory_bytes: system.memory.map(Size::bytes),
+    }
+}
+
+/// A tree of the workload's files for one system alone, of which the kernel keeps nothing yet: what it keeps
+/// of them from now on counts to the memory of that system. Dropping it takes it away.
+#[derive(Debug)]
+struct OwnTree {
+    path: PathBuf,
+}
+
+impl OwnTree {
+    fn make(prepared: &Prepared, place: usize) -> std::io::Result<OwnTree> {
+        let name = prepared.tree.file_name().unwrap_or_default().to_string_lossy();
+        let name = format!("{name}-of-{}-{place}", std::process::id());
+        let own = OwnTree { path: prepared.tree.with_file_name(name) };
+        tree::write(&prepared.suite, &own.path)?;
+        memory_group::forget_files(&own.path)?;
+        Ok(own)
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for OwnTree {
+    fn drop(&mut self) {
+        // What is left lies in the cache, and has this process's number in its name.
+        let _ = std::fs::remove_dir_all(&self.path);
     }
 }
 
@@ -408,8 +445,13 @@ fn start_here(system: SelectedSystem, place: usize, prepared: &Prepared) -> Resu
     let certificate = needs.contains(&TLS).then(|| Certificate::make(sockets.path(), user)).transpose();
     let certificate =
         certificate.map_err(|error| format!("{}: its certificate cannot be made: {error}", system.title))?;
+    let memory = system.memory.map(MemoryGroup::make).transpose()?;
+    let own_tree = memory.as_ref().map(|_| OwnTree::make(prepared, place)).transpose();
+    let own_tree = own_tree.map_err(|error| {
+        format!("{}: the files that count to its memory cannot be written: {error}", system.title)
+    })?;
     let mut ground = Ground {
-        tree: &prepared.tree,
+        tree: own_tree.as_ref().map_or(prepared.tree.as_path(), OwnTree::path),
         tls: certificate.as_ref().map(|certificate| TlsGround {
             port: *tls_port,
             certificate: &certificate.file,
@@ -425,6 +467,7 @@ fn start_here(system: SelectedSystem, place: usize, prepared: &Prepared) -> Resu
         user,
         mean_body_bytes: limit_body_bytes(prepared),
         needs: &needs,
+        memory: memory.as_ref(),
     };
     let start_origin = |name: &String| Origin::start(name, &system.name, &ground, prepared);
     let origin = definition.origin.as_ref().map(start_origin).transpose()?;
@@ -443,7 +486,11 @@ fn start_here(system: SelectedSystem, place: usize, prepared: &Prepared) -> Resu
         place,
         command: launched.command.clone(),
         configuration,
-        runs: Runs::Here { launched: Box::new(launched), origin: origin.map(Box::new) },
+        runs: Runs::Here {
+            launched: Box::new(launched),
+            origin: origin.map(Box::new),
+            _memory: memory.zip(own_tree),
+        },
         system,
     })
 }

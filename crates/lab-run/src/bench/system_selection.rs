@@ -6,10 +6,12 @@ use super::port::HeldPort;
 use crate::placement::Placement;
 use crate::programs::{self, Programs};
 use crate::remote::{Found, Host, Session};
+use crate::system::memory_group::MemoryGroup;
 use crate::system::url::SystemUrl;
 use crate::system::{Definition, Installed};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use touchstone_lab::memory::{self, Size};
 use touchstone_lab::result::SkippedInterface;
 use touchstone_lab::speedup;
 use touchstone_lab::suite::{Part, Suite};
@@ -28,6 +30,8 @@ pub struct SelectedSystem {
     pub kind: SystemKind,
     /// The processors that it gets; empty: it runs already, on its own processors.
     pub cpus: Vec<usize>,
+    /// The most memory that it gets; absent: as much as the machine has.
+    pub memory: Option<Size>,
     /// The state of each part of the suite on it.
     pub parts: Vec<PartState>,
 }
@@ -88,6 +92,8 @@ pub(super) struct Entered {
 /// The systems that the options name, with what is needed to run them.
 pub(super) fn enter(options: &Options, suite: &Suite, placement: &Placement) -> Result<Entered, String> {
     let selected = selected(options, placement)?;
+    let sizes = if options.memory.is_empty() { &suite.memory } else { &options.memory };
+    let selected = with_memory(selected, sizes)?;
     let mut selected = on_processors(selected, &options.processors, placement)?;
     let programs = needed_programs(suite, &selected);
     for system in &mut selected {
@@ -187,6 +193,35 @@ fn selected(options: &Options, placement: &Placement) -> Result<Vec<SelectedSyst
     Ok(selected)
 }
 
+/// Each system once for each size of memory; the limit, which needs next to none, once.
+fn with_memory(systems: Vec<SelectedSystem>, sizes: &[Size]) -> Result<Vec<SelectedSystem>, String> {
+    if sizes.is_empty() {
+        return Ok(systems);
+    }
+    // What cannot be limited is said before anything starts.
+    MemoryGroup::make(sizes[0])?;
+    let mut sized = Vec::new();
+    for system in systems {
+        if system.is_limit {
+            sized.push(system);
+            continue;
+        }
+        if !matches!(system.kind, SystemKind::Started { .. }) {
+            return Err(format!(
+                "{} is not started on this machine: its memory cannot be limited (--memory)",
+                system.name
+            ));
+        }
+        sized.extend(sizes.iter().map(|&size| SelectedSystem {
+            name: memory::name_with(&system.name, size),
+            title: format!("{}, {size}", system.title),
+            memory: Some(size),
+            ..system.clone()
+        }));
+    }
+    Ok(sized)
+}
+
 /// Gives the selected their processors: all processors of systems, or, if numbers of them are named, each
 /// system once for each number with the first so many.
 fn on_processors(
@@ -251,6 +286,7 @@ fn running(url: &str, pid: Option<u32>) -> Result<SelectedSystem, String> {
         is_limit: false,
         kind: SystemKind::Running { url, pid },
         cpus: Vec::new(),
+        memory: None,
         parts: Vec::new(),
     })
 }
@@ -269,6 +305,7 @@ fn remote(word: &str, options: &Options, placement: &Placement) -> Result<Select
         title: format!("{} on {}", found.title, host.name),
         is_limit: definition.is_limit,
         cpus: found.cpus.clone(),
+        memory: None,
         kind: SystemKind::Remote { session, found: Box::new(found), definition: Box::new(definition) },
         parts: Vec::new(),
     })
@@ -288,6 +325,7 @@ fn to_be_started(word: &str) -> Result<SelectedSystem, String> {
         is_limit: definition.is_limit,
         kind: SystemKind::Started { definition: Box::new(definition), installed, port: 0, tls_port: 0 },
         cpus: Vec::new(),
+        memory: None,
         parts: Vec::new(),
     })
 }

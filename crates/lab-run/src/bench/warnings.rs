@@ -10,6 +10,10 @@ use touchstone_lab::suite::Mix;
 /// The share of a processor's time that the hypervisor may take without a warning.
 const STEAL_TOLERANCE: f64 = 0.05;
 
+/// The least share of the processors that is taken to be left beside other work: below it the cost is a
+/// guess.
+const LEFT_MIN: f64 = 0.05;
+
 /// The warnings that follow from what was measured.
 pub(super) fn of(result: &ResultFile) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -111,18 +115,27 @@ fn of_processors(series: &Series<'_>) -> Option<String> {
     ))
 }
 
-/// Given once for each system, with the worst mix.
+/// Given once for each system, with the worst mix, and with what that costs at most: what other work took was
+/// missing to load and server together.
 fn other_work(system: &SystemResult) -> Option<String> {
     // If programs are counted by the time of their processors, other work on these is included already.
     let counted = |mix: &&MixResult| mix.server.as_ref().is_none_or(|server| !server.of_processors);
     let used = |mix: &MixResult| peaks::other_work_cpus(mix).unwrap_or(0.0);
     let mixes = system.mixes.iter().filter(counted);
     let worst = mixes.max_by(|left, right| used(left).total_cmp(&used(right)))?;
+    let processors = worst.machine.as_ref().map_or(1, |machine| machine.cpus.len().max(1));
+    // What the processors would do without the other work, over what they did.
+    let left = (processors as f64 - used(worst)).max(processors as f64 * LEFT_MIN);
+    let cost = processors as f64 / left;
     (used(worst) >= peaks::OTHER_WORK_CPUS).then(|| {
         format!(
-            "{}: other work used up to {} processors of this machine while it was measured.",
+            "{}: other work used up to {} of this machine's {} processors while it was measured: without it, \
+             rates may be up to {} times as high. Processor time a request and the ratios between systems, \
+             which took turns, suffer less.",
             system.title,
-            significant(used(worst))
+            significant(used(worst)),
+            count(processors as u64),
+            significant(cost)
         )
     })
 }
@@ -189,7 +202,9 @@ mod tests {
              these rates are a lower bound.",
             "nginx 1.22.1, 1 client: by Little's law rate and latency imply 0.900 clients (10 % off).",
             "nginx 1.22.1, 4 clients: the hypervisor took 8.0 % of processor 1's time.",
-            "nginx 1.22.1: other work used up to 0.440 processors of this machine while it was measured.",
+            "nginx 1.22.1: other work used up to 0.440 of this machine's 2 processors while it was measured: \
+             without it, rates may be up to 1.28 times as high. Processor time a request and the ratios \
+             between systems, which took turns, suffer less.",
             "nginx 1.22.1, 4 clients: requests failed: 1,500 broke off and 2 came too late.",
         ];
         assert_eq!(of(&result), expected);

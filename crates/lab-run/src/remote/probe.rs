@@ -137,6 +137,7 @@ impl System {
             user: user.as_ref(),
             mean_body_bytes,
             needs: &needs,
+            memory: None,
         };
         let launched = launch(&self.definition, &self.installed, sockets, &ground)?;
         let answer = Answer::Started {

@@ -2,6 +2,7 @@
 //! them itself. One process runs for each of the system's processors; together they accept from one unix
 //! socket, which is their descriptor 0, as spawn-fcgi hands it down.
 
+use super::memory_group::MemoryGroup;
 use super::process::{Start, SystemProcess};
 use super::user::User;
 use std::fs::{self, DirBuilder};
@@ -77,6 +78,7 @@ impl PreparedCompanion {
         output: &Path,
         sockets: &Path,
         user: Option<&User>,
+        memory: Option<&MemoryGroup>,
     ) -> io::Result<Vec<SystemProcess>> {
         let path = sockets.join(&self.socket);
         let listener = UnixListener::bind(&path)?;
@@ -92,6 +94,7 @@ impl PreparedCompanion {
                 output,
                 socket: Some(&listener),
                 user,
+                memory,
             })
         };
         cpus.iter().map(|_| start()).collect()
@@ -119,7 +122,7 @@ mod tests {
             "import socket\ns = socket.socket(fileno=0)\nc, _ = s.accept()\nc.sendall(c.recv(9) + b'!')\n";
         let command = ["python3", "-c", script].map(str::to_string).to_vec();
         let companion = PreparedCompanion { socket: "echo.sock".to_string(), command };
-        let started = companion.start(&[0], &place.path().join("companion.log"), sockets.path(), None);
+        let started = companion.start(&[0], &place.path().join("companion.log"), sockets.path(), None, None);
         let Ok(processes) = started else {
             return touchstone_lab::sample::skipped("a companion in Python (install python3)");
         };

@@ -2,6 +2,7 @@
 //! on their processors.
 
 use super::companion::{PreparedCompanion, SocketDirectory};
+use super::memory_group::MemoryGroup;
 use super::process::{OUTPUT_FILE, Start, SystemProcess};
 use super::user::User;
 use super::{Definition, Installed, Values};
@@ -36,6 +37,8 @@ pub struct Ground<'a> {
     pub mean_body_bytes: u64,
     /// The capabilities that the run needs of it.
     pub needs: &'a [&'a str],
+    /// The control group that limits its memory, with that of the programs beside it; absent: nothing does.
+    pub memory: Option<&'a MemoryGroup>,
 }
 
 /// What a system takes that speaks TLS on a port of its own.
@@ -79,7 +82,7 @@ pub fn launch(
     let mut companions = Vec::new();
     for companion in &filled.companions {
         let output = ground.directory.join("companions.log");
-        let started = companion.start(ground.cpus, &output, sockets.path(), ground.user);
+        let started = companion.start(ground.cpus, &output, sockets.path(), ground.user, ground.memory);
         companions.extend(started.map_err(|error| {
             failed(&format!("{} cannot be started beside it", companion.command[0]), error)
         })?);
@@ -92,6 +95,7 @@ pub fn launch(
         output: &ground.directory.join(OUTPUT_FILE),
         socket: None,
         user: None,
+        memory: ground.memory,
     })
     .map_err(|error| failed(&format!("{} cannot be started", filled.command[0]), error))?;
     let configuration = with_companions(filled.files, &filled.companions, ground.cpus.len());

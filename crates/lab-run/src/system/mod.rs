@@ -6,6 +6,7 @@
 
 pub mod companion;
 pub mod launch;
+pub mod memory_group;
 pub mod process;
 mod read;
 pub(crate) mod template;
@@ -24,7 +25,7 @@ use companion::{Companion, PreparedCompanion};
 pub use template::Values;
 
 /// The systems that are built in: name and TOML text.
-const BUILT_IN: [(&str, &str); 25] = [
+const BUILT_IN: [(&str, &str); 26] = [
     ("touchstone", include_str!("../../../../systems/touchstone.toml")),
     ("touchstone-accelerator", include_str!("../../../../systems/touchstone-accelerator.toml")),
     ("touchstone-proxy", include_str!("../../../../systems/touchstone-proxy.toml")),
@@ -47,6 +48,7 @@ const BUILT_IN: [(&str, &str); 25] = [
     ("granian", include_str!("../../../../systems/granian.toml")),
     ("granian-asgi", include_str!("../../../../systems/granian-asgi.toml")),
     ("uvicorn", include_str!("../../../../systems/uvicorn.toml")),
+    ("hypercorn", include_str!("../../../../systems/hypercorn.toml")),
     ("gunicorn", include_str!("../../../../systems/gunicorn.toml")),
     ("uwsgi", include_str!("../../../../systems/uwsgi.toml")),
     ("apache-wsgi", include_str!("../../../../systems/apache-wsgi.toml")),

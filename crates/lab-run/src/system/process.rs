@@ -1,6 +1,7 @@
 //! The processes of a system under test: started on their own processors in a process group of their own,
 //! watched, and stopped with everything that they started.
 
+use super::memory_group::MemoryGroup;
 use super::user::User;
 use crate::placement::pin_this_thread;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
@@ -48,6 +49,8 @@ pub struct Start<'a> {
     pub socket: Option<&'a UnixListener>,
     /// The user that it becomes; absent: it stays this one.
     pub user: Option<&'a User>,
+    /// The control group that limits its memory; absent: nothing does.
+    pub memory: Option<&'a MemoryGroup>,
 }
 
 impl SystemProcess {
@@ -57,7 +60,10 @@ impl SystemProcess {
             start.command.split_first().ok_or_else(|| io::Error::other("there is no command"))?;
         let output = start.output.to_path_buf();
         let log = OpenOptions::new().create(true).append(true).open(&output)?;
-        let mut command = Command::new(executable);
+        let mut command = match start.memory {
+            None => Command::new(executable),
+            Some(group) => group.command(executable),
+        };
         command
             .args(arguments)
             .envs(start.environment.iter().map(|(name, value)| (name, value)))
@@ -74,7 +80,10 @@ impl SystemProcess {
             command.uid(user.uid).gid(user.gid);
         }
         let child = spawn_on(start.cpus, &mut command)?;
-        Ok(SystemProcess { child, output, ended: None })
+        // If it cannot be put into its group, dropping it ends it.
+        let process = SystemProcess { child, output, ended: None };
+        start.memory.map_or(Ok(()), |group| group.add(process.pid()))?;
+        Ok(process)
     }
 
     /// The process that was started: the root of the system's process tree and the leader of its group.
@@ -187,6 +196,7 @@ mod tests {
             output: &directory.join(OUTPUT_FILE),
             socket: None,
             user: None,
+            memory: None,
         };
         SystemProcess::start(start).unwrap()
     }
@@ -266,6 +276,7 @@ mod tests {
             output: &place.path().join(OUTPUT_FILE),
             socket: None,
             user: None,
+            memory: None,
         };
         assert!(SystemProcess::start(start).is_err());
     }

@@ -2,12 +2,13 @@
 //! these are its words made exact).
 //!
 //! It is the largest load at which, over at least three runs in their steady windows, at most one request of
-//! a thousand fails, 95 % of the answers come within the agreed time, all clients are served alike, and the
-//! load engine had room. Where it is lower than the peak, the reason is told.
+//! a thousand fails, 95 % of the answers come within the agreed time, no lighter load has the same rate with
+//! a much shorter wait, all clients are served alike, and the load engine had room. Where it is lower than
+//! the peak, the reason is told.
 
 use super::fairness::Fairness;
 use super::quantile::median;
-use crate::figures::{clients, milliseconds};
+use crate::figures::{clients, milliseconds, percent};
 use serde::{Deserialize, Serialize};
 
 /// What people are content with.
@@ -19,6 +20,10 @@ pub struct Criteria {
     pub errors_max: f64,
     /// 95 % of the answers come within this, microseconds; absent: nothing was agreed on.
     pub p95_max_us: Option<f64>,
+    /// Of loads whose rates are level, a heavier one may have this many times the wait of a lighter one, by
+    /// the 95th percentile; absent (as in older results): nothing is asked.
+    #[serde(default)]
+    pub level_wait_max: Option<f64>,
     /// Jain's index, at least.
     pub jain_min: f64,
     /// The slowest client's mean latency over the median client's, at most.
@@ -31,11 +36,18 @@ impl Default for Criteria {
             runs_min: 3,
             errors_max: 0.001,
             p95_max_us: None,
+            level_wait_max: Some(LEVEL_WAIT_MAX),
             jain_min: 0.95,
             slowest_over_median_max: 1.5,
         }
     }
 }
+
+/// Rates that differ by less are level, as in every comparison of peaks.
+const LEVEL_RATES: f64 = 0.03;
+/// By how much a wait may grow for no more requests. In a closed loop past saturation the wait grows with the
+/// clients while the rate stays: half as many clients more are too many.
+const LEVEL_WAIT_MAX: f64 = 4.0 / 3.0;
 
 /// One run at a load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -61,6 +73,8 @@ pub struct Load {
     pub load: f64,
     /// The median rate of its runs.
     pub rate: f64,
+    /// The 95th percentile of the latency in its slowest run, microseconds.
+    pub p95_us: f64,
     /// Why it is not useful, a reason each; empty: it is.
     pub reasons: Vec<String>,
 }
@@ -83,15 +97,38 @@ pub fn find(runs: &[Run], criteria: &Criteria) -> Option<UsefulPeak> {
     let mut at: Vec<f64> = runs.iter().map(|run| run.load).collect();
     at.sort_by(f64::total_cmp);
     at.dedup();
-    let loads: Vec<Load> = at
+    let mut loads: Vec<Load> = at
         .into_iter()
         .map(|load| judged(load, &runs.iter().filter(|run| run.load == load).collect::<Vec<_>>(), criteria))
         .collect();
+    if let Some(most) = criteria.level_wait_max {
+        for place in 1..loads.len() {
+            let waits = waits_for_nothing(&loads[..place], &loads[place], most);
+            loads[place].reasons.extend(waits);
+        }
+    }
     // The first of equals: the lightest load that reaches the rate.
     let peak = loads.iter().reduce(|best, load| if load.rate > best.rate { load } else { best })?.clone();
     let useful = loads.iter().rfind(|load| load.reasons.is_empty()).cloned();
     let difference = difference(&peak, useful.as_ref(), &loads);
     Some(UsefulPeak { peak, useful, difference, loads })
+}
+
+/// The reason that a lighter load has the same rate with a shorter wait.
+fn waits_for_nothing(lighter: &[Load], load: &Load, most: f64) -> Option<String> {
+    let is_better = |other: &&Load| {
+        other.rate >= load.rate * (1.0 - LEVEL_RATES)
+            && other.p95_us > 0.0
+            && load.p95_us > most * other.p95_us
+    };
+    let best = lighter.iter().find(is_better)?;
+    Some(format!(
+        "5 % waited longer than {} ms, where {} had {} of the rate within {} ms",
+        milliseconds(load.p95_us),
+        clients(best.load as u64),
+        percent(best.rate / load.rate),
+        milliseconds(best.p95_us)
+    ))
 }
 
 fn judged(load: f64, runs: &[&Run], criteria: &Criteria) -> Load {
@@ -128,7 +165,7 @@ fn judged(load: f64, runs: &[&Run], criteria: &Criteria) -> Load {
         reasons.push("the load engine was at its own limit".to_owned());
     }
     let rates: Vec<f64> = runs.iter().map(|run| run.rate).collect();
-    Load { load, rate: median(&rates).unwrap_or(0.0), reasons }
+    Load { load, rate: median(&rates).unwrap_or(0.0), p95_us: worst(|run| run.p95_us), reasons }
 }
 
 fn difference(peak: &Load, useful: Option<&Load>, loads: &[Load]) -> Option<String> {
@@ -172,11 +209,37 @@ mod tests {
 
     #[test]
     fn without_complaints_the_largest_load_is_useful() {
-        let found = find(&runs(), &Criteria::default()).unwrap();
+        let criteria = Criteria { level_wait_max: None, ..Criteria::default() };
+        let found = find(&runs(), &criteria).unwrap();
         assert_eq!((found.peak.load, found.peak.rate), (8.0, 500.0));
         assert_eq!(found.useful.unwrap().load, 16.0);
         assert!(found.difference.unwrap().contains("beyond the peak"));
+        // 16 clients wait twice as long as 8, for a lower rate.
+        let usual = find(&runs(), &Criteria::default()).unwrap();
+        assert_eq!((usual.useful.unwrap().load, usual.difference), (8.0, None));
         assert_eq!(find(&[], &Criteria::default()), None);
+    }
+
+    #[test]
+    fn a_server_behind_one_lock_is_useful_where_nothing_waits_for_it() {
+        // A mutex: one client has all but the whole rate, 64 wait 64 times as long.
+        let with = |load: f64, rate: f64, p95_us: f64| Run { p95_us, ..run(load, rate) };
+        let runs: Vec<Run> = [(1.0, 819.0, 1_200.0), (8.0, 830.0, 9_600.0), (64.0, 836.0, 76_000.0)]
+            .iter()
+            .flat_map(|&(load, rate, p95_us)| vec![with(load, rate, p95_us); 3])
+            .collect();
+        let found = find(&runs, &Criteria::default()).unwrap();
+        assert_eq!((found.peak.load, found.useful.unwrap().load), (64.0, 1.0));
+        assert_eq!(
+            found.difference.unwrap(),
+            "at the peak 5 % waited longer than 76.0 ms, where 1 client had 98 % of the rate within 1.20 ms"
+        );
+        // A rate that grows is worth a wait.
+        let growing: Vec<Run> = [(1.0, 100.0, 900.0), (2.0, 150.0, 1_900.0)]
+            .map(|(load, rate, p95_us)| with(load, rate, p95_us))
+            .to_vec();
+        let one_run = Criteria { runs_min: 1, ..Criteria::default() };
+        assert_eq!(find(&growing, &one_run).unwrap().useful.unwrap().load, 2.0);
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod values;
 mod workload;
 
 use crate::definition::{DefinitionError, nearest};
+use crate::memory::Size;
 use crate::result::SuiteRecord;
 pub use endpoint::{Endpoint, TlsOffer};
 pub use interface::Interface;
@@ -36,7 +37,7 @@ use touchstone_load::{ConnectionUse, HttpVersion, Plan, Target, Threshold, TimeS
 pub use workload::{Class, Content, Part, Workload};
 
 /// The suites that are built in: name and TOML text.
-const BUILT_IN: [(&str, &str); 46] = [
+const BUILT_IN: [(&str, &str); 48] = [
     ("webstone-1.1", include_str!("../../../../suites/webstone-1.1.toml")),
     ("webstone-2", include_str!("../../../../suites/webstone-2.toml")),
     ("webstone-2-cgi", include_str!("../../../../suites/webstone-2-cgi.toml")),
@@ -49,6 +50,8 @@ const BUILT_IN: [(&str, &str); 46] = [
     ("webbench-1.1-mixed", include_str!("../../../../suites/webbench-1.1-mixed.toml")),
     ("webbench-3.0-like", include_str!("../../../../suites/webbench-3.0-like.toml")),
     ("e-commerce", include_str!("../../../../suites/e-commerce.toml")),
+    ("e-commerce-servlet", include_str!("../../../../suites/e-commerce-servlet.toml")),
+    ("memory", include_str!("../../../../suites/memory.toml")),
     ("accelerator-static", include_str!("../../../../suites/accelerator-static.toml")),
     ("accelerator-mixed", include_str!("../../../../suites/accelerator-mixed.toml")),
     ("spice", include_str!("../../../../suites/spice.toml")),
@@ -118,6 +121,8 @@ pub struct Suite {
     pub warm_up_s: f64,
     /// The same in the short form.
     pub quick_warm_up_s: f64,
+    /// The sizes of memory that each system is measured with; empty: with all that the machine has.
+    pub memory: Vec<Size>,
     /// What each mix must keep to.
     pub fail_if: Vec<Threshold>,
     /// What ends a mix, and the run, as soon as it is missed.
@@ -577,6 +582,20 @@ mod tests {
             (&first(1).path, first(1).expected_body_bytes)
         );
         plan.check().unwrap();
+        // With servlets it is the same but for the program.
+        let servlets = Suite::find("e-commerce-servlet").unwrap();
+        assert_eq!(servlets.first_part().programs(), vec!["servlet"]);
+        assert_eq!(servlets.first_part().needs(), vec!["files", "servlet", "tls"]);
+        let shares = |suite: &Suite| -> Vec<(f64, bool)> {
+            let classes = &suite.first_part().workload.classes;
+            classes.iter().map(|class| (class.weight_percent, class.endpoint.is_secure)).collect()
+        };
+        assert_eq!(shares(&servlets), shares(&suite));
+        let record = servlets.record(true, 1);
+        let of = |class: &crate::result::ClassRecord| (class.tls, class.interface.clone());
+        let last = record.classes.last().map(of);
+        assert_eq!(last, Some((true, Some("servlet-stream".to_owned()))));
+        assert_eq!(record.classes.first().map(of), Some((false, None)));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::own_request::headers;
 use super::values::{SECONDS_MAX, http_version, name};
 use super::{Endpoint, Mix, Suite, TlsOffer, read_class, read_workload};
 use crate::definition::{DefinitionError, Document, Table};
+use crate::memory::{self, Size};
 use std::path::Path;
 use touchstone_load::{HttpVersion, Threshold, TimeSpread, TlsVersions};
 
@@ -51,6 +52,7 @@ pub(super) fn suite_in(file: &str, text: &str, directory: Option<&Path>) -> Resu
     let client = client(&root)?;
     let fail_if = thresholds(&root, "fail_if")?;
     let abort_if = abort_if(&root)?;
+    let memory = memory(&root)?;
     let parts = read_workload::parts(&root, client.endpoint, directory)?;
     root.finish()?;
     Ok(Suite {
@@ -69,6 +71,7 @@ pub(super) fn suite_in(file: &str, text: &str, directory: Option<&Path>) -> Resu
         timeout_s: client.timeout_s,
         warm_up_s: warm_up,
         quick_warm_up_s: quick_warm_up,
+        memory,
         fail_if,
         abort_if,
         conformance,
@@ -93,6 +96,12 @@ fn thresholds(root: &Table<'_>, key: &'static str) -> Result<Vec<Threshold>, Def
     let Some(list) = root.strings(key)? else { return Ok(Vec::new()) };
     let read = list.value.iter().map(|text| Threshold::parse(text));
     read.collect::<Result<_, _>>().map_err(|reason| root.error_at(&list, reason))
+}
+
+/// The sizes of memory that each system is measured with.
+fn memory(root: &Table<'_>) -> Result<Vec<Size>, DefinitionError> {
+    let Some(list) = root.strings("memory")? else { return Ok(Vec::new()) };
+    memory::parse_list(&list.value).map_err(|reason| root.error_at(&list, reason))
 }
 
 /// The stated times of a mix.
@@ -446,6 +455,10 @@ file_bytes = 1000
         let text = format!("warm_up_s = 20\n{}", GOOD.replacen("[client]", quick, 1));
         let with = suite("two.toml", &text).unwrap();
         assert_eq!((with.warm_up_s, with.quick_warm_up_s), (20.0, 0.5));
+        let sized = suite("mem.toml", &format!("memory = [\"1GiB\", \"64MiB\"]\n{GOOD}")).unwrap();
+        assert_eq!(sized.memory.iter().map(ToString::to_string).collect::<Vec<_>>(), ["64MiB", "1GiB"]);
+        let small = suite("mem.toml", &format!("memory = [\"1KiB\"]\n{GOOD}")).unwrap_err().to_string();
+        assert!(small.contains("mem.toml:1:") && small.contains("from 4MiB"), "{small}");
         let endless = suite("two.toml", &format!("warm_up_s = 86401\n{GOOD}")).unwrap_err();
         assert!(endless.to_string().contains("`warm_up_s` must be a number from 0 to 86400"), "{endless}");
     }

@@ -323,6 +323,11 @@ impl Class {
             page_requests: self.page_requests(),
             session_think_s: self.session_think_s(),
             body_varies: (0..self.requests()).any(|number| self.body_bytes(number).is_none()),
+            tls: self.endpoint.is_secure,
+            interface: match &self.content {
+                Content::Interface { interface, .. } => Some(interface.name.clone()),
+                Content::Files { .. } | Content::Requests { .. } => None,
+            },
         }
     }
 }

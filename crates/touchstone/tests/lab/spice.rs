@@ -67,7 +67,7 @@ fn command(place: &Path, suite: &str, systems: &str, length_ms: u64) -> Command 
 }
 
 /// Whether servlets can be measured on this program's server: the jars are built here, once.
-fn has_java() -> bool {
+pub(crate) fn has_java() -> bool {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/java.sh");
     let target = Path::new(env!("CARGO_BIN_EXE_touchstone")).ancestors().nth(2).unwrap();
     let built = Command::new(script).arg("--brief").env("CARGO_TARGET_DIR", target).output().unwrap();

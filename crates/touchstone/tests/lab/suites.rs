@@ -7,8 +7,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::spice::has_java;
 use crate::support::skipped;
 use serde_json::Value;
+use touchstone_lab::result::ResultFile;
+use touchstone_lab::shares;
 
 /// The systems that can be measured: ours, and nginx where it is installed.
 fn systems() -> &'static str {
@@ -88,7 +91,34 @@ fn some_requests_go_over_tls_and_some_do_not() {
         assert_eq!(measured(&result), 1);
         let reason = result["systems"][1]["skipped"][0]["reason"].as_str().unwrap();
         assert!(reason.contains("is without TLS, which the suite asks for"), "{reason}");
+        tls_is_counted_in_the_window(&result);
     }
+}
+
+#[test]
+fn the_e_commerce_mix_runs_with_servlets() {
+    if !can_compile() || !has_java() {
+        return;
+    }
+    let result = run("e-commerce-servlet", "touchstone", "8");
+    assert_eq!(measured(&result), 1);
+    tls_is_counted_in_the_window(&result);
+}
+
+/// 8 % of what is counted in the window goes over TLS, a fourth of that to a program.
+fn tls_is_counted_in_the_window(result: &Value) {
+    let result: ResultFile = serde_json::from_value(result.clone()).unwrap();
+    let mix = &result.systems[0].mixes[0];
+    let shares = shares::of(&result.suite, mix);
+    let all: u64 = shares.iter().map(|share| share.requests).sum();
+    assert_eq!(all, mix.requests, "every answer in the window is of one kind: {shares:?}");
+    for share in &shares {
+        // Five standard errors of a chance that is drawn so often.
+        let tolerance = 5.0 * (share.stated * (1.0 - share.stated) / all as f64).sqrt() + 1.0 / all as f64;
+        assert!((share.counted - share.stated).abs() < tolerance, "{share:?} of {all}");
+    }
+    let with_tls = shares.iter().filter(|share| share.tls);
+    assert!((with_tls.map(|share| share.stated).sum::<f64>() - 0.08).abs() < 1e-9);
 }
 
 #[test]
@@ -136,5 +166,42 @@ fn an_application_over_fastcgi_answers_with_json() {
     if can_compile() {
         let systems = systems();
         assert_eq!(measured(&run("api-json", systems, "4")), systems.split(',').count());
+    }
+}
+
+#[test]
+fn a_system_is_measured_with_little_and_with_more_memory_and_what_is_said_is_disclosed() {
+    let place = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_touchstone"))
+        .args(["bench", "memory", "--quick", "--sut", "touchstone", "--memory", "96MiB,1GiB"])
+        .args(["--clients", "2", "--length", "1s", "--ramp-up", "100ms", "--ramp-down", "50ms"])
+        .args(["--warm-up", "100ms", "--sponsor", "Example Inc.", "--switch", "none", "--note", "after lunch"])
+        .arg("--output")
+        .arg(place.path().join("result"))
+        .env("TOUCHSTONE_CACHE", place.path().join("cache"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("cannot be limited here") {
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        return skipped("memory variation (run as root, or with systemd-run --user --scope)");
+    }
+    assert!(output.status.success(), "{said}");
+    let text = fs::read_to_string(place.path().join("result/result.json")).unwrap();
+    let result: ResultFile = serde_json::from_str(&text).unwrap();
+    let sizes: Vec<(&str, Option<u64>)> =
+        result.systems.iter().map(|system| (system.name.as_str(), system.memory_bytes)).collect();
+    assert_eq!(sizes, [("touchstone@96MiB", Some(96 << 20)), ("touchstone@1GiB", Some(1 << 30))]);
+    for system in &result.systems {
+        let mix = &system.mixes[0];
+        assert!(mix.requests > 0 && mix.errors.total() == 0, "{}: {:?}", system.name, mix.errors);
+        let resident = mix.server.as_ref().unwrap().resident_bytes_max;
+        assert!(resident < 1 << 30, "{}: {resident} bytes", system.name);
+    }
+    assert_eq!(touchstone_lab::memory::rows(&result).len(), 1);
+    assert_eq!(result.disclosure.sponsor.as_deref(), Some("Example Inc."));
+    let page = fs::read_to_string(place.path().join("result/report.html")).unwrap();
+    for words in ["Example Inc.", "after lunch", "Network cards", "Disks", "96MiB"] {
+        assert!(page.contains(words), "{words} is not in the report");
     }
 }

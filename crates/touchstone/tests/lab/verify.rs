@@ -265,6 +265,176 @@ const TAMPERINGS: &[Tampering] = &[
     }),
 ];
 
+/// Further changes: of the words and figures that a reader quotes, and of what stands beside them.
+const FURTHER_TAMPERINGS: &[Tampering] = &[
+    ("a higher rate", |result| {
+        edit(&result.join("result.json"), |text| {
+            text.replacen("\"requests_per_second\": ", "\"requests_per_second\": 9", 1)
+        });
+    }),
+    ("another server\u{2019}s name", |result| {
+        edit(&result.join("result.json"), |text| {
+            text.replacen("\"title\": \"touchstone", "\"title\": \"nginx", 1)
+        });
+    }),
+    ("another processor", |result| {
+        edit(&result.join("result.json"), |text| {
+            text.replacen("\"cpu_model\": \"", "\"cpu_model\": \"Faster ", 1)
+        });
+    }),
+    ("separate machines", |result| {
+        edit(&result.join("result.json"), |text| {
+            text.replacen("\"same_host\": true", "\"same_host\": false", 1)
+        });
+    }),
+    ("the whole form", |result| {
+        edit(&result.join("result.json"), |text| text.replacen("\"quick\": true", "\"quick\": false", 1));
+    }),
+    ("another date", |result| {
+        edit(&result.join("result.json"), |text| {
+            text.replacen("\"started_at\": \"2", "\"started_at\": \"3", 1)
+        });
+    }),
+    ("another command line", |result| {
+        edit(&result.join("result.json"), |text| {
+            text.replacen("webbench-1.1-static", "webbench-1.1-mixed", 1)
+        });
+    }),
+    ("a sponsor who paid nothing", |result| {
+        edit(&result.join("result.json"), |text| {
+            text.replacen("\"sponsor\": null", "\"sponsor\": \"Example Inc.\"", 1)
+        });
+    }),
+    ("a note that was added", |result| {
+        edit(&result.join("result.json"), |text| {
+            text.replacen("\"notes\": []", "\"notes\": [\"all is well\"]", 1)
+        });
+    }),
+    ("no warnings", |result| {
+        edit(&result.join("result.json"), |text| text.replacen("\"warnings\":", "\"old_warnings\":", 1));
+    }),
+    ("a newer form", |result| {
+        edit(&result.join("result.json"), |text| {
+            text.replacen("\"schema_version\": 1", "\"schema_version\": 99", 1)
+        });
+    }),
+    ("a result with white space", |result| {
+        edit(&result.join("result.json"), |text| format!("{text} "));
+    }),
+    ("a result with other line ends", |result| {
+        edit(&result.join("result.json"), |text| text.replace('\n', "\r\n"));
+    }),
+    ("a result with a byte order mark", |result| {
+        edit(&result.join("result.json"), |text| format!("\u{feff}{text}"));
+    }),
+    ("raw data without its last mix", |result| {
+        edit(&result.join("raw.jsonl"), |text| {
+            text.lines().take(text.lines().count() - 1).map(|line| format!("{line}\n")).collect()
+        });
+    }),
+    ("raw data with an empty line", |result| {
+        edit(&result.join("raw.jsonl"), |text| format!("{text}\n"));
+    }),
+    ("raw data with another count", |result| {
+        edit(&result.join("raw.jsonl"), |text| text.replacen("\"requests\":", "\"requests\":1", 1));
+    }),
+    ("raw data that is no JSON", |result| {
+        edit(&result.join("raw.jsonl"), |text| text.replacen('{', "(", 1));
+    }),
+    ("a configuration that says something else", |result| {
+        edit(&result.join("systems/touchstone/touchstone.toml"), |text| format!("{text}\n# faster\n"));
+    }),
+    ("no configuration", |result| {
+        fs::remove_file(result.join("systems/touchstone/touchstone.toml")).unwrap();
+    }),
+    ("a configuration that was added", |result| {
+        fs::write(result.join("systems/touchstone/more.toml"), "x").unwrap();
+    }),
+    ("the system\u{2019}s directory under another name", |result| {
+        fs::rename(result.join("systems/touchstone"), result.join("systems/nginx")).unwrap();
+    }),
+    ("a hidden file", |result| fs::write(result.join(".more"), "x").unwrap()),
+    ("a file with no bytes", |result| fs::write(result.join("more"), "").unwrap()),
+    ("a name in capital letters", |result| {
+        fs::rename(result.join("clients.csv"), result.join("CLIENTS.CSV")).unwrap();
+    }),
+    ("two tables in each other\u{2019}s place", |result| {
+        let (one, two) = (result.join("clients.csv"), result.join("timeline.csv"));
+        fs::rename(&one, result.join("third")).unwrap();
+        fs::rename(&two, &one).unwrap();
+        fs::rename(result.join("third"), &two).unwrap();
+    }),
+    ("a table without its last row", |result| {
+        edit(&result.join("timeline.csv"), |text| {
+            text.lines().take(text.lines().count() - 1).map(|line| format!("{line}\n")).collect()
+        });
+    }),
+    ("a client twice", |result| {
+        edit(&result.join("clients.csv"), |text| format!("{text}{}\n", text.lines().last().unwrap()));
+    }),
+    ("a histogram that was taken away", |result| {
+        edit(&result.join("latency.hlog"), |text| {
+            let kept = text.lines().filter(|line| line.starts_with(['#', '"', '[']));
+            kept.map(|line| format!("{line}\n")).collect()
+        });
+    }),
+    ("a remark in the histograms", |result| {
+        edit(&result.join("latency.hlog"), |text| format!("# measured on a better machine\n{text}"));
+    }),
+    ("the report of another result", |result| {
+        fs::write(result.join("report.html"), "<!DOCTYPE html><title>1,000,000 requests/s</title>").unwrap();
+    }),
+    ("an old statement with a new name", |result| {
+        edit(&result.join("statement.json"), |text| text.replacen("manifest.json", "result.json", 1));
+    }),
+    ("a statement about another hash", |result| {
+        edit(&result.join("statement.json"), |text| {
+            let at = text.find("\"sha256\"").unwrap() + 12;
+            let digit = if text[at..].starts_with('0') { "1" } else { "0" };
+            format!("{}{digit}{}", &text[..at], &text[at + 1..])
+        });
+    }),
+    ("a statement that ends early", |result| {
+        edit(&result.join("statement.json"), |text| text[..text.len() - 3].to_owned());
+    }),
+    ("a manifest of a newer form", |result| {
+        edit(&result.join("manifest.json"), |text| text.replacen("\"version\": 1", "\"version\": 2", 1));
+    }),
+    ("a manifest with another hash", |result| {
+        edit(&result.join("manifest.json"), |text| text.replacen("\"sha256\": \"", "\"sha256\": \"0", 1));
+    }),
+    ("a manifest with one file more", |result| {
+        edit(&result.join("manifest.json"), |text| {
+            let row = "{ \"path\": \"more\", \"bytes\": 0, \"sha256\": \"00\" },";
+            text.replacen("\"files\": [", &format!("\"files\": [{row}"), 1)
+        });
+    }),
+    ("the signature of nothing", |result| {
+        fs::write(result.join("statement.json.minisig"), "untrusted comment: x\n").unwrap();
+    }),
+    ("a signature without its last line", |result| {
+        edit(&result.join("statement.json.minisig"), |text| {
+            text.lines().take(3).map(|line| format!("{line}\n")).collect()
+        });
+    }),
+    ("another trusted comment", |result| {
+        edit(&result.join("statement.json.minisig"), |text| {
+            text.replacen("trusted comment: ", "trusted comment: better ", 2).replacen("better ", "", 1)
+        });
+    }),
+];
+
+/// The tamperings that the tables and the loops below make.
+#[test]
+fn there_are_the_tamperings_that_were_found_and_thirty_new_ones() {
+    let known = TAMPERINGS.len() + 4 * FILES.len();
+    assert!(known >= 66, "{known}");
+    assert!(FURTHER_TAMPERINGS.len() >= 30, "{}", FURTHER_TAMPERINGS.len());
+    let mut names: Vec<&str> = TAMPERINGS.iter().chain(FURTHER_TAMPERINGS).map(|(name, _)| *name).collect();
+    names.sort_unstable();
+    assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "a tampering stands twice: {names:?}");
+}
+
 #[test]
 fn tampered_results_are_refused_and_none_is_read_without_end() {
     let place = tempfile::tempdir().unwrap();
@@ -286,7 +456,7 @@ fn tampered_results_are_refused_and_none_is_read_without_end() {
         let _ = fs::remove_dir_all(copy.with_extension("systems"));
         fs::remove_dir_all(&copy).unwrap();
     };
-    for (what, tamper) in TAMPERINGS {
+    for (what, tamper) in TAMPERINGS.iter().chain(FURTHER_TAMPERINGS) {
         refused(what, tamper);
     }
     for name in FILES {
@@ -301,6 +471,23 @@ fn tampered_results_are_refused_and_none_is_read_without_end() {
         });
         refused(&format!("an empty {name}"), &|result| fs::write(result.join(name), "").unwrap());
     }
+    // What `verify` would not accept is not signed anew.
+    let copied = Command::new("cp").arg("-a").arg(&result).arg(&copy).status().unwrap();
+    assert!(copied.success());
+    let secret = place.path().join("lab.key");
+    let certify = || run(["certify", copy.to_str().unwrap(), "--key", secret.to_str().unwrap()]);
+    let configuration = copy.join("systems/touchstone/touchstone.toml");
+    let text = fs::read(&configuration).unwrap();
+    edit(&configuration, |text| format!("{text}\n# faster\n"));
+    assert_eq!(certify().status.code(), Some(1), "a configuration that result.json does not have");
+    fs::write(&configuration, text).unwrap();
+    edit(&copy.join("result.json"), |text| {
+        text.replacen("\"requests_per_second\": ", "\"requests_per_second\": 9", 1)
+    });
+    assert_eq!(certify().status.code(), Some(1), "a rate that the raw data does not have");
+    fifo(&copy.join("more"));
+    assert!(matches!(certify().status.code(), Some(1 | 2)), "a FIFO");
+    fs::remove_dir_all(&copy).unwrap();
     // A file that cannot be a key.
     let pipe = place.path().join("pipe");
     fifo(&pipe);

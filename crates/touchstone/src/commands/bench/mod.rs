@@ -11,8 +11,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use touchstone_fleet::{Controller, ControllerOptions, Deployment, FleetFile};
 use touchstone_lab::raw::{self, RawMix};
-use touchstone_lab::result::{MixResult, ResultFile, RunStatus, SystemResult};
-use touchstone_lab::{peaks, verdict};
+use touchstone_lab::result::{Disclosure, MixResult, ResultFile, RunStatus, SystemResult};
+use touchstone_lab::{memory, peaks, verdict, warnings};
 use touchstone_lab_report::answers::{self, Answer};
 use touchstone_lab_report::planning::{self, Assumptions};
 use touchstone_lab_report::run_rules::Standing;
@@ -89,6 +89,11 @@ pub struct Arguments {
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     cores: Vec<usize>,
 
+    /// The most memory that the system under test gets; several sizes measure each system with each of them,
+    /// for example 64MiB,1GiB [default: the suite's]
+    #[arg(long, value_name = "SIZE,...", value_delimiter = ',')]
+    memory: Vec<String>,
+
     /// Exactly these processors for the system under test, for example 0,2-3
     #[arg(long, value_name = "LIST", conflicts_with = "cores")]
     sut_cores: Option<String>,
@@ -140,6 +145,18 @@ pub struct Arguments {
     /// true, also with --fleet
     #[arg(long, value_name = "THRESHOLD", value_parser = Threshold::parse)]
     abort_if: Vec<Threshold>,
+
+    /// Who asked and paid for the measurement, for the report
+    #[arg(long, value_name = "TEXT")]
+    sponsor: Option<String>,
+
+    /// What joins the load machines and the server, for the report
+    #[arg(long, value_name = "TEXT")]
+    switch: Option<String>,
+
+    /// Anything else that a reader of the report should know; repeat for more
+    #[arg(long = "note", value_name = "TEXT")]
+    notes: Vec<String>,
 
     /// Seed of the choice of requests
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -280,6 +297,7 @@ fn options(arguments: Arguments) -> Result<Options, String> {
         p95: arguments.p95,
         ssh: arguments.ssh.split_whitespace().map(str::to_string).collect(),
         processors: processors(&arguments.cores)?,
+        memory: memory::parse_list(&arguments.memory).map_err(|error| format!("--memory: {error}"))?,
         output: arguments.output,
         clients: arguments.clients,
         length: arguments.length,
@@ -294,6 +312,11 @@ fn options(arguments: Arguments) -> Result<Options, String> {
         port: arguments.port,
         pid: arguments.pid,
         exporter: arguments.exporter,
+        disclosure: Disclosure {
+            sponsor: arguments.sponsor,
+            switch: arguments.switch,
+            notes: arguments.notes,
+        },
         fail_if: arguments.fail_if,
         abort_if: arguments.abort_if,
         seed: arguments.seed,
@@ -373,7 +396,8 @@ fn summary(finished: &Finished) -> String {
     text.push_str(&format!("\nValidity\n  {}\n", validity(result, raw.as_deref())));
     if !result.warnings.is_empty() {
         text.push_str("\nBeware\n");
-        result.warnings.iter().for_each(|warning| text.push_str(&format!("  {warning}\n")));
+        let warnings = warnings::each_once(&result.warnings);
+        warnings.iter().for_each(|warning| text.push_str(&format!("  {warning}\n")));
     }
     text.push_str(&format!("\nresult: {}\n", finished.directory.join("result.json").display()));
     if let Some(report) = &finished.report {
