@@ -24,7 +24,7 @@ use companion::{Companion, PreparedCompanion};
 pub use template::Values;
 
 /// The systems that are built in: name and TOML text.
-const BUILT_IN: [(&str, &str); 25] = [
+const BUILT_IN: [(&str, &str); 26] = [
     ("touchstone", include_str!("../../../../systems/touchstone.toml")),
     ("touchstone-accelerator", include_str!("../../../../systems/touchstone-accelerator.toml")),
     ("touchstone-proxy", include_str!("../../../../systems/touchstone-proxy.toml")),
@@ -50,6 +50,7 @@ const BUILT_IN: [(&str, &str); 25] = [
     ("gunicorn", include_str!("../../../../systems/gunicorn.toml")),
     ("uwsgi", include_str!("../../../../systems/uwsgi.toml")),
     ("apache-wsgi", include_str!("../../../../systems/apache-wsgi.toml")),
+    ("wasmtime-serve", include_str!("../../../../systems/wasmtime-serve.toml")),
 ];
 
 /// Directories of servers that are not on an ordinary user's PATH.
@@ -302,6 +303,8 @@ mod tests {
                 "ajp",
                 "wsgi",
                 "asgi",
+                "wasm",
+                "wasm_reused",
                 "tls",
                 "http_two",
                 "http_three",

@@ -6,6 +6,7 @@ use touchstone_accelerator::store::{Counters, TierCounters};
 use touchstone_files::cache::CacheCounters;
 use touchstone_servlet::status::{self, Status};
 
+use super::component_totals::{ComponentTotals, component_totals};
 use super::core_counts::{CoreCounts, PROTOCOLS, STATUSES};
 use super::histogram::Distribution;
 use super::origin_totals::{OriginTotals, origin_totals};
@@ -62,6 +63,8 @@ pub struct Totals {
     pub origins: Vec<OriginTotals>,
     /// The applications, their routes and machines.
     pub servlets: Status,
+    /// WebAssembly components.
+    pub components: Vec<ComponentTotals>,
     /// Each core.
     pub cores: Vec<CoreTotals>,
     /// What the kernel says.
@@ -134,6 +137,7 @@ impl Totals {
             draining: metrics.is_draining(),
             origins: origin_totals(),
             servlets: status::of_server(),
+            components: component_totals(),
             ..Totals::default()
         };
         for core in metrics.cores() {

@@ -23,8 +23,8 @@ use crate::exit::Exit;
     configuration file again; SIGUSR1 opens the log files again; SIGUSR2 starts a new process that takes \
     over. From a configuration file also: touchstone reload, upgrade, status, stop.")]
 pub struct Arguments {
-    /// What to serve: a directory, a Java application (.war), a configuration (.toml), or the URL of another
-    /// server, which is accelerated [default: this directory]
+    /// What to serve: a directory, a Java application (.war), a WebAssembly component (.wasm), a
+    /// configuration (.toml), or the URL of another server, which is accelerated [default: this directory]
     #[arg(value_name = "TARGET", conflicts_with_all = ["config", "root"])]
     target: Option<String>,
 
@@ -199,6 +199,11 @@ fn quick_configuration(arguments: &Arguments, target: Option<Target>) -> Result<
             eprintln!("touchstone serve: the application {}", path.display());
             parse(&application(&path, listen), Path::new(""))?
         }
+        (None, Some(Target::Component(path))) => {
+            let path = absolute(&path)?;
+            eprintln!("touchstone serve: the component {}", path.display());
+            parse(&component(&path, listen), Path::new(""))?
+        }
         (None, target) => {
             let directory = match target {
                 Some(Target::Directory(directory)) => directory,
@@ -226,6 +231,23 @@ fn application(path: &Path, listen: SocketAddr) -> String {
     format!(
         "[[site]]\nlisten = [\"{listen}\"]\nroot = \"/\"\n\n[[site.route]]\npath = \"/\"\n\
          servlet = {{ app = {app} }}\n"
+    )
+}
+
+/// The configuration of one WebAssembly component. What is compiled is kept in the user's own cache.
+fn component(path: &Path, listen: SocketAddr) -> String {
+    let component = toml_string(&path.to_string_lossy());
+    let directory = |name: &str, below: &str| {
+        let home = std::env::var_os(name).map(PathBuf::from).filter(|home| home.is_absolute())?;
+        Some(home.join(below))
+    };
+    let compiled = directory("XDG_CACHE_HOME", "touchstone/wasm")
+        .or_else(|| directory("HOME", ".cache/touchstone/wasm"))
+        .map(|directory| format!(", compiled = {}", toml_string(&directory.to_string_lossy())));
+    format!(
+        "[[site]]\nlisten = [\"{listen}\"]\nroot = \"/\"\n\n[[site.route]]\npath = \"/\"\n\
+         wasm = {{ component = {component}{} }}\n",
+        compiled.unwrap_or_default()
     )
 }
 

@@ -1,4 +1,5 @@
-//! What the target of `touchstone serve` is: a directory, an application, a configuration, another server.
+//! What the target of `touchstone serve` is: a directory, an application, a component, a configuration,
+//! another server.
 
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,8 @@ pub(super) enum Target {
     Directory(PathBuf),
     /// A Java web application: a WAR, or a directory with a `WEB-INF` in it.
     Application(PathBuf),
+    /// A WebAssembly component.
+    Component(PathBuf),
     /// A configuration file.
     Configuration(PathBuf),
     /// Another server, to be accelerated.
@@ -35,6 +38,7 @@ impl Target {
         }
         match ending(&path).as_str() {
             "war" => Ok(Target::Application(path)),
+            "wasm" => Ok(Target::Component(path)),
             "toml" => Ok(Target::Configuration(path)),
             ending => Err(other_file(text, ending, &path)),
         }
@@ -68,10 +72,6 @@ fn unknown(text: &str) -> String {
 /// Why a file is not what can be served as a whole.
 fn other_file(text: &str, ending: &str, path: &Path) -> String {
     let instead = match ending {
-        "wasm" => {
-            "WebAssembly is not run here; start it in a runtime that speaks HTTP, and write its URL here"
-                .into()
-        }
         "jar" => "a program of its own: start it with `java -jar`, and write its URL here".into(),
         "php" => "PHP needs a php-fpm: `touchstone init --kind php` writes the configuration for it".into(),
         _ => {
@@ -83,7 +83,7 @@ fn other_file(text: &str, ending: &str, path: &Path) -> String {
             )
         }
     };
-    format!("{text}: {instead}; a directory, a .war, a .toml and a URL can be served")
+    format!("{text}: {instead}; a directory, a .war, a .wasm, a .toml and a URL can be served")
 }
 
 #[cfg(test)]
@@ -103,9 +103,9 @@ mod tests {
         assert_eq!(of(""), Ok(Target::Directory(at(""))));
         assert_eq!(of("shop.WAR"), Ok(Target::Application(at("shop.WAR"))));
         assert_eq!(of("exploded"), Ok(Target::Application(at("exploded"))));
+        assert_eq!(of("app.wasm"), Ok(Target::Component(at("app.wasm"))));
         assert_eq!(of("site.toml"), Ok(Target::Configuration(at("site.toml"))));
         for (name, word) in [
-            ("app.wasm", "WebAssembly"),
             ("app.jar", "java -jar"),
             ("index.php", "touchstone init --kind php"),
             ("page.html", directory.path().to_str().unwrap()),
