@@ -32,7 +32,8 @@ programs: ## Build the SPICE programs: target/programs
 	@. scripts/environment.sh && $(MAKE) --no-print-directory -C programs/fastcgi
 	@. scripts/environment.sh && $(MAKE) --no-print-directory -C programs/nsapi
 	@. scripts/environment.sh && mkdir -p "$$target/programs/python" && \
-	    cp programs/python/*.py "$$target/programs/python"
+	    cp programs/python/*.py "$$target/programs/python" && mkdir -p "$$target/programs/wasm" && \
+	    cp programs/wasm/spice.wasm "$$target/programs/wasm"
 	@scripts/java.sh --brief && . scripts/environment.sh && $(MAKE) --no-print-directory -C programs/servlet && \
 	    $(MAKE) --no-print-directory -C programs/jsp || [ $$? = 3 ]
 

@@ -85,6 +85,7 @@ look_into() {
         usr/share/touchstone/config.schema.json usr/share/touchstone/www/index.html \
         usr/lib/touchstone/programs/cgi-bin/spice usr/lib/touchstone/programs/fastcgi/spice \
         usr/lib/touchstone/programs/nsapi/nsapi-send.so usr/lib/touchstone/programs/python/spice_wsgi.py \
+        usr/lib/touchstone/programs/wasm/spice.wasm \
         usr/share/touchstone/java/touchstone-servlet.jar; do
         [ -f "$root/$file" ] || { echo "package: $file is missing" >&2; missing=1; }
     done

@@ -24,6 +24,7 @@
 //! | `token` | the file of the token |
 //! | `words` | numbers for people |
 
+mod component_table;
 mod connection;
 pub mod connection_info;
 mod frame;
@@ -41,7 +42,7 @@ pub mod token;
 mod words;
 
 pub use listener::Admin;
-pub use status_json::origins_json;
+pub use status_json::{components_json, origins_json};
 
 use std::sync::Arc;
 

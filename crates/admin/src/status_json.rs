@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 use touchstone_interfaces::proxy::FailureLabel;
 use touchstone_observe::metrics::{
-    CLASSES, ConnectionState, Distribution, HANDSHAKE_FAILURES, OriginTotals, PROTOCOLS, Refused,
-    TLS_VERSIONS, Timeout, Totals, version_label,
+    CLASSES, ComponentTotals, ConnectionState, Distribution, HANDSHAKE_FAILURES, OriginTotals, PROTOCOLS,
+    Refused, TLS_VERSIONS, Timeout, Totals, version_label,
 };
 
 use super::Sources;
@@ -90,6 +90,7 @@ pub fn status_json(sources: &Sources, totals: &Totals, history: &History, cores:
         "origins": origins_json(&totals.origins),
         "servlets": totals.servlets,
         "python": totals.python,
+        "components": components_json(&totals.components),
         "cores": totals.cores.iter().enumerate().map(|(index, core)| json!({
             "core": index,
             "answers": cores.iter().any(|sessions| sessions.core == index),
@@ -132,6 +133,27 @@ pub fn origins_json(origins: &[OriginTotals]) -> Vec<Value> {
         })
     };
     origins.iter().map(one).collect()
+}
+
+/// WebAssembly components, as in `touchstone status` too.
+pub fn components_json(components: &[ComponentTotals]) -> Vec<Value> {
+    let one = |component: &ComponentTotals| {
+        let failures: Map<String, Value> =
+            component.failures_by_cause().map(|(cause, count)| (cause.to_string(), json!(count))).collect();
+        json!({
+            "site": component.site,
+            "route": component.route,
+            "component": component.component,
+            "requests": component.requests,
+            "failures": failures,
+            "under_way": component.busy,
+            "instances": component.instances,
+            "instances_made": component.made,
+            "memory_bytes": component.memory_bytes,
+            "computations_moved": component.moved,
+        })
+    };
+    components.iter().map(one).collect()
 }
 
 /// How long the process has run.

@@ -10,6 +10,7 @@ use touchstone_observe::metrics::{
 };
 
 use super::Sources;
+use super::component_table::component_table;
 use super::frame::{Html, page_of, policy};
 use super::history::{History, Rates};
 use super::python_tables::python_tables;
@@ -52,6 +53,7 @@ pub fn status_page(
         }
         (servlet_tables(&totals.servlets))
         (python_tables(&totals.python))
+        (component_table(&totals.components))
         section id="sessions" aria-labelledby="sessions-title" {
             h2 id="sessions-title" { "Sessions" }
             div data-live="sessions" {

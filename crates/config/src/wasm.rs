@@ -22,6 +22,10 @@ pub struct WasmConfig {
     pub environment: BTreeMap<String, String>,
     /// What `wasi:config` gives it.
     pub config: BTreeMap<String, String>,
+    /// The buckets that `wasi:keyvalue` gives it.
+    pub buckets: Vec<String>,
+    /// Bytes of the keys and values of a bucket.
+    pub bucket_size: u64,
     /// Directories that it may read, each perhaps with the component's name for it: `/data=/srv/data`.
     pub directories: Vec<String>,
     /// Origins that it may send requests to.
@@ -93,6 +97,8 @@ fn blank() -> WasmConfig {
         compiled: None,
         environment: BTreeMap::new(),
         config: BTreeMap::new(),
+        buckets: Vec::new(),
+        bucket_size: 0,
         directories: Vec::new(),
         outgoing: Vec::new(),
         reuse: 0,
@@ -146,6 +152,27 @@ const KEYS: &[Key<WasmConfig>] = &[
             check: |_, _| Ok(()),
             set: |wasm, value| wasm.config = value,
         },
+    },
+    Key {
+        name: "buckets",
+        default: Some("[]"),
+        example: "[\"sessions\"]",
+        documentation: "The buckets of keys and values that the component may open by `wasi:keyvalue`. They \
+                belong to the site: all components of it that name a bucket share it, with all instances of \
+                them. They lie in the memory of the process: a reload keeps them, its end does not.",
+        kind: Kind::CheckedArray {
+            what: "array of names",
+            parse: bucket,
+            set: |wasm, value| wasm.buckets = value,
+        },
+    },
+    Key {
+        name: "bucket_size",
+        default: Some("\"16MiB\""),
+        example: "\"64MiB\"",
+        documentation: "How much a bucket may hold when this component writes to it: its keys and values, \
+                and 96 bytes for each. What does not fit is refused, and the component is told so.",
+        kind: Kind::Size { least: 4 << 10, most: 16 << 30, set: |wasm, value| wasm.bucket_size = value },
     },
     Key {
         name: "directories",
@@ -240,6 +267,16 @@ const KEYS: &[Key<WasmConfig>] = &[
         kind: Kind::Size { least: 0, most: 1 << 20, set: |wasm, value| wasm.output_size = value },
     },
 ];
+
+/// Checks the name of a bucket. It may be empty, because some components open the bucket without a name.
+fn bucket(text: &str) -> Result<String, String> {
+    if text.len() > 255 || text.chars().any(char::is_control) {
+        return Err(format!(
+            "{text:?} is not the name of a bucket: at most 255 bytes, no control characters"
+        ));
+    }
+    Ok(text.to_string())
+}
 
 /// The component's name for a directory, and the directory.
 pub fn directory(text: &str) -> Result<(&str, &str), String> {

@@ -1,28 +1,142 @@
-//! What is counted of WebAssembly components in this process, for its metrics. It is here, because builds
-//! without components have the metrics too.
+//! What is counted of WebAssembly components in this process, for metrics and status. It is here, because
+//! builds without components have the metrics too.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// A count of this process.
+/// A number of this process that all cores may change.
+#[derive(Debug, Default)]
 pub struct Count(AtomicU64);
 
-/// Instances that were made.
-pub static INSTANCES: Count = Count(AtomicU64::new(0));
-
-/// Requests that a trap or a limit has ended.
-pub static FAILURES: Count = Count(AtomicU64::new(0));
-
-/// Computations that have gone on beside their core.
-pub static MOVED: Count = Count(AtomicU64::new(0));
-
 impl Count {
-    /// Adds one.
-    pub fn add(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+    /// Adds to it.
+    pub fn add(&self, number: u64) {
+        self.0.fetch_add(number, Ordering::Relaxed);
     }
 
-    /// The count so far.
+    /// Takes from it what was added before.
+    pub fn take(&self, number: u64) {
+        self.0.fetch_sub(number, Ordering::Relaxed);
+    }
+
+    /// The number now.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Why a request has got no answer of its component, or not all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// A trap, or an answer that is none.
+    Fault = 0,
+    /// The same, after it was refused memory.
+    Memory = 1,
+    /// A time limit.
+    Time = 2,
+    /// There was no room for the request.
+    Full = 3,
+}
+
+impl Cause {
+    /// All of them.
+    pub const ALL: [Cause; 4] = [Cause::Fault, Cause::Memory, Cause::Time, Cause::Full];
+
+    /// Its name in metrics.
+    pub fn label(self) -> &'static str {
+        ["fault", "memory", "timeout", "full"][self as usize]
+    }
+}
+
+/// What is counted of one component of a route.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct Counts {
+    /// Requests that it was given.
+    pub requests: Count,
+    /// Requests under way.
+    pub busy: Count,
+    /// Instances that were made.
+    pub made: Count,
+    /// Instances that there are.
+    pub instances: Count,
+    /// Bytes of their memories.
+    pub memory_bytes: Count,
+    /// Computations that have gone on in a thread beside their core.
+    pub moved: Count,
+    failures: [Count; Cause::ALL.len()],
+}
+
+impl Counts {
+    /// Counts a request that has failed.
+    pub fn add_failure(&self, cause: Cause) {
+        self.failures[cause as usize].add(1);
+    }
+
+    /// Requests that have failed for this cause.
+    pub fn failures(&self, cause: Cause) -> u64 {
+        self.failures[cause as usize].get()
+    }
+}
+
+/// A component, and where it is used.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Name {
+    /// The name of the site.
+    pub site: String,
+    /// The name of the route.
+    pub route: String,
+    /// The file.
+    pub component: String,
+}
+
+type Known = BTreeMap<Name, Weak<Counts>>;
+
+static KNOWN: Mutex<Known> = Mutex::new(Known::new());
+
+/// The counts of a component. They go on over reloads.
+pub fn of_component(name: Name) -> Arc<Counts> {
+    let known = &mut *KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    known.retain(|_, counts| counts.strong_count() > 0);
+    if let Some(counts) = known.get(&name).and_then(Weak::upgrade) {
+        return counts;
+    }
+    let counts = Arc::default();
+    known.insert(name, Arc::downgrade(&counts));
+    counts
+}
+
+/// All components that are in use, by their names.
+pub fn all() -> Vec<(Name, Arc<Counts>)> {
+    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    known.iter().filter_map(|(name, counts)| Some((name.clone(), counts.upgrade()?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_go_on_while_a_component_is_in_use() {
+        let name = |component: &str| Name {
+            site: "example.org".to_string(),
+            route: "/app/".to_string(),
+            component: component.to_string(),
+        };
+        let counts = of_component(name("a.wasm"));
+        counts.requests.add(2);
+        counts.add_failure(Cause::Time);
+        let again = of_component(name("a.wasm"));
+        assert_eq!(
+            (again.requests.get(), again.failures(Cause::Time), again.failures(Cause::Full)),
+            (2, 1, 0)
+        );
+        assert_eq!(of_component(name("b.wasm")).requests.get(), 0);
+        let is_known = || all().iter().any(|(known, _)| *known == name("a.wasm"));
+        assert!(is_known());
+        drop((counts, again));
+        assert!(!is_known());
+        assert_eq!(of_component(name("a.wasm")).requests.get(), 0);
     }
 }

@@ -1,7 +1,7 @@
 //! What a system under test can do, and what a suite can ask for: the words that both sides use.
 
 /// Every capability: its name, and what a system does that has it, as "does not ..." goes on.
-const CAPABILITIES: [(&str, &str); 16] = [
+const CAPABILITIES: [(&str, &str); 18] = [
     ("files", "serve files"),
     ("includes", "carry out the directives of pages (SHTML)"),
     ("cgi", "run CGI programs"),
@@ -12,6 +12,8 @@ const CAPABILITIES: [(&str, &str); 16] = [
     ("ajp", "ask servlet containers over AJP"),
     ("wsgi", "call Python applications through WSGI"),
     ("asgi", "call Python applications through ASGI"),
+    ("wasm", "run WebAssembly components"),
+    ("wasm_reused", "have instances of WebAssembly components answer many requests"),
     ("cache", "keep the answers of another server"),
     ("tls", "serve the same over TLS"),
     ("http_two", "speak HTTP/2 over TLS"),
@@ -38,8 +40,19 @@ pub const CACHE: &str = "cache";
 pub const OWN_REQUESTS: &str = "own_requests";
 
 /// The programs that an interface may name, which the laboratory can build.
-pub const PROGRAMS: [&str; 10] =
-    ["cgi", "cgi-send", "simcgi", "application", "fastcgi", "nsapi", "servlet", "jsp", "wsgi", "asgi"];
+pub const PROGRAMS: [&str; 11] = [
+    "cgi",
+    "cgi-send",
+    "simcgi",
+    "application",
+    "fastcgi",
+    "nsapi",
+    "servlet",
+    "jsp",
+    "wsgi",
+    "asgi",
+    "wasm",
+];
 
 /// Whether there is such a capability.
 pub fn is_known(name: &str) -> bool {

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use http_body::{Body as _, Frame};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use touchstone_handler::component_counts;
+use touchstone_handler::component_counts::Counts;
 use touchstone_handler::handler::Handler;
 use touchstone_handler::pipe::{Receiver, Sender};
 use touchstone_handler::request::{Next, Request};
@@ -44,6 +44,8 @@ pub type Work = Pin<Box<dyn Future<Output = Ended> + Send>>;
 pub enum Failure {
     /// A trap, or a fault of its answer.
     Fault(String),
+    /// The same, after it was refused memory.
+    Memory(String),
     /// It has computed for too long, or has not answered in time.
     Time(&'static str),
     /// There is no room for another instance.
@@ -61,6 +63,8 @@ pub struct Begin {
     pub in_thread: bool,
     /// Counts its time.
     pub meter: Arc<Meter>,
+    /// The component's.
+    pub counts: Arc<Counts>,
     /// Takes the request's body to the instance.
     pub feed: Option<(Feeder, Receiver)>,
     /// Outgoing requests, and the clients for them.
@@ -79,6 +83,7 @@ pub struct Begin {
 pub struct Exchange {
     guest: Guest,
     meter: Arc<Meter>,
+    counts: Arc<Counts>,
     feed: Option<(Feeder, Receiver)>,
     orders: Option<Orders>,
     next: Option<Rc<dyn Next>>,
@@ -112,10 +117,11 @@ pub struct Gathered {
 impl Exchange {
     /// Begins.
     pub fn new(begin: Begin) -> Exchange {
-        let Begin { work, in_thread, meter, feed, orders, next, asked, output, long_until } = begin;
+        let Begin { work, in_thread, meter, counts, feed, orders, next, asked, output, long_until } = begin;
         let mut exchange = Exchange {
             guest: Guest::Here(work),
             meter,
+            counts,
             feed,
             orders,
             next,
@@ -194,7 +200,7 @@ impl Exchange {
             if !self.meter.take_long() {
                 return Poll::Pending;
             }
-            component_counts::MOVED.add();
+            self.counts.moved.add(1);
             self.long_until.store(ticker::now() + ticker::ticks_of(LONG_FOR), Ordering::Relaxed);
             self.go_on_in_thread();
         }
@@ -223,11 +229,10 @@ impl Exchange {
         if error.is::<wasmtime::PoolConcurrencyLimitError>() {
             return Failure::Full;
         }
-        let refused = match self.meter.memory_was_refused() {
-            true => "; it has asked for more memory than 'memory' allows",
-            false => "",
-        };
-        Failure::Fault(format!("{error:#}{refused}"))
+        match self.meter.memory_was_refused() {
+            true => Failure::Memory(format!("{error:#}; it has asked for more memory than 'memory' allows")),
+            false => Failure::Fault(format!("{error:#}")),
+        }
     }
 
     /// The request's id in logs.

@@ -9,7 +9,6 @@ use http::{Request, Response};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt as _;
 use tokio::sync::oneshot;
-use touchstone_handler::component_counts;
 use wasmtime::{Result, Store};
 use wasmtime_wasi_http::p2::bindings::http::types::Scheme;
 use wasmtime_wasi_http::{Error, WasiBody, WasiHttpView as _, p2, p3};
@@ -51,7 +50,6 @@ pub async fn serve(
     let mut live = match instance {
         Instance::Kept(live) => live,
         Instance::New(ready, mut store) => {
-            component_counts::INSTANCES.add();
             let proxy = match &*ready {
                 Ready::P2(pre) => Proxy::P2(pre.instantiate_async(&mut *store).await?),
                 Ready::P3(pre) => Proxy::P3(pre.instantiate_async(&mut *store).await?),

@@ -1,9 +1,9 @@
 //! What an instance asks of its core.
 
 use http::uri::{Authority, Scheme};
-use http::{Request, Response, Uri};
+use http::{HeaderName, Request, Response, Uri};
 use tokio::sync::{mpsc, oneshot};
-use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
+use wasmtime_wasi_http::{DEFAULT_FORBIDDEN_HEADERS, Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 /// What becomes of an outgoing request.
 pub type Outcome = Result<Response<WasiBody>, Error>;
@@ -44,7 +44,30 @@ pub struct Hooks {
 
 type Io = Box<dyn Future<Output = Result<(), Error>> + Send>;
 
+/// Pieces of a body that an instance may write before the first of them is taken. So a short answer is
+/// written without the instance being left and entered again for each piece.
+const WAITING_PIECES: usize = 4;
+
+/// The most bytes of such a piece.
+const PIECE_BYTES: usize = 64 << 10;
+
 impl WasiHttpHooks for Hooks {
+    fn is_forbidden_header(&mut self, name: &HeaderName) -> bool {
+        DEFAULT_FORBIDDEN_HEADERS.contains(name)
+    }
+
+    fn p2_outgoing_body_buffer_chunks(&mut self) -> usize {
+        WAITING_PIECES
+    }
+
+    fn p2_outgoing_body_chunk_size(&mut self) -> usize {
+        PIECE_BYTES
+    }
+
+    fn p3_outgoing_body_chunk_size(&mut self) -> usize {
+        PIECE_BYTES
+    }
+
     fn send_request(
         &mut self,
         request: Request<WasiBody>,

@@ -10,22 +10,23 @@ use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use tokio::sync::{mpsc, oneshot};
 use touchstone_handler::answer::{Answer, Part};
-use touchstone_handler::component_counts;
+use touchstone_handler::component_counts::{self, Cause};
 use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
 use touchstone_handler::pipe;
 use touchstone_handler::request::Request;
-use wasmtime_wasi_config::WasiConfigVariables;
 use wasmtime_wasi_http::WasiBody;
 
+use crate::bucket;
 use crate::compiled::{self, Ready};
 use crate::exchange::{Begin, Exchange, Failure, Gathered, Orders};
 use crate::guest::{self, Instance, Live};
 use crate::hooks::Hooks;
 use crate::inflow::inflow;
+use crate::keyvalue::Buckets;
 use crate::output::Logged;
 use crate::runtime::{self, Runtime};
 use crate::settings::{Origin, Settings};
-use crate::state::{self, Meter};
+use crate::state::{self, Imports, Meter};
 use crate::{message, next, ticker};
 
 /// The most bytes of an answer that wait for a client.
@@ -49,7 +50,7 @@ struct Component {
     settings: Settings,
     runtime: &'static Runtime,
     ready: Arc<Ready>,
-    config: Arc<WasiConfigVariables>,
+    imports: Imports,
     origins: Arc<[String]>,
     most_ticks: u64,
     /// Requests under way.
@@ -65,11 +66,11 @@ impl Wasm {
         let directory = settings.compiled.as_deref();
         let mut notes = Vec::new();
         let ready = compiled::load(runtime, &settings.component, directory, &mut |note| notes.push(note))?;
-        let config = settings.config.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        let imports = imports(&settings);
         let component = Component {
             runtime,
             ready,
-            config: Arc::new(config),
+            imports,
             origins: settings.outgoing.iter().map(|origin| origin.origin.clone()).collect(),
             most_ticks: ticker::ticks_of(settings.limits.computing),
             at_work: AtomicUsize::new(0),
@@ -78,6 +79,19 @@ impl Wasm {
         };
         Ok(Wasm { component: Arc::new(component), notes: Mutex::new(notes) })
     }
+}
+
+fn imports(settings: &Settings) -> Imports {
+    let config = settings.config.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    let bucket = |name: &String| (name.clone(), bucket::of_site(&settings.site, name));
+    let by_name = settings.buckets.iter().map(bucket).collect();
+    let buckets = Buckets { by_name, most_bytes: settings.limits.bucket_bytes };
+    let counts = component_counts::of_component(component_counts::Name {
+        site: settings.site.clone(),
+        route: settings.route.clone(),
+        component: settings.component.display().to_string(),
+    });
+    Imports { config: Arc::new(config), buckets: Arc::new(buckets), counts }
 }
 
 impl Interface for Wasm {
@@ -133,6 +147,7 @@ struct Place(Arc<Component>);
 impl Component {
     fn place(self: &Arc<Self>) -> Option<Place> {
         let before = self.at_work.fetch_add(1, Ordering::Relaxed);
+        self.imports.counts.busy.add(1);
         let place = Place(self.clone());
         (before < self.settings.limits.concurrency).then_some(place)
     }
@@ -141,12 +156,14 @@ impl Component {
 impl Drop for Place {
     fn drop(&mut self) {
         self.0.at_work.fetch_sub(1, Ordering::Relaxed);
+        self.0.imports.counts.busy.take(1);
     }
 }
 
 impl WasmOfCore {
     async fn answer(self: Rc<Self>, request: Request) -> Answer {
         let id = request.id.clone();
+        self.component.imports.counts.requests.add(1);
         let Some(place) = self.component.place() else {
             return self.failed(&Failure::Full, &id);
         };
@@ -234,7 +251,7 @@ impl WasmOfCore {
                 let store = state::store(
                     &component.runtime.engine,
                     &component.settings,
-                    &component.config,
+                    &component.imports,
                     hooks,
                     meter.clone(),
                 );
@@ -248,6 +265,7 @@ impl WasmOfCore {
             work: Box::pin(guest::serve(instance, wasi_request, reply)),
             in_thread: ticker::now() < component.long_until.load(Ordering::Relaxed),
             meter,
+            counts: component.imports.counts.clone(),
             feed,
             orders,
             next,
@@ -323,12 +341,15 @@ impl WasmOfCore {
     }
 
     fn failed(&self, failure: &Failure, id: &str) -> Answer {
-        component_counts::FAILURES.add();
-        let (status, reason) = match failure {
-            Failure::Fault(reason) => (500, reason.as_str()),
-            Failure::Time(reason) => (504, *reason),
-            Failure::Full => (503, "it has as many requests as 'concurrency' or the process allows"),
+        let (status, cause, reason) = match failure {
+            Failure::Fault(reason) => (500, Cause::Fault, reason.as_str()),
+            Failure::Memory(reason) => (500, Cause::Memory, reason.as_str()),
+            Failure::Time(reason) => (504, Cause::Time, *reason),
+            Failure::Full => {
+                (503, Cause::Full, "it has as many requests as 'concurrency' or the process allows")
+            }
         };
+        self.component.imports.counts.add_failure(cause);
         let request = if id.is_empty() { String::new() } else { format!(" (request {id})") };
         let message = format!("{}: {reason}{request}", self.name);
         self.server.log(Level::Warning, "wasm component failed", &message);

@@ -10,6 +10,8 @@
 //! |---|---|
 //! | `settings` | what a route says of its component |
 //! | `runtime` | the engine and its linker, one for the process |
+//! | `bucket` | keys and their values, shared by the instances of a site |
+//! | `keyvalue` | what an instance may do with buckets |
 //! | `ticker` | the thread that counts time for all instances |
 //! | `compiled` | machine code of components, on disk and in memory |
 //! | `header` | the head of a file with machine code |
@@ -30,6 +32,7 @@
 //! ticker goes on in a thread beside the cores, and its component begins there for a while.
 
 mod answer_body;
+mod bucket;
 mod compiled;
 mod exchange;
 mod guest;
@@ -37,6 +40,7 @@ mod header;
 mod hooks;
 mod inflow;
 mod interface;
+mod keyvalue;
 mod message;
 mod next;
 mod outgoing;

@@ -3,11 +3,11 @@
 use std::sync::OnceLock;
 
 use wasmtime::component::Linker;
-use wasmtime::{Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
+use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 use wasmtime_wasi_config::WasiConfig;
 
 use crate::state::State;
-use crate::ticker;
+use crate::{keyvalue, ticker};
 
 /// The most instances of the process at a time.
 const MOST_INSTANCES: u32 = 2_000;
@@ -18,8 +18,14 @@ pub const MOST_MEMORY_BYTES: usize = 1 << 30;
 /// The most entries of one table of a component.
 const MOST_TABLE_ENTRIES: usize = 100_000;
 
-/// Bytes of an instance's memory that are cleared rather than given back when it ends.
+/// Bytes of an instance's memory that are cleared rather than given back when it ends, so that the next one
+/// finds its pages there: the first ones, or, where the kernel can tell which pages were written to, those,
+/// wherever they are. Languages put their stack and their heap far from each other.
 const KEPT_BYTES: usize = 128 << 10;
+const KEPT_BYTES_OF_WRITTEN: usize = 1 << 20;
+
+/// The same for a table.
+const KEPT_TABLE_BYTES: usize = 128 << 10;
 
 /// The stack of an instance, and of the calls from it.
 const WASM_STACK_BYTES: usize = 1 << 20;
@@ -50,12 +56,14 @@ fn open() -> wasmtime::Result<Runtime> {
     wasmtime_wasi::p3::add_to_linker(&mut linker)?;
     wasmtime_wasi_http::p3::add_to_linker(&mut linker)?;
     wasmtime_wasi_config::add_to_linker(&mut linker, |state: &mut State| WasiConfig::from(state.config()))?;
+    keyvalue::add_to_linker(&mut linker)?;
     ticker::start(&engine)?;
     Ok(Runtime { engine, linker })
 }
 
 fn config() -> Config {
     let mut pool = PoolingAllocationConfig::default();
+    let knows_written = PoolingAllocationConfig::is_pagemap_scan_available();
     pool.total_component_instances(MOST_INSTANCES)
         .total_core_instances(MOST_INSTANCES * 10)
         .total_memories(MOST_INSTANCES)
@@ -65,8 +73,9 @@ fn config() -> Config {
         .table_elements(MOST_TABLE_ENTRIES)
         .max_component_instance_size(8 << 20)
         .max_core_instance_size(8 << 20)
-        .linear_memory_keep_resident(KEPT_BYTES)
-        .table_keep_resident(KEPT_BYTES);
+        .pagemap_scan(if knows_written { Enabled::Yes } else { Enabled::No })
+        .linear_memory_keep_resident(if knows_written { KEPT_BYTES_OF_WRITTEN } else { KEPT_BYTES })
+        .table_keep_resident(KEPT_TABLE_BYTES);
     let mut config = Config::new();
     config
         .wasm_component_model(true)

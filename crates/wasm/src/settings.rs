@@ -17,6 +17,12 @@ pub struct Settings {
     pub environment: Vec<(String, String)>,
     /// What `wasi:config` gives it.
     pub config: Vec<(String, String)>,
+    /// The name of the site, to which its buckets belong.
+    pub site: String,
+    /// The name of the route.
+    pub route: String,
+    /// The names of the buckets that `wasi:keyvalue` gives it.
+    pub buckets: Vec<String>,
     /// Directories that it may read: its own name for each, and the directory.
     pub directories: Vec<(String, PathBuf)>,
     /// Where its requests may go.
@@ -38,6 +44,8 @@ pub struct Limits {
     pub answer: Duration,
     /// Requests that are answered at a time.
     pub concurrency: usize,
+    /// Bytes of the keys and values of a bucket.
+    pub bucket_bytes: usize,
     /// Bytes of the body of an answer; 0: no limit.
     pub body_bytes: u64,
     /// Bytes of standard output and error that are logged for a request.

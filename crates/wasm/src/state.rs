@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use touchstone_handler::component_counts::Counts;
 use wasmtime::component::ResourceTable;
 use wasmtime::{Engine, ResourceLimiter, Store, UpdateDeadline};
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxView, WasiView};
@@ -10,6 +11,7 @@ use wasmtime_wasi_config::WasiConfigVariables;
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 use crate::hooks::Hooks;
+use crate::keyvalue::Buckets;
 use crate::output::Output;
 use crate::settings::Settings;
 use crate::ticker;
@@ -29,6 +31,17 @@ const MOST_TABLE_ENTRIES: usize = 200_000;
 /// Ticks after which compiled code looks at its time again.
 const TICKS_BETWEEN_LOOKS: u64 = 2;
 
+/// What the imports of a route's component give.
+#[derive(Clone)]
+pub struct Imports {
+    /// The values of `wasi:config`.
+    pub config: Arc<WasiConfigVariables>,
+    /// The buckets of `wasi:keyvalue`.
+    pub buckets: Arc<Buckets>,
+    /// Where the component's instances are counted.
+    pub counts: Arc<Counts>,
+}
+
 /// The data of a store.
 pub struct State {
     table: ResourceTable,
@@ -36,7 +49,7 @@ pub struct State {
     http: WasiHttpCtx,
     /// What the instance asks of its core.
     pub hooks: Hooks,
-    config: Arc<WasiConfigVariables>,
+    imports: Imports,
     limiter: Limiter,
     /// Its standard output and error.
     pub output: Output,
@@ -47,7 +60,12 @@ pub struct State {
 impl State {
     /// The values for `wasi:config`.
     pub fn config(&self) -> &WasiConfigVariables {
-        &self.config
+        &self.imports.config
+    }
+
+    /// The buckets for `wasi:keyvalue`, and the handles of the instance.
+    pub fn buckets(&mut self) -> (&Buckets, &mut ResourceTable) {
+        (&self.imports.buckets, &mut self.table)
     }
 }
 
@@ -148,7 +166,9 @@ impl Meter {
     }
 }
 
+/// Holds an instance to its limits, and counts it and its memory as long as it is there.
 struct Limiter {
+    counts: Arc<Counts>,
     memory_bytes: usize,
     most_memory_bytes: usize,
     table_entries: usize,
@@ -167,6 +187,7 @@ impl ResourceLimiter for Limiter {
             self.meter.memory_refused.store(true, Ordering::Relaxed);
             return Ok(false);
         }
+        self.counts.memory_bytes.add((bytes - self.memory_bytes) as u64);
         self.memory_bytes = bytes;
         Ok(true)
     }
@@ -186,11 +207,18 @@ impl ResourceLimiter for Limiter {
     }
 }
 
+impl Drop for Limiter {
+    fn drop(&mut self) {
+        self.counts.memory_bytes.take(self.memory_bytes as u64);
+        self.counts.instances.take(1);
+    }
+}
+
 /// Makes a store for one instance.
 pub fn store(
     engine: &Engine,
     settings: &Settings,
-    config: &Arc<WasiConfigVariables>,
+    imports: &Imports,
     hooks: Hooks,
     meter: Arc<Meter>,
 ) -> wasmtime::Result<Store<State>> {
@@ -209,14 +237,18 @@ pub fn store(
     table.set_max_capacity(MOST_RESOURCES);
     let mut http = WasiHttpCtx::new();
     http.set_field_size_limit(MOST_FIELD_BYTES);
+    let counts = imports.counts.clone();
+    counts.made.add(1);
+    counts.instances.add(1);
     let limiter = Limiter {
+        counts,
         memory_bytes: 0,
         most_memory_bytes: settings.limits.memory_bytes,
         table_entries: 0,
         meter: meter.clone(),
     };
-    let state =
-        State { table, wasi: wasi.build(), http, hooks, config: config.clone(), limiter, output, meter };
+    let imports = imports.clone();
+    let state = State { table, wasi: wasi.build(), http, hooks, imports, limiter, output, meter };
     let mut store = Store::new(engine, state);
     store.limiter(|state| &mut state.limiter);
     store.set_hostcall_fuel(MOST_CALL_BYTES);

@@ -7,8 +7,9 @@ async function answer(request) {
     return new Response(request.body, { headers: { "content-type": "text/plain" } });
   }
   if (url.pathname.startsWith("/ask/")) {
-    const response = await fetch(url.pathname.slice(5).replace("/", "://"));
-    return new Response(await response.text(), { status: response.status });
+    const target = url.pathname.slice("/ask/".length).replace("/", "://") + url.search;
+    const response = await fetch(target);
+    return new Response(response.body, { status: response.status });
   }
   return new Response("hello from JavaScript\n", { headers: { "content-type": "text/plain" } });
 }

@@ -4,8 +4,8 @@
 //! The search order: the directory that `$TOUCHSTONE_PROGRAMS` names; `lib/touchstone/programs` beside the
 //! directory of this executable, where the package installs them; the cache directory. A program that is in
 //! none of them is compiled into the cache directory with `cc`, or with `javac` for web applications, or only
-//! written there if it is in Python, under a name made of the sources, so that changed sources are compiled
-//! anew.
+//! written there if it is in Python or WebAssembly, under a name made of the sources, so that changed sources
+//! are compiled anew.
 
 mod jars;
 mod web_application;
@@ -43,9 +43,11 @@ enum Tool {
     Java { classes: &'static [&'static str], page: Option<(&'static str, usize)> },
     /// None: the source is the program, which the interpreter of Python reads.
     Python,
+    /// None: the built program is in this one, because its toolchain is large.
+    Carried(&'static [u8]),
 }
 
-const RECIPES: [Recipe; 10] = [
+const RECIPES: [Recipe; 11] = [
     Recipe {
         name: "cgi",
         sources: &[("cgi.c", include_str!("../../../../programs/cgi/spice.c"))],
@@ -124,6 +126,12 @@ const RECIPES: [Recipe; 10] = [
         sources: &[("spice_asgi.py", include_str!("../../../../programs/python/spice_asgi.py"))],
         outputs: &[("spice_asgi.py", "python/spice_asgi.py")],
         tool: Tool::Python,
+    },
+    Recipe {
+        name: "wasm",
+        sources: &[("spice.rs", include_str!("../../../../programs/wasm/rust/spice/src/lib.rs"))],
+        outputs: &[("spice.rs", "wasm/spice.wasm")],
+        tool: Tool::Carried(include_bytes!("../../../../programs/wasm/spice.wasm")),
     },
 ];
 
@@ -235,6 +243,7 @@ impl Recipe {
                 Tool::C(arguments) => compile(source, arguments, &new, &sources),
                 Tool::Java { classes, page } => web_application::build(&sources, classes, *page, &new)?,
                 Tool::Python => write_for_python(&sources.join(source), &new)?,
+                Tool::Carried(program) => fs::write(&new, program).map(Ok)?,
             };
             if let Err(reason) = built {
                 let _ = fs::remove_file(&new);
@@ -314,6 +323,7 @@ fn digest() -> String {
                 all.extend_from_slice(&page.map_or(0, |(_, copies)| copies).to_le_bytes());
             }
             Tool::Python => {}
+            Tool::Carried(program) => all.extend_from_slice(program),
         }
     }
     ARGUMENTS.iter().for_each(|argument| all.extend_from_slice(argument.as_bytes()));

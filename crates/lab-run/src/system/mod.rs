@@ -52,6 +52,7 @@ const BUILT_IN: [(&str, &str); 26] = [
     ("gunicorn", include_str!("../../../../systems/gunicorn.toml")),
     ("uwsgi", include_str!("../../../../systems/uwsgi.toml")),
     ("apache-wsgi", include_str!("../../../../systems/apache-wsgi.toml")),
+    ("wasmtime-serve", include_str!("../../../../systems/wasmtime-serve.toml")),
 ];
 
 /// Directories of servers that are not on an ordinary user's PATH.
@@ -312,6 +313,8 @@ mod tests {
                 "ajp",
                 "wsgi",
                 "asgi",
+                "wasm",
+                "wasm_reused",
                 "tls",
                 "http_two",
                 "http_three",

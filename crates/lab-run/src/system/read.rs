@@ -23,7 +23,8 @@ pub(super) fn definition(file: &str, text: &str) -> Result<Definition, Definitio
         return Err(root.error_at(&executables, "`executables` names no executable"));
     }
     let strings = |key| Ok(root.strings(key)?.map_or_else(Vec::new, |list| list.value));
-    let capabilities = capabilities(&root)?;
+    let is_this_program = executables.value.iter().any(|name| name == "{self}");
+    let capabilities = capabilities(&root, is_this_program)?;
     let definition = Definition {
         name: name.value,
         title: root.required_string("title")?.value,
@@ -81,15 +82,23 @@ fn files(root: &Table<'_>) -> Result<Vec<ConfigurationFile>, DefinitionError> {
     Ok(files)
 }
 
-fn capabilities(root: &Table<'_>) -> Result<Vec<String>, DefinitionError> {
-    let capabilities = root.required("capabilities", root.strings("capabilities")?)?;
+/// The capabilities that this program has only if it was built with its feature `wasm`.
+const OF_WASM: [&str; 2] = ["wasm", "wasm_reused"];
+
+fn capabilities(root: &Table<'_>, is_this_program: bool) -> Result<Vec<String>, DefinitionError> {
+    let mut capabilities = root.required("capabilities", root.strings("capabilities")?)?;
     match capabilities.value.iter().find(|capability| !capability::is_known(capability)) {
         Some(unknown) => {
             let known: Vec<&str> = capability::names().collect();
             let message = format!("there is no capability `{unknown}`; known: {}", known.join(", "));
             Err(root.error_at(&capabilities, message))
         }
-        None => Ok(capabilities.value),
+        None => {
+            if is_this_program && !cfg!(feature = "wasm") {
+                capabilities.value.retain(|capability| !OF_WASM.contains(&capability.as_str()));
+            }
+            Ok(capabilities.value)
+        }
     }
 }
 

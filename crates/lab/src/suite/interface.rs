@@ -10,7 +10,7 @@ use crate::definition::{DefinitionError, Document, Table, nearest};
 use crate::result::{InterfaceRecord, ReportFigures};
 
 /// The interfaces that are built in: name and TOML text.
-const BUILT_IN: [(&str, &str); 17] = [
+const BUILT_IN: [(&str, &str); 19] = [
     ("static", include_str!("../../../../suites/interfaces/static.toml")),
     ("shtml", include_str!("../../../../suites/interfaces/shtml.toml")),
     ("cgi", include_str!("../../../../suites/interfaces/cgi.toml")),
@@ -25,6 +25,8 @@ const BUILT_IN: [(&str, &str); 17] = [
     ("jsp", include_str!("../../../../suites/interfaces/jsp.toml")),
     ("wsgi", include_str!("../../../../suites/interfaces/wsgi.toml")),
     ("asgi", include_str!("../../../../suites/interfaces/asgi.toml")),
+    ("wasm", include_str!("../../../../suites/interfaces/wasm.toml")),
+    ("wasm-reused", include_str!("../../../../suites/interfaces/wasm-reused.toml")),
     ("cgi-send", include_str!("../../../../suites/interfaces/cgi-send.toml")),
     ("simcgi", include_str!("../../../../suites/interfaces/simcgi.toml")),
     ("application", include_str!("../../../../suites/interfaces/application.toml")),

@@ -37,7 +37,7 @@ use touchstone_load::{ConnectionUse, HttpVersion, Plan, Target, Threshold, TimeS
 pub use workload::{Class, Content, Part, Workload};
 
 /// The suites that are built in: name and TOML text.
-const BUILT_IN: [(&str, &str); 48] = [
+const BUILT_IN: [(&str, &str); 49] = [
     ("webstone-1.1", include_str!("../../../../suites/webstone-1.1.toml")),
     ("webstone-2", include_str!("../../../../suites/webstone-2.toml")),
     ("webstone-2-cgi", include_str!("../../../../suites/webstone-2-cgi.toml")),
@@ -68,6 +68,7 @@ const BUILT_IN: [(&str, &str); 48] = [
     ("spice-jsp", include_str!("../../../../suites/spice-jsp.toml")),
     ("spice-wsgi", include_str!("../../../../suites/spice-wsgi.toml")),
     ("spice-asgi", include_str!("../../../../suites/spice-asgi.toml")),
+    ("spice-wasm", include_str!("../../../../suites/spice-wasm.toml")),
     ("tls", include_str!("../../../../suites/tls.toml")),
     ("tls-full", include_str!("../../../../suites/tls-full.toml")),
     ("tls-resumed", include_str!("../../../../suites/tls-resumed.toml")),
@@ -717,6 +718,7 @@ mod tests {
                             .collect::<Vec<_>>()
                     );
                 }
+                "spice-wasm" => assert_eq!(names, ["static", "wasm", "wasm-reused"]),
                 "spice-servlet" => assert_eq!(names, ["static", "servlet-stream", "servlet-writer"]),
                 one => assert_eq!(names, ["static", one.trim_start_matches("spice-")]),
             }

@@ -4,7 +4,6 @@
 //! new metric is one new entry.
 
 use touchstone_handler::answer::CacheResult;
-use touchstone_handler::component_counts;
 use touchstone_interfaces::proxy::{FailureLabel, State, TIME_BOUNDS_S};
 
 use super::core_counts::{
@@ -679,27 +678,6 @@ pub static METRICS: &[Definition] = &[
         help: "Functions of NSAPI plug-ins that have hung for longer than `function_timeout`.",
         labels: &[],
         collect: |_, samples| samples.add(&[], touchstone_nsapi::host::counts::functions_given_up()),
-    },
-    Definition {
-        name: "touchstone_wasm_instances",
-        kind: Kind::Counter,
-        help: "Instances of WebAssembly components that were made.",
-        labels: &[],
-        collect: |_, samples| samples.add(&[], component_counts::INSTANCES.get()),
-    },
-    Definition {
-        name: "touchstone_wasm_failures",
-        kind: Kind::Counter,
-        help: "Requests of WebAssembly components that a trap or a limit has ended.",
-        labels: &[],
-        collect: |_, samples| samples.add(&[], component_counts::FAILURES.get()),
-    },
-    Definition {
-        name: "touchstone_wasm_computations_moved",
-        kind: Kind::Counter,
-        help: "Computations of WebAssembly components that have gone on in a thread beside their core.",
-        labels: &[],
-        collect: |_, samples| samples.add(&[], component_counts::MOVED.get()),
     },
     Definition {
         name: "process_cpu_seconds",

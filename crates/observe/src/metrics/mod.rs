@@ -18,12 +18,15 @@
 //! | `registry` | where everything is found |
 //! | `route_table` | what sites and routes are called |
 //! | `origin_totals` | what is counted of origins |
+//! | `component_totals` | what is counted of WebAssembly components |
 //! | `process` | what the kernel says |
 //! | `totals` | everything added up |
 //! | `metric` | what a metric is |
-//! | `definition`, `servlet_metrics`, `python_metrics` | every metric |
+//! | `definition`, `servlet_metrics`, `python_metrics`, `component_metrics` | every metric |
 //! | `exposition`, `documentation` | the same as text for machines and for people |
 
+mod component_metrics;
+mod component_totals;
 mod core_counts;
 mod core_metrics;
 mod count;
@@ -44,10 +47,14 @@ pub mod traffic;
 
 /// Every metric, in the order of the exposition.
 pub fn definitions() -> impl Iterator<Item = &'static Definition> {
-    let of_programs = servlet_metrics::SERVLET_METRICS.iter().chain(python_metrics::PYTHON_METRICS);
+    let of_programs = servlet_metrics::SERVLET_METRICS
+        .iter()
+        .chain(python_metrics::PYTHON_METRICS)
+        .chain(component_metrics::COMPONENT_METRICS);
     definition::METRICS.iter().chain(of_programs)
 }
 
+pub use component_totals::{ComponentTotals, component_totals};
 pub use core_counts::{
     ConnectionState, CoreCounts, HANDSHAKE_FAILURES, PROTOCOLS, Refused, TLS_VERSIONS, Timeout, version_label,
 };

@@ -6,6 +6,7 @@ use touchstone_accelerator::store::{Counters, TierCounters};
 use touchstone_files::cache::CacheCounters;
 use touchstone_servlet::status::{self, Status};
 
+use super::component_totals::{ComponentTotals, component_totals};
 use super::core_counts::{CoreCounts, PROTOCOLS, STATUSES};
 use super::histogram::Distribution;
 use super::origin_totals::{OriginTotals, origin_totals};
@@ -64,6 +65,8 @@ pub struct Totals {
     pub servlets: Status,
     /// The applications in Python.
     pub python: touchstone_python::status::Status,
+    /// WebAssembly components.
+    pub components: Vec<ComponentTotals>,
     /// Each core.
     pub cores: Vec<CoreTotals>,
     /// What the kernel says.
@@ -137,6 +140,7 @@ impl Totals {
             origins: origin_totals(),
             servlets: status::of_server(),
             python: touchstone_python::status_of_server(),
+            components: component_totals(),
             ..Totals::default()
         };
         for core in metrics.cores() {

@@ -240,14 +240,22 @@ fn application(path: &Path, listen: SocketAddr) -> String {
     )
 }
 
-/// The configuration of one WebAssembly component. Nothing is served from the root, as above. What was
-/// compiled is kept in the directory for temporary files.
+/// The configuration of one WebAssembly component. Nothing is served from the root, as above. What is compiled
+/// is kept in the user's own cache.
 fn component(path: &Path, listen: SocketAddr) -> String {
     let component = toml_string(&path.to_string_lossy());
-    let compiled = toml_string(&std::env::temp_dir().join("touchstone-wasm").to_string_lossy());
+    let directory = |name: &str, below: &str| {
+        let home = std::env::var_os(name).map(PathBuf::from).filter(|home| home.is_absolute())?;
+        Some(home.join(below))
+    };
+    let compiled = directory("XDG_CACHE_HOME", "touchstone/wasm")
+        .or_else(|| directory("HOME", ".cache/touchstone/wasm"))
+        .map(|directory| format!(", compiled = {}", toml_string(&directory.to_string_lossy())));
     format!(
-        "[[site]]\nlisten = [\"{listen}\"]\nroot = \"/\"\nhtaccess = \"ignore\"\n\n[[site.route]]\n\
-         path = \"/\"\nwasm = {{ component = {component}, compiled = {compiled} }}\n"
+        "[[site]]\nlisten = [\"{listen}\"]\nroot = \"/\"\nhtaccess = \"ignore\"\n\n\
+         [[site.route]]\npath = \"/\"\n\
+         wasm = {{ component = {component}{} }}\n",
+        compiled.unwrap_or_default()
     )
 }
 

@@ -1,4 +1,5 @@
-//! What the target of `touchstone serve` is: a directory, an application, a configuration, another server.
+//! What the target of `touchstone serve` is: a directory, an application, a component, a configuration,
+//! another server.
 
 use std::path::{Path, PathBuf};
 

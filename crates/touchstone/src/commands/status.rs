@@ -53,7 +53,9 @@ fn table(facts: &Value) -> String {
         facts["origins"].as_array().into_iter().flatten().map(|origin| ("origin", about_origin(origin)));
     let servlets = about_servlets(&facts["servlets"]);
     let python = about_python(&facts["python"]);
-    let lines = rows.into_iter().chain(origins).chain(servlets).chain(python);
+    let components = facts["components"].as_array().into_iter().flatten();
+    let components = components.map(|component| ("component", about_component(component)));
+    let lines = rows.into_iter().chain(origins).chain(servlets).chain(python).chain(components);
     lines.map(|(name, value)| format!("{name:<18} {value}\n")).collect()
 }
 
@@ -69,6 +71,24 @@ fn about_origin(origin: &Value) -> String {
         text("state").replace('_', " "),
         number("requests"),
         number("connections"),
+        text("site"),
+        text("route"),
+    )
+}
+
+/// `app.wasm 340 requests, 3 under way, 2 failures, 5 instances with 10 MiB, for example.org /app/`
+fn about_component(component: &Value) -> String {
+    let number = |name: &str| component[name].as_u64().unwrap_or(0);
+    let text = |name: &str| component[name].as_str().unwrap_or("-").to_string();
+    let failures = component["failures"].as_object().into_iter().flat_map(|failures| failures.values());
+    format!(
+        "{} {} requests, {} under way, {} failures, {} instances with {} MiB, for {} {}",
+        text("component"),
+        number("requests"),
+        number("under_way"),
+        failures.filter_map(Value::as_u64).sum::<u64>(),
+        number("instances"),
+        number("memory_bytes") >> 20,
         text("site"),
         text("route"),
     )
@@ -235,6 +255,10 @@ mod tests {
                 "failures": { "connect": 1, "timeout": 2 },
                 "broken_bodies": 1, "connections": 3, "site": "b", "route": "/c/",
             }],
+            "components": [{
+                "site": "b", "route": "/w/", "component": "w.wasm", "requests": 9, "under_way": 1,
+                "failures": { "fault": 1, "timeout": 2 }, "instances": 3, "memory_bytes": 6 << 20,
+            }],
             "servlets": {
                 "routes": [{
                     "site": "b", "route": "/s/",
@@ -274,6 +298,7 @@ mod tests {
             "python failures    3 no worker\n",
             "python worker      5 runs for 0 s, 2 requests busy, 1 wait, 9 in all, 7 MiB\n",
             "java               17.0.1 in process 7, heap 3 of 9 MiB, 3 collections in 11 ms\n",
+            "component          w.wasm 9 requests, 1 under way, 3 failures, 3 instances with 6 MiB, for b /w/\n",
             "origin             http://a slow start, 5 requests, 4 failures, 3 connections, for b /c/\n",
         ] {
             assert!(table.contains(line), "{line}{table}");

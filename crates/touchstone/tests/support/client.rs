@@ -170,6 +170,13 @@ impl Client {
         }
     }
 
+    /// Reads until these bytes have come, and leaves all for [`Client::try_answer`].
+    pub(crate) fn wait_for(&mut self, wanted: &[u8]) {
+        while !self.received.windows(wanted.len()).any(|piece| piece == wanted) {
+            self.wait_for_bytes(self.received.len() + 1);
+        }
+    }
+
     /// Whether the server has closed the connection, as far as can be seen without waiting.
     pub(crate) fn is_ended(&self) -> bool {
         let mut byte = [0];

@@ -82,8 +82,21 @@ impl Server {
         Server::start([OsStr::new("--config"), path.as_os_str()])
     }
 
+    /// The same, for one that may take so long to start.
+    pub(crate) fn configured_within(patience: Duration, directory: &Path, text: &str) -> Server {
+        let path = directory.join("touchstone.toml");
+        fs::write(&path, text).expect("the configuration is written");
+        let mut command = binary();
+        command.arg("serve").arg("--config").arg(path).stdin(Stdio::null());
+        Server::start_piped_within(patience, command)
+    }
+
     /// Starts the server with this command and reads its outputs.
-    pub(crate) fn start_piped(mut command: Command) -> Server {
+    pub(crate) fn start_piped(command: Command) -> Server {
+        Server::start_piped_within(PATIENCE, command)
+    }
+
+    fn start_piped_within(patience: Duration, mut command: Command) -> Server {
         let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -95,7 +108,7 @@ impl Server {
             collect(child.stdout.take().expect("stdout is piped"), &output),
         ];
         let mut server = Server { child, addresses: Vec::new(), error_log, readers, output, pid_file: None };
-        let started = server.error_log.wait_for(PATIENCE, |line| line.contains("listening on http"));
+        let started = server.error_log.wait_for(patience, |line| line.contains("listening on http"));
         assert!(started, "the server did not start: {command:?}\n{}", server.error_text());
         server.addresses = server.announced_addresses();
         server

@@ -1,9 +1,11 @@
 //! Components that do harm: only their own requests fail.
 
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use super::{server, text};
-use crate::support::{Tree, wait_until};
+use crate::support::{Server, Tree, wait_until};
 
 /// Far longer than anything takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -108,6 +110,38 @@ fn long_computations_do_not_hold_up_others() {
         assert_eq!(text(&server.get("/compute")), "computed\n");
         clients.into_iter().for_each(crate::support::Client::vanish);
     });
+}
+
+#[test]
+fn a_thousand_components_are_in_one_server() {
+    use std::fmt::Write as _;
+    let tree = Tree::empty();
+    let spice = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/wasm/spice.wasm");
+    let spice = fs::read(spice).unwrap();
+    let mut routes = tree.configuration("");
+    for number in 0..1000_u32 {
+        // A custom section makes each another component.
+        let mut bytes = spice.clone();
+        bytes.extend_from_slice(&[0, 9, 4]);
+        bytes.extend_from_slice(b"uniq");
+        bytes.extend_from_slice(&number.to_le_bytes());
+        let component = tree.beside(&format!("{number}.wasm"));
+        fs::write(&component, bytes).unwrap();
+        let path = format!("/{number}/");
+        write!(
+            routes,
+            "[[site.route]]\npath = {path:?}\nwasm = {{ component = {component:?}, compiled = \"\" }}\n"
+        )
+        .unwrap();
+    }
+    let server = Server::configured_within(Duration::from_secs(600), tree.around(), &routes);
+    let mut client = server.connect();
+    for _ in 0..2 {
+        for number in 0..1000 {
+            let answer = client.ask(format!("GET /{number}/ HTTP/1.1\r\nHost: a\r\n\r\n"));
+            assert_eq!((answer.status, answer.body.len()), (200, 6250), "{number}: {}", server.error_text());
+        }
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! WebAssembly components from the outside. `behaviours.wasm` is built from `programs/wasm/behaviours.c`, see
-//! the makefile there.
+//! the makefile there, and `imports.wasm` from `programs/wasm/rust` by scripts/setup-components.sh.
 
 #![cfg(feature = "wasm")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
@@ -8,8 +8,10 @@
 mod support;
 
 mod hostile;
+mod imports;
 mod languages;
 mod middleware;
+mod observed;
 
 use std::fs;
 use std::io::Write as _;
@@ -237,11 +239,13 @@ fn what_is_no_component_is_named() {
 #[test]
 fn the_components_are_those_that_were_built() {
     use sha2::Digest as _;
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wasm");
-    for line in fs::read_to_string(directory.join("components.sha256")).unwrap().lines() {
-        let (expected, name) = line.split_once("  ").unwrap();
-        let hash = sha2::Sha256::digest(fs::read(directory.join(name)).unwrap());
-        let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hash, expected, "{name}");
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for directory in [here.join("tests/wasm"), here.join("../../programs/wasm")] {
+        for line in fs::read_to_string(directory.join("components.sha256")).unwrap().lines() {
+            let (expected, name) = line.split_once("  ").unwrap();
+            let hash = sha2::Sha256::digest(fs::read(directory.join(name)).unwrap());
+            let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(hash, expected, "{name}");
+        }
     }
 }

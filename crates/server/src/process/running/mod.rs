@@ -293,6 +293,7 @@ impl Running {
             "origins": touchstone_admin::origins_json(&touchstone_observe::metrics::origin_totals()),
             "servlets": touchstone_servlet::status::of_server(),
             "python": touchstone_python::status_of_server(),
+            "components": touchstone_admin::components_json(&touchstone_observe::metrics::component_totals()),
             "reloads": self.reloads,
             "user": rustix::process::geteuid().as_raw(),
             "drain_timeout_s": parts.snapshot.config.server.drain_timeout.as_secs(),

@@ -4,6 +4,7 @@ mod ajp;
 mod answers;
 mod browser;
 mod cache;
+mod components;
 mod connections;
 mod conversions;
 mod devtools;
