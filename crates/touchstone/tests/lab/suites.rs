@@ -175,7 +175,16 @@ fn a_system_is_measured_with_little_and_with_more_memory_and_what_is_said_is_dis
     let output = Command::new(env!("CARGO_BIN_EXE_touchstone"))
         .args(["bench", "memory", "--quick", "--sut", "touchstone", "--memory", "96MiB,1GiB"])
         .args(["--clients", "2", "--length", "1s", "--ramp-up", "100ms", "--ramp-down", "50ms"])
-        .args(["--warm-up", "100ms", "--sponsor", "Example Inc.", "--switch", "none", "--note", "after lunch"])
+        .args([
+            "--warm-up",
+            "100ms",
+            "--sponsor",
+            "Example Inc.",
+            "--switch",
+            "none",
+            "--note",
+            "after lunch",
+        ])
         .arg("--output")
         .arg(place.path().join("result"))
         .env("TOUCHSTONE_CACHE", place.path().join("cache"))
