@@ -5,7 +5,7 @@ mod support;
 
 use base64::Engine as _;
 use sha1::Digest as _;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

@@ -18,8 +18,9 @@ use touchstone_lab::statistics::{fairness, taint};
 const SAME: f64 = 1e-9;
 /// The most differences that are reported.
 const DIFFERENCES_MAX: usize = 100;
-/// Parts of a mix that are not measured but set, or names, and are not in raw data of version 1.
-const SET: [&str; 11] = [
+/// Parts of a mix that are not measured but set, or names or words, and are not in raw data of version 1. The
+/// figures that thresholds are judged by are computed again where they stand themselves.
+const SET: [&str; 13] = [
     "name",
     "interface",
     "clients",
@@ -31,6 +32,8 @@ const SET: [&str; 11] = [
     "think_time_s",
     "complete",
     "run",
+    "thresholds",
+    "error_reasons",
 ];
 
 /// The outcome of the comparison.

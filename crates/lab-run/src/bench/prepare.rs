@@ -18,7 +18,7 @@ use touchstone_lab::output::ResultDirectory;
 use touchstone_lab::result::{Disclosure, MachineFacts, MethodRecord, ToolFacts};
 use touchstone_lab::statistics::useful_peak::Criteria;
 use touchstone_lab::suite::{Drive, Lengths, Mix, Suite, tree};
-use touchstone_load::Threshold;
+use touchstone_load::{Target, Threshold, TlsTarget, Trust};
 
 /// Descriptors that a bench needs beside those of the load engine: the output files of the systems, the
 /// monitor.
@@ -229,9 +229,12 @@ fn system_warnings(
     placement: &Placement,
     thresholds: &[Threshold],
 ) -> Result<Vec<String>, String> {
+    // A system that is started here gets its certificate, and its port for TLS, only then.
+    let is_running = matches!(system.kind, SystemKind::Running { .. });
+    let tls = TlsTarget { trust: Trust::Anything, ..TlsTarget::new("127.0.0.1") };
     let drive = Drive {
         target: system.target(),
-        tls_target: None,
+        tls_target: (!is_running).then(|| Target { tls: Some(tls), ..system.target() }),
         path_prefix: "",
         cores: &placement.load,
         seed: 0,

@@ -37,7 +37,7 @@ use touchstone_load::{ConnectionUse, HttpVersion, Plan, Target, Threshold, TimeS
 pub use workload::{Class, Content, Part, Workload};
 
 /// The suites that are built in: name and TOML text.
-const BUILT_IN: [(&str, &str); 49] = [
+const BUILT_IN: [(&str, &str); 48] = [
     ("webstone-1.1", include_str!("../../../../suites/webstone-1.1.toml")),
     ("webstone-2", include_str!("../../../../suites/webstone-2.toml")),
     ("webstone-2-cgi", include_str!("../../../../suites/webstone-2-cgi.toml")),
@@ -81,7 +81,6 @@ const BUILT_IN: [(&str, &str); 49] = [
     ("arena-static-h2", include_str!("../../../../suites/arena-static-h2.toml")),
     ("arena-baseline-h3", include_str!("../../../../suites/arena-baseline-h3.toml")),
     ("arena-static-h3", include_str!("../../../../suites/arena-static-h3.toml")),
-    ("arena-fixed-rate", include_str!("../../../../suites/arena-fixed-rate.toml")),
     ("page-2025-h3", include_str!("../../../../suites/page-2025-h3.toml")),
     ("h3-static", include_str!("../../../../suites/h3-static.toml")),
     ("h3-small", include_str!("../../../../suites/h3-small.toml")),
@@ -145,10 +144,8 @@ pub struct Suite {
 pub struct Mix {
     /// For example `16_clients`.
     pub name: String,
-    /// Virtual clients; with a rate the most that have a request under way.
+    /// Virtual clients.
     pub clients: usize,
-    /// An open load: so many requests arrive each second; absent: a closed loop.
-    pub rate: Option<f64>,
     /// The time at the beginning that is not counted.
     pub ramp_up_s: f64,
     /// The whole time, ramps included.
@@ -264,7 +261,6 @@ impl Suite {
             headers: self.headers.clone(),
             usual_fields: self.usual_headers,
             clients: mix.clients,
-            rate: mix.rate,
             streams: self.streams,
             cores: drive.cores.to_vec(),
             connections: match self.new_connection_share {
@@ -323,12 +319,6 @@ impl Mix {
     pub fn problem(&self) -> Option<String> {
         if self.clients == 0 {
             return Some(format!("the mix {} has no clients", self.name));
-        }
-        if self.rate.is_some() && (self.delay_s > 0.0 || self.think_time_s > 0.0) {
-            return Some(format!(
-                "the mix {} has a rate, which says when each request starts: leave delay and think time out",
-                self.name
-            ));
         }
         (self.ramp_up_s + self.ramp_down_s >= self.length_s).then(|| {
             format!(

@@ -15,8 +15,6 @@ const CLIENTS_MAX: u64 = 100_000;
 const RECEIVE_BUFFER_BYTES_MAX: u64 = 16 << 20;
 /// The most clients that can share a connection.
 const STREAMS_MAX: u64 = 1000;
-/// The most requests a second that a mix can have arrive.
-const RATE_MAX: f64 = 1e9;
 /// The most mixes of a suite.
 const MIXES_MAX: usize = 10_000;
 
@@ -204,7 +202,6 @@ fn mix(table: &Table<'_>, shared: MixTimes) -> Result<Mix, DefinitionError> {
         None => Mix::name_for(clients),
     };
     let times = MixTimes::read(table)?.over(shared);
-    let rate = table.number("rate", f64::MIN_POSITIVE..=RATE_MAX)?.map(|rate| rate.value);
     table.finish()?;
     let length_s = times
         .length_s
@@ -212,7 +209,6 @@ fn mix(table: &Table<'_>, shared: MixTimes) -> Result<Mix, DefinitionError> {
     let mix = Mix {
         name,
         clients,
-        rate,
         ramp_up_s: times.ramp_up_s.unwrap_or(0.0),
         length_s,
         ramp_down_s: times.ramp_down_s.unwrap_or(0.0),
