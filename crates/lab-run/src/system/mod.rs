@@ -25,7 +25,7 @@ use companion::{Companion, PreparedCompanion};
 pub use template::Values;
 
 /// The systems that are built in: name and TOML text.
-const BUILT_IN: [(&str, &str); 26] = [
+const BUILT_IN: [(&str, &str); 27] = [
     ("touchstone", include_str!("../../../../systems/touchstone.toml")),
     ("touchstone-accelerator", include_str!("../../../../systems/touchstone-accelerator.toml")),
     ("touchstone-proxy", include_str!("../../../../systems/touchstone-proxy.toml")),
