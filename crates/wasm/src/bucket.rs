@@ -133,6 +133,15 @@ fn size_of(key: &str, value: &Bytes) -> usize {
     key.len() + value.len() + ENTRY_BYTES
 }
 
+/// The buckets of a route.
+#[derive(Clone, Default)]
+pub struct Buckets {
+    /// By their names.
+    pub by_name: HashMap<String, Arc<Bucket>>,
+    /// The most bytes of each.
+    pub most_bytes: usize,
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

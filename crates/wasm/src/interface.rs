@@ -17,12 +17,12 @@ use touchstone_handler::request::Request;
 use wasmtime_wasi_http::WasiBody;
 
 use crate::bucket;
+use crate::bucket::Buckets;
 use crate::compiled::{self, Ready};
 use crate::exchange::{Begin, Exchange, Failure, Gathered, Orders};
 use crate::guest::{self, Instance, Live};
 use crate::hooks::Hooks;
 use crate::inflow::inflow;
-use crate::keyvalue::Buckets;
 use crate::output::Logged;
 use crate::runtime::{self, Runtime};
 use crate::settings::{Origin, Settings};

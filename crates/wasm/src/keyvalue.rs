@@ -1,6 +1,5 @@
 //! `wasi:keyvalue`: what an instance may do with the buckets that its route names.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,7 +7,7 @@ use wasmtime::Result;
 use wasmtime::component::{HasData, Linker, Resource, ResourceTable, ResourceTableError};
 
 use self::generated::wasi::keyvalue;
-use crate::bucket::Bucket;
+use crate::bucket::{Bucket, Buckets};
 use crate::state::State;
 
 mod generated {
@@ -23,15 +22,6 @@ mod generated {
 
 /// The most bytes that one call gives to an instance.
 const MOST_ANSWER_BYTES: usize = 8 << 20;
-
-/// The buckets of a route.
-#[derive(Clone, Default)]
-pub struct Buckets {
-    /// By their names.
-    pub by_name: HashMap<String, Arc<Bucket>>,
-    /// The most bytes of each.
-    pub most_bytes: usize,
-}
 
 /// What `open` gives an instance.
 pub struct OpenBucket {

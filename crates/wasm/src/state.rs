@@ -10,8 +10,8 @@ use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_config::WasiConfigVariables;
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
+use crate::bucket::Buckets;
 use crate::hooks::Hooks;
-use crate::keyvalue::Buckets;
 use crate::output::Output;
 use crate::settings::Settings;
 use crate::ticker;

@@ -60,9 +60,7 @@ impl Reader<'_> {
                 self.text(name, value, file, |v| set(target, v));
             }
             Kind::Files(set) => self.array(name, value, |t| values::parse_path(t, base), |v| set(target, v)),
-            Kind::HeaderValue(set) => {
-                self.text(name, value, values::parse_header_value, |v| set(target, v));
-            }
+            Kind::HeaderValue(set) => self.text(name, value, values::parse_header_value, |v| set(target, v)),
             Kind::Token(set) => self.text(name, value, values::parse_token_or_empty, |v| set(target, v)),
             Kind::FileNames(set) => self.array(name, value, values::parse_file_name, |v| set(target, v)),
             Kind::Hosts(set) => self.array(name, value, values::parse_host, |v| set(target, v)),

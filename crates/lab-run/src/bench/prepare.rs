@@ -385,7 +385,7 @@ mod tests {
         assert_eq!(pages.parts[..2], [PartState::Runs, PartState::Runs]);
         assert_eq!(pages.parts[2], lacks("pages does not run CGI programs"));
         assert_eq!(pages.needs(&prepared.suite), ["files", "includes"]);
-        assert_eq!(pages.skipped(&prepared.suite).len(), 11);
+        assert_eq!(pages.skipped(&prepared.suite).len(), 13);
         // With static files alone there would be nothing to compare.
         assert!(!plain.runs() && plain.parts[0] == PartState::NotAsked);
         assert!(!nothing.runs() && nothing.parts[3] == lacks("nothing does not serve files"));

@@ -400,7 +400,7 @@ file_bytes = 1000
             (
                 "http_version = \"1.0\"",
                 "http_version = \"3\"",
-                "two.toml:12:16: `http_version` must be \"1.0\", \"1.1\" or \"2\"; it is \"3\"",
+                "two.toml:12:16: HTTP/3 is always with TLS: it takes `tls = true`",
             ),
             (
                 "http_version = \"1.0\"",

@@ -240,8 +240,8 @@ fn application(path: &Path, listen: SocketAddr) -> String {
     )
 }
 
-/// The configuration of one WebAssembly component. Nothing is served from the root, as above. What is compiled
-/// is kept in the user's own cache.
+/// The configuration of one WebAssembly component. Nothing is served from the root, as above. What is
+/// compiled is kept in the user's own cache.
 fn component(path: &Path, listen: SocketAddr) -> String {
     let component = toml_string(&path.to_string_lossy());
     let directory = |name: &str, below: &str| {

@@ -298,7 +298,8 @@ mod tests {
             "python failures    3 no worker\n",
             "python worker      5 runs for 0 s, 2 requests busy, 1 wait, 9 in all, 7 MiB\n",
             "java               17.0.1 in process 7, heap 3 of 9 MiB, 3 collections in 11 ms\n",
-            "component          w.wasm 9 requests, 1 under way, 3 failures, 3 instances with 6 MiB, for b /w/\n",
+            "component          w.wasm 9 requests, 1 under way, 3 failures, 3 instances with 6 MiB, \
+             for b /w/\n",
             "origin             http://a slow start, 5 requests, 4 failures, 3 connections, for b /c/\n",
         ] {
             assert!(table.contains(line), "{line}{table}");
