@@ -1,13 +1,16 @@
 //! Field lines that a server adds to answers, with a rule for each name: beside the lines of that name which
 //! an answer has, instead of them, or only where it has none.
 
+/// A name in lower case, and its line.
+type NamedLine = (Box<[u8]>, Box<[u8]>);
+
 /// Fields to add to answers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AddedFields {
     /// Names in lower case. Lines with these names are removed first.
     removed: Vec<Box<[u8]>>,
     /// Names in lower case with their lines, for answers that have no line of that name.
-    missing: Vec<(Box<[u8]>, Box<[u8]>)>,
+    missing: Vec<NamedLine>,
     /// Lines for every answer.
     lines: Vec<u8>,
 }

@@ -37,7 +37,7 @@ fn after_the_stall(at_ns: u64) -> u64 {
 fn log() -> Vec<Logged> {
     let request = |number: u64| {
         let due_ns = START + number * EACH;
-        let came_ns = due_ns + if number % 50 == 0 { 3 * MS } else { MS / 20 };
+        let came_ns = due_ns + if number.is_multiple_of(50) { 3 * MS } else { MS / 20 };
         let mut at_ns = came_ns + 20 * MS + number * 7919 % 1000 * (MS / 50);
         let sent = |place: u64| {
             if place > 0 {

@@ -31,11 +31,13 @@ pub struct Cors {
     of_preflight: Vec<u8>,
 }
 
+/// What stands before and behind the labels that a `*.` stands for.
+type AroundLabels = (Box<[u8]>, Box<[u8]>);
+
 /// The origins that are listed.
 struct Listed {
     whole: FxHashSet<Box<[u8]>>,
-    /// What stands before and behind the labels that a `*.` stands for.
-    wild: Vec<(Box<[u8]>, Box<[u8]>)>,
+    wild: Vec<AroundLabels>,
 }
 
 impl Cors {

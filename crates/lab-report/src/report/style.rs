@@ -143,7 +143,7 @@ impl Shape {
             }
             Shape::Star => {
                 let corner = |number: u32| {
-                    let length = if number % 2 == 0 { 1.3 } else { 0.55 };
+                    let length = if number.is_multiple_of(2) { 1.3 } else { 0.55 };
                     let angle = f64::from(number) * std::f64::consts::PI / 5.0;
                     at(length * angle.sin(), -length * angle.cos())
                 };

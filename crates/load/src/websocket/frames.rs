@@ -190,7 +190,7 @@ impl FrameReader {
 
     /// The bytes of the frame's beginning that has come so far, for messages about it.
     pub(crate) fn beginning(&self) -> &[u8] {
-        &self.head[..self.head_length.max(2).min(MOST_HEAD_BYTES)]
+        &self.head[..self.head_length.clamp(2, MOST_HEAD_BYTES)]
     }
 }
 

@@ -134,7 +134,10 @@ impl OnThisCore {
         let mut chosen = own;
         if count > 1 {
             let least = open().min_by_key(under_way).unwrap_or(own);
-            if under_way(&own) > under_way(&least) + PREFERENCE {
+            // A worker of WSGI whose threads are all at work lets a request wait, however short it is.
+            let is_full = !self.pool.is_asgi() && under_way(&own) >= self.pool.settings().threads;
+            let preference = if is_full { 0 } else { PREFERENCE };
+            if under_way(&own) > under_way(&least) + preference {
                 chosen = least;
             }
         }

@@ -150,12 +150,16 @@ fn allowed(authority: &ForwardAuth, answer: &Answer) -> Allowed {
     for name in &config.fields {
         fields.extend(of(name).into_iter().map(|value| (name.as_str().into(), value.into())));
     }
-    let user = match config.user.as_str() {
+    let user: Option<Box<str>> = match config.user.as_str() {
         "" => None,
-        name => of(name).first().and_then(|value| std::str::from_utf8(value).ok()).map(Box::from),
+        name => of(name)
+            .first()
+            .and_then(|value| std::str::from_utf8(value).ok())
+            .filter(|user| !user.is_empty())
+            .map(Box::from),
     };
     let cookies = fields_of(answer, "set-cookie").flat_map(|(line, _)| line).copied().collect();
-    Allowed { passed: Passed { user: user.filter(|user: &Box<str>| !user.is_empty()), fields }, cookies }
+    Allowed { passed: Passed { user, fields }, cookies }
 }
 
 /// What the client gets of a refusal: all of it, or the way to sign in.

@@ -115,8 +115,8 @@ fn what_is_wrong_in_the_file_is_said_with_its_place() {
 #[test]
 fn sessions_go_over_every_version_of_http() {
     let tree = Tree::standard();
-    tree.write("first.json", br#"{"next":"/second.txt"}"#.to_vec());
-    tree.write("second.txt", b"found".to_vec());
+    tree.write("first.json", br#"{"next":"/second.txt"}"#);
+    tree.write("second.txt", b"found");
     let root = tree.root().display().to_string();
     let options = ["--listen", "127.0.0.1:0", "--development-certificate", "--http3", "--cores", "1"];
     let server = Server::start([&["--root", &root][..], &options].concat());

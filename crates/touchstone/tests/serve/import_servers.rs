@@ -439,7 +439,7 @@ fn applications_with_a_htaccess() {
         ("/occ", ""),
         ("/data.sql", ""),
     ];
-    for (name, htaccess) in HTACCESS {
+    for (_, htaccess) in HTACCESS {
         let tree = application_tree();
         let Some(php) = php(&tree) else { return };
         tree.write("data.sql", "create table");
@@ -453,7 +453,6 @@ fn applications_with_a_htaccess() {
             php = php.address
         );
         // Only Nextcloud has no front controller here: what is not there is 404 in both.
-        println!("{name}");
         like_apache(&tree, &host, &requests);
     }
 }

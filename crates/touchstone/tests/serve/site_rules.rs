@@ -75,11 +75,11 @@ fn pages_of_errors_for_programs_and_origins() {
     tree.write("app404.html", "page of the route");
     let origin = application();
     let routes = |more: &str| format!("error_pages = {{ 404 = \"/404.html\" }}\n{}{more}", origin.keys(""));
-    let as_it_is = Server::configured(tree.around(), &site(&tree, &routes("")));
+    let as_it_is = Server::configured(tree.around(), &site(&tree, routes("")));
     assert_eq!(as_it_is.get("/app/404").body, b"own");
     assert_eq!(as_it_is.get("/none").body, b"page of the site");
     drop(as_it_is);
-    let taken = Server::configured(tree.around(), &site(&tree, &routes("intercept_errors = true\n")));
+    let taken = Server::configured(tree.around(), &site(&tree, routes("intercept_errors = true\n")));
     let answer = taken.get("/app/404");
     assert_eq!((answer.status, answer.body.as_slice()), (404, &b"page of the site"[..]));
     // What described the other body is gone, and what did not is there.
@@ -90,7 +90,7 @@ fn pages_of_errors_for_programs_and_origins() {
     assert_eq!((answer.status, answer.body.as_slice()), (500, &b"own"[..]));
     drop(taken);
     let own = "intercept_errors = true\nerror_pages = { 404 = \"/app404.html\" }\n";
-    let own = Server::configured(tree.around(), &site(&tree, &routes(own)));
+    let own = Server::configured(tree.around(), &site(&tree, routes(own)));
     assert_eq!(own.get("/app/404").body, b"page of the route");
     assert_eq!(own.get("/none").body, b"page of the site");
 }
@@ -130,7 +130,7 @@ fn addresses_of_origins_in_their_answers() {
     let origin = application();
     let more = ", host = \"origin\", rewrite_location = true, cookie_paths = { \"/\" = \"/app/\" }, \
                 cookie_domains = { \"app.internal\" = \"example.org\" }";
-    let server = Server::configured(tree.around(), &site(&tree, &origin.keys(more)));
+    let server = Server::configured(tree.around(), &site(&tree, origin.keys(more)));
     let answer = server.get("/app/moved");
     assert_eq!(answer.field("location"), Some("/cart"));
     assert_eq!(answer.field("set-cookie"), Some("a=1; Path=/app/; Domain=example.org"));

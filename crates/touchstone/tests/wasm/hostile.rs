@@ -113,13 +113,23 @@ fn long_computations_do_not_hold_up_others() {
 }
 
 #[test]
+fn a_hundred_components_are_in_one_server() {
+    many_components_are_in_one_server(100);
+}
+
+#[test]
+#[ignore = "compiles for minutes"]
 fn a_thousand_components_are_in_one_server() {
+    many_components_are_in_one_server(1000);
+}
+
+fn many_components_are_in_one_server(count: u32) {
     use std::fmt::Write as _;
     let tree = Tree::empty();
     let spice = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../programs/wasm/spice.wasm");
     let spice = fs::read(spice).unwrap();
     let mut routes = tree.configuration("");
-    for number in 0..1000_u32 {
+    for number in 0..count {
         // A custom section makes each another component.
         let mut bytes = spice.clone();
         bytes.extend_from_slice(&[0, 9, 4]);
@@ -137,7 +147,7 @@ fn a_thousand_components_are_in_one_server() {
     let server = Server::configured_within(Duration::from_secs(600), tree.around(), &routes);
     let mut client = server.connect();
     for _ in 0..2 {
-        for number in 0..1000 {
+        for number in 0..count {
             let answer = client.ask(format!("GET /{number}/ HTTP/1.1\r\nHost: a\r\n\r\n"));
             assert_eq!((answer.status, answer.body.len()), (200, 6250), "{number}: {}", server.error_text());
         }
@@ -145,7 +155,17 @@ fn a_thousand_components_are_in_one_server() {
 }
 
 #[test]
+fn a_thousand_instances_leave_memory_where_it_was() {
+    many_instances_leave_memory_where_it_was(1000);
+}
+
+#[test]
+#[ignore = "takes minutes without optimisation"]
 fn ten_thousand_instances_leave_memory_where_it_was() {
+    many_instances_leave_memory_where_it_was(10_000);
+}
+
+fn many_instances_leave_memory_where_it_was(count: usize) {
     let tree = Tree::empty();
     let server = server(&tree, "");
     let mut client = server.connect();
@@ -161,7 +181,7 @@ fn ten_thousand_instances_leave_memory_where_it_was() {
     };
     ask(500);
     let before = resident();
-    ask(10_000);
+    ask(count);
     let grown = resident().saturating_sub(before);
     assert!(grown < 8 * 1024, "{grown} KiB more than {before} KiB");
 }

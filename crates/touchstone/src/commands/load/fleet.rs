@@ -12,7 +12,7 @@ pub(super) enum Maker {
     /// This machine.
     Own(OneMachine),
     /// A fleet, and what was started for it.
-    Fleet(Box<Controller>, Option<Deployment>),
+    Fleet(Box<Controller>, Option<Box<Deployment>>),
 }
 
 impl Maker {
@@ -28,7 +28,7 @@ impl Maker {
         let mut deployment = Deployment::start(&directory)?;
         deployment.iter().for_each(|deployment| eprintln!("touchstone load: {}", deployment.broker_words()));
         let controller = Controller::open(&directory, options, deployment.as_mut(), interrupt);
-        Ok(Maker::Fleet(Box::new(controller.map_err(|error| error.to_string())?), deployment))
+        Ok(Maker::Fleet(Box::new(controller.map_err(|error| error.to_string())?), deployment.map(Box::new)))
     }
 
     pub(super) fn generator(&self) -> &dyn LoadGenerator {
@@ -42,7 +42,7 @@ impl Maker {
     pub(super) fn end(self) {
         let Maker::Fleet(controller, deployment) = self else { return };
         drop(controller);
-        let left = deployment.map(Deployment::end).unwrap_or_default();
+        let left = deployment.map(|deployment| deployment.end()).unwrap_or_default();
         left.iter().for_each(|line| eprintln!("touchstone load: {line}"));
     }
 }
