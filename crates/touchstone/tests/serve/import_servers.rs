@@ -131,8 +131,8 @@ const MODULES: [&str; 20] = [
     "access_compat",
 ];
 
-/// What is compared of an answer. Apache adds the fields of `Header always` to the answers of its rewrites, too;
-/// docs/import.md names this difference.
+/// What is compared of an answer. Apache adds the fields of `Header always` to the answers of its rewrites,
+/// too; docs/import.md names this difference.
 fn compared(answer: &Response) -> Vec<String> {
     let mut compared = outcome(answer);
     if answer.status >= 300 {

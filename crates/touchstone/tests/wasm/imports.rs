@@ -33,11 +33,11 @@ fn done() -> Result<String, String> {
 fn environment_and_configuration_are_those_of_the_route() {
     let tree = Tree::empty();
     let server = start(&tree, "environment = { LEVEL = \"debug\" }\nconfig = { greeting = \"hello\" }");
-    assert_eq!(get(&server, "/environment"), Ok("LEVEL=debug\n".to_string()));
+    assert_eq!(get(&server, "/environment/"), Ok("LEVEL=debug\n".to_string()));
     assert_eq!(get(&server, "/config/greeting"), Ok("hello".to_string()));
     assert_eq!(get(&server, "/config/other"), done());
     let server = start(&tree, "");
-    assert_eq!(get(&server, "/environment"), done());
+    assert_eq!(get(&server, "/environment/"), done());
     assert_eq!(get(&server, "/config/greeting"), done());
 }
 
