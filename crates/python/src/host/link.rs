@@ -421,7 +421,8 @@ mod tests {
             let message = control::receive(&control, RecvFlags::empty()).unwrap().unwrap();
             let [memory, core, files]: [OwnedFd; 3] = message.descriptors.try_into().unwrap();
             let segment = Arc::new(Segment::of(memory).unwrap());
-            let wake = AsyncFd::register_with_interest(wake, Interest::READABLE).unwrap();
+            // SAFETY: the descriptor is owned by what is made here, and stays open as long.
+            let wake = unsafe { AsyncFd::register_with_interest(wake, Interest::READABLE) }.unwrap();
             WorkerEnd { reader: Reader::new(segment, Direction::Requests), core, _files: files, wake }
         }
 

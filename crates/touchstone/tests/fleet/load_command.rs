@@ -8,7 +8,11 @@ use std::process::{Command, Output};
 
 fn load(fleet: &Fleet, target: &Target, more: &[&str]) -> Output {
     let mut command = Command::new(program());
-    command.arg("load").arg(target.url()).args(["--fleet-wait", "30s", "--clients", "6"]).args(more);
+    command
+        .arg("load")
+        .arg(target.url() + "CLASS_128K/0.html")
+        .args(["--fleet-wait", "30s", "--clients", "6"])
+        .args(more);
     command.arg("--fleet").arg(fleet.directory()).output().expect("it runs")
 }
 
