@@ -25,7 +25,7 @@ use crate::rules::fields::Fields;
 use crate::rules::invalidation::{is_success, same_origin_target};
 use crate::rules::key::{self, Target};
 use crate::rules::partial::{self, strong_etag};
-use crate::rules::reuse::{self, Reuse, is_origin_error, may_serve_on_error, request_directives};
+use crate::rules::reuse::{self, Reuse, may_serve_on_error, request_directives};
 use crate::rules::storing::Terms;
 use crate::rules::validation::{conditions, is_same_representation};
 use crate::rules::{fields, storing, vary};
@@ -33,9 +33,6 @@ use crate::store::{NewObject, Object, State, hash_of};
 
 /// How often a request tries again after the response that it waited for was not for it.
 const MOST_ROUNDS: usize = 4;
-
-/// What an origin that fails without a response counts as (RFC 9110 section 15.6.3).
-const BAD_GATEWAY: u16 = 502;
 
 /// The result of one attempt.
 enum Round {
@@ -352,20 +349,18 @@ impl AcceleratedOfCore {
                     with_own_fields(answer::of_shared_fetch(&head, reader, request, status, self.now()));
                 Round::Done(Handled::Answer(Answer { cache: CacheResult::Miss, ..answer }))
             }
-            Phase::NotShared { status: own_status } => {
-                let stale =
-                    own_status.and_then(|failed| self.instead_of_error(failed, found, request, &facts, now));
+            phase @ (Phase::NotShared { .. } | Phase::Failed) => {
+                let stale = phase
+                    .failure()
+                    .and_then(|failed| self.instead_of_error(failed, found, request, &facts, now));
                 if let Some(answer) = stale {
                     return Round::Done(Handled::Answer(answer));
                 }
-                let handled = own.borrow_mut().take();
+                let handled = match phase {
+                    Phase::Failed => Some(Handled::Answer(Answer::error(502))),
+                    _ => own.borrow_mut().take(),
+                };
                 handled.map_or(Round::Again, |handled| Round::Done(self.marked(handled, status)))
-            }
-            Phase::Failed => {
-                Round::Done(match self.instead_of_error(BAD_GATEWAY, found, request, &facts, now) {
-                    Some(answer) => Handled::Answer(answer),
-                    None => self.marked(Handled::Answer(Answer::error(BAD_GATEWAY)), status),
-                })
             }
             Phase::Waiting => Round::Again,
         }
@@ -404,15 +399,16 @@ impl AcceleratedOfCore {
             }
             // The other request may have caused the error. Without a stored answer, each request that waited
             // is sent once.
-            Phase::NotShared { status: Some(failed) } if is_origin_error(failed) => {
-                self.instead_of_error_of_other(failed, found, request, facts, now)
-            }
-            Phase::Failed => self.instead_of_error_of_other(BAD_GATEWAY, found, request, facts, now),
-            _ => Round::Again,
+            other => other.failure().map_or(Round::Again, |failed| {
+                match self.instead_of_error(failed, found, request, facts, now) {
+                    Some(answer) => Round::Done(Handled::Answer(answer)),
+                    None => Round::Alone,
+                }
+            }),
         }
     }
 
-    /// The stored response although it is stale, if the origin has failed.
+    /// The stored response although it is stale, when the origin has failed with this status.
     fn instead_of_error(
         &self,
         failed: u16,
@@ -421,26 +417,9 @@ impl AcceleratedOfCore {
         facts: &Facts,
         now: i64,
     ) -> Option<Answer> {
-        let object = found.filter(|object| {
-            is_origin_error(failed) && may_serve_on_error(&object.terms, &facts.directives, now)
-        })?;
+        let object = found.filter(|object| may_serve_on_error(&object.terms, &facts.directives, now))?;
         let status = CacheStatus { forward_status: Some(failed), ..CacheStatus::new(Outcome::Stale) };
         self.of_object(object, request, status, CacheResult::Stale, now)
-    }
-
-    /// What follows for this request from the origin's error to another one.
-    fn instead_of_error_of_other(
-        &self,
-        failed: u16,
-        found: Option<&Arc<Object>>,
-        request: &Request,
-        facts: &Facts,
-        now: i64,
-    ) -> Round {
-        match self.instead_of_error(failed, found, request, facts, now) {
-            Some(answer) => Round::Done(Handled::Answer(answer)),
-            None => Round::Alone,
-        }
     }
 
     fn of_object(

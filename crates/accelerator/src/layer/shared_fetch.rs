@@ -11,6 +11,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use touchstone_handler::pipe::wake;
 
+use crate::rules::reuse::is_origin_error;
 use crate::rules::storing::Terms;
 use crate::store::Object;
 use crate::store::lock;
@@ -62,6 +63,17 @@ pub enum Phase {
     },
     /// The fetch has ended without a response.
     Failed,
+}
+
+impl Phase {
+    /// The status with which the origin has failed; without a response 502 (RFC 9110 section 15.6.3).
+    pub fn failure(&self) -> Option<u16> {
+        match self {
+            Phase::NotShared { status } => status.filter(|status| is_origin_error(*status)),
+            Phase::Failed => Some(502),
+            _ => None,
+        }
+    }
 }
 
 /// A response that is being fetched.
