@@ -6,13 +6,12 @@
 #   SECONDS_EACH=600 scripts/fuzz.sh    runs each target longer
 #   scripts/fuzz.sh lab import          runs one target of one crate; without a target, all of the crate
 #   scripts/fuzz.sh --save              also writes the inputs that reach the most code to fuzz/seeds
-#   scripts/fuzz.sh --check             only compiles all targets
 #
 # Each run starts from the saved inputs (crates/CRATE/fuzz/seeds/TARGET, one on a line), which
 # `cargo test -p touchstone-fuzz-replay` replays.
 #
-# Fuzzing needs a nightly toolchain and cargo-fuzz. If either is missing, the targets are only compiled, so
-# that they keep up with the code that they call, and the last line names what to install.
+# fuzz/Cargo.toml names all targets. Fuzzing needs a nightly toolchain and cargo-fuzz. If either is missing,
+# the targets are only compiled, and the last line names what to install.
 #
 # Exit codes: 0 nothing was found, 1 a target does not compile or found something.
 set -euo pipefail
@@ -22,55 +21,40 @@ set -euo pipefail
 seconds_each=${SECONDS_EACH:-30}
 
 main() {
-    local only_check=no save=no directory crate name found=no
+    local save=no path crate name found=no
     case ${1:-} in
-        --check) only_check=yes; shift ;;
         --save) save=yes; shift ;;
     esac
-    local wanted_crate=${1:-} wanted_target=${2:-}
-    for directory in crates/*/fuzz; do
-        crate=${directory#crates/} crate=${crate%/fuzz}
-        [ -z "$wanted_crate" ] || [ "$wanted_crate" = "$crate" ] || continue
-        if [ $only_check = yes ] || ! can_fuzz; then
-            found=yes
-            if ! cargo fetch --quiet --manifest-path "$directory/Cargo.toml"; then
-                echo "SKIPPED: the fuzz targets of $crate (the crates that they need cannot be fetched)"
-                continue
-            fi
-            echo "fuzz: compiling the targets of $crate"
-            cargo check --quiet --manifest-path "$directory/Cargo.toml" --target-dir "$target/fuzz-check"
-            continue
-        fi
-        for name in $(targets "$directory"); do
-            [ -z "$wanted_target" ] || [ "$wanted_target" = "$name" ] || continue
-            found=yes
-            unpack "$directory" "$name"
-            run "$crate" "$directory" "$name"
-            [ $save = no ] || save "$directory" "$name"
-        done
+    if ! can_fuzz; then
+        # `make test` compiles them too, with the stable compiler.
+        cargo check --quiet --manifest-path fuzz/Cargo.toml --target-dir "$target/fuzz-check"
+        echo "SKIPPED: fuzzing" \
+            "(install cargo-fuzz: cargo install cargo-fuzz; rustup toolchain install nightly)"
+        return
+    fi
+    for path in crates/*/fuzz/fuzz_targets/*.rs; do
+        crate=${path#crates/} crate=${crate%%/*} name=$(basename "$path" .rs)
+        [ -z "${1:-}" ] || [ "$1" = "$crate" ] || continue
+        [ -z "${2:-}" ] || [ "$2" = "$name" ] || continue
+        found=yes
+        unpack "$crate" "$name"
+        run "$crate" "$name"
+        [ $save = no ] || save "$crate" "$name"
     done
     if [ $found = no ]; then
         echo "fuzz: there is no such target" >&2
         exit 1
     fi
-    [ $only_check = yes ] || can_fuzz ||
-        echo "SKIPPED: fuzzing" \
-            "(install cargo-fuzz: cargo install cargo-fuzz; rustup toolchain install nightly)"
 }
 
 can_fuzz() {
     cargo +nightly fuzz --version >/dev/null 2>&1
 }
 
-# Prints the names of a directory's targets.
-targets() {
-    sed -n '/^\[\[bin\]\]/,/^$/s/^name *= *"\(.*\)"/\1/p' "$1/Cargo.toml"
-}
-
 # Copies the saved inputs to the fuzzer's corpus.
 unpack() {
-    mkdir -p "$1/corpus/$2"
-    python3 - "$1/seeds/$2" "$1/corpus/$2" <<'END'
+    mkdir -p "fuzz/corpus/$1-$2"
+    python3 - "crates/$1/fuzz/seeds/$2" "fuzz/corpus/$1-$2" <<'END'
 import hashlib, pathlib, re, sys
 seeds, corpus = map(pathlib.Path, sys.argv[1:])
 known = {"n": "\n", "r": "\r", "t": "\t"}
@@ -84,8 +68,8 @@ END
 # Writes the smallest inputs that together reach all the code that the corpus reaches: at most 200, of 2,000
 # bytes each.
 save() {
-    cargo +nightly fuzz cmin --fuzz-dir "$1" --target-dir "$target/fuzz" "$2" >/dev/null 2>&1
-    python3 - "$1/corpus/$2" "$1/seeds/$2" <<'END'
+    cargo +nightly fuzz cmin --fuzz-dir fuzz --target-dir "$target/fuzz" "$1-$2" >/dev/null 2>&1
+    python3 - "fuzz/corpus/$1-$2" "crates/$1/fuzz/seeds/$2" <<'END'
 import pathlib, sys
 corpus, seeds = map(pathlib.Path, sys.argv[1:])
 inputs = sorted((p.read_bytes() for p in corpus.iterdir()), key=lambda data: (len(data), data))
@@ -100,12 +84,12 @@ END
 }
 
 run() {
-    local crate=$1 directory=$2 name=$3 dictionary options=()
-    for dictionary in "$directory"/*.dict; do
+    local crate=$1 name=$2 dictionary options=()
+    for dictionary in "crates/$crate/fuzz"/*.dict; do
         [ ! -f "$dictionary" ] || options+=("-dict=$dictionary")
     done
     echo "fuzz: $crate $name, $seconds_each seconds"
-    cargo +nightly fuzz run --fuzz-dir "$directory" --target-dir "$target/fuzz" "$name" -- \
+    cargo +nightly fuzz run --fuzz-dir fuzz --target-dir "$target/fuzz" "$crate-$name" -- \
         -max_total_time="$seconds_each" -print_final_stats=1 "${options[@]}" 2>&1 |
         grep --line-buffered -vE '^#|NEW|REDUCE|pulse|^INFO: '
 }

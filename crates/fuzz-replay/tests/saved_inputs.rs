@@ -106,3 +106,15 @@ fn every_fuzz_target_is_replayed() {
     let listed = TARGETS.iter().map(|&(krate, name)| (krate.to_owned(), name.to_owned())).collect();
     assert_eq!(found, listed, "the list in this file and the files in crates/*/fuzz/fuzz_targets differ");
 }
+
+#[test]
+fn every_fuzz_target_can_be_fuzzed() {
+    let manifest = fs::read_to_string(crates().join("../fuzz/Cargo.toml")).expect("the manifest");
+    for (krate, name) in TARGETS {
+        let entry = format!(
+            "name = \"{krate}-{name}\"\npath = \"../crates/{krate}/fuzz/fuzz_targets/{name}.rs\"\n"
+        );
+        assert!(manifest.contains(&entry), "fuzz/Cargo.toml does not name {krate} {name}");
+    }
+    assert_eq!(manifest.matches("[[bin]]").count(), TARGETS.len(), "fuzz/Cargo.toml names others");
+}

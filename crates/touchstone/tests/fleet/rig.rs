@@ -98,6 +98,11 @@ impl Fleet {
         self.broker = Some(broker.expect("it is started"));
         let address = ("127.0.0.1", self.port);
         wait_until("the broker listens", PATIENCE, || std::net::TcpStream::connect(address).is_ok());
+        // It listens before its supervisor says so.
+        let log = self.path("broker.log");
+        wait_until("the supervisor names its process", PATIENCE, || {
+            fs::read_to_string(&log).is_ok_and(|text| text.contains("runs as process ") && text.ends_with('\n'))
+        });
     }
 
     /// The broker's own process.
