@@ -25,7 +25,7 @@ use crate::rules::fields::Fields;
 use crate::rules::invalidation::{is_success, same_origin_target};
 use crate::rules::key::{self, Target};
 use crate::rules::partial::{self, strong_etag};
-use crate::rules::reuse::{self, Reuse, may_serve_on_error, request_directives};
+use crate::rules::reuse::{self, Reuse, is_origin_error, may_serve_on_error, request_directives};
 use crate::rules::storing::Terms;
 use crate::rules::validation::{conditions, is_same_representation};
 use crate::rules::{fields, storing, vary};
@@ -408,7 +408,7 @@ impl AcceleratedOfCore {
         }
     }
 
-    /// The stored response although it is stale, when the origin has failed with this status.
+    /// The stored response although it is stale, if this status says that the origin has failed.
     fn instead_of_error(
         &self,
         failed: u16,
@@ -417,7 +417,9 @@ impl AcceleratedOfCore {
         facts: &Facts,
         now: i64,
     ) -> Option<Answer> {
-        let object = found.filter(|object| may_serve_on_error(&object.terms, &facts.directives, now))?;
+        let object = found.filter(|object| {
+            is_origin_error(failed) && may_serve_on_error(&object.terms, &facts.directives, now)
+        })?;
         let status = CacheStatus { forward_status: Some(failed), ..CacheStatus::new(Outcome::Stale) };
         self.of_object(object, request, status, CacheResult::Stale, now)
     }
