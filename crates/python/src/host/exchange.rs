@@ -70,6 +70,7 @@ struct State {
     /// The application waits for more of the body, which the client has not sent.
     waits_for_body: bool,
     is_over: bool,
+    is_lost: bool,
 }
 
 impl Exchange {
@@ -110,11 +111,19 @@ impl Exchange {
         wake(&mut state.body_waker);
     }
 
-    /// The worker is gone.
-    pub fn lose(&self) {
-        if !self.state.borrow().is_over {
+    /// The worker is gone. Returns whether it had not ended its answer.
+    pub fn lose(&self) -> bool {
+        let is_lost = !self.state.borrow().is_over;
+        if is_lost {
+            self.state.borrow_mut().is_lost = true;
             self.push(Event::Lost);
         }
+        is_lost
+    }
+
+    /// Whether the worker had not ended its answer when it was gone.
+    pub fn is_lost(&self) -> bool {
+        self.state.borrow().is_lost
     }
 
     /// Takes the whole answer that lies in the ring.

@@ -179,7 +179,7 @@ impl Link {
         self.is_closed.set(true);
         let exchanges: Vec<Rc<Exchange>> =
             self.state.borrow().exchanges.iter().filter_map(|slot| slot.exchange.clone()).collect();
-        exchanges.iter().for_each(|exchange| exchange.lose());
+        self.worker.lose(exchanges.iter().filter(|exchange| exchange.lose()).count());
     }
 
     fn poll_run(self: &Rc<Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -386,7 +386,10 @@ impl Drop for Asked {
                 state.free.push(index);
             }
         }
-        self.link.worker.end();
+        // Those that are lost were counted so at once.
+        if !self.exchange.is_lost() {
+            self.link.worker.end();
+        }
         if is_under_way && self.link.is_open() {
             self.link.push(Kind::Gone, 0, self.number, &[]);
         }

@@ -90,6 +90,8 @@ pub struct Worker {
     pub number: u64,
     /// Requests that it has.
     pub under_way: AtomicUsize,
+    /// Requests that it had when it ended, as far as their cores have noticed.
+    lost: AtomicUsize,
     /// Requests that it was given.
     pub requests: AtomicU64,
     /// When it was started.
@@ -307,6 +309,7 @@ impl Worker {
             pid,
             number,
             under_way: AtomicUsize::new(0),
+            lost: AtomicUsize::new(0),
             requests: AtomicU64::new(0),
             started: SystemTime::now(),
             segments: Mutex::default(),
@@ -330,6 +333,17 @@ impl Worker {
     /// A request of it has ended.
     pub fn end(&self) {
         self.under_way.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// A core has noticed that it has ended with these requests.
+    pub fn lose(&self, requests: usize) {
+        self.lost.fetch_add(requests, Ordering::SeqCst);
+        self.under_way.fetch_sub(requests, Ordering::SeqCst);
+    }
+
+    /// The requests that it has, or had when it ended.
+    pub fn unanswered(&self) -> usize {
+        self.under_way.load(Ordering::SeqCst) + self.lost.load(Ordering::SeqCst)
     }
 
     /// A core shares this memory with it.

@@ -142,7 +142,7 @@ impl Supervisor {
         for place in &mut self.places {
             let Some(mut process) = place.worker.take_if(|process| process.hung.is_some()) else { continue };
             let how = process.hung.take().unwrap_or_default();
-            let had = process.worker.under_way.load(Ordering::SeqCst);
+            let had = process.worker.unanswered();
             let text = format!("worker {} {how}: it is killed, with {had} requests", process.worker.pid);
             log(Level::Error, &format!("{}: {text}", self.settings.name()));
             pool.counts().restarts.add(Reason::Loop, &text);
@@ -382,7 +382,7 @@ impl Supervisor {
             let Some(pool) = pool else { return };
             pool.remove(&process.worker);
             let (pid, how) = (process.worker.pid, child::how(status));
-            let had = process.worker.under_way.load(Ordering::SeqCst);
+            let had = process.worker.unanswered();
             let text = format!("worker {pid} has ended {how}, with {had} requests: it is started again");
             if !process.has_failed {
                 log(Level::Error, &format!("{name}: {text}"));
