@@ -13,8 +13,8 @@ use crate::values::MIB;
 /// `[accelerator]`: what all routes with a cache share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AcceleratorConfig {
-    /// The most bytes of stored responses in memory.
-    pub memory_bytes: u64,
+    /// The most bytes of stored responses in memory; `None`: by the memory that there is.
+    pub memory_bytes: Option<u64>,
     /// The directory for copies on disk; `None`: no copies.
     pub disk: Option<PathBuf>,
     /// The most bytes of the copies.
@@ -36,16 +36,21 @@ pub static ACCELERATOR: Section<AcceleratorConfig> = Section {
     repeated: false,
     documentation: "What all routes with a `cache` share, see [the accelerator](accelerator.md). \
         Stored responses survive a reload.",
-    blank: || AcceleratorConfig { memory_bytes: 0, disk: None, disk_bytes: 0 },
+    blank: || AcceleratorConfig { memory_bytes: None, disk: None, disk_bytes: 0 },
     keys: &[
         Key {
             name: "memory",
-            default: Some("\"256MiB\""),
+            default: Some("\"auto\""),
             example: "\"2GiB\"",
             documentation: "The most memory that stored responses may take, all together, in bytes. \
             The least used ones make room for new ones. The size at the start determines the number of locks \
-            that cores share.",
-            kind: Kind::Size { least: MIB, most: 16 * TIB, set: |config, value| config.memory_bytes = value },
+            that cores share. `\"auto\"` is 256MiB, or a quarter of the memory that the server may \
+            use (its control group's or the machine's) where that is less.",
+            kind: Kind::SizeOrAuto {
+                least: MIB,
+                most: 16 * TIB,
+                set: |config, value| config.memory_bytes = Some(value),
+            },
         },
         Key {
             name: "disk",

@@ -185,6 +185,9 @@ fn value_of<C>(kind: &Kind<C>) -> String {
             format!("whole number, {least} to {most}, or `\"{word}\"`")
         }
         Kind::Size { least, most, .. } => format!("size, {} to {}", format_size(*least), format_size(*most)),
+        Kind::SizeOrAuto { least, most, .. } => {
+            format!("size, {} to {}, or `\"auto\"`", format_size(*least), format_size(*most))
+        }
         Kind::Duration { least, most, .. } => {
             format!("duration, {} to {}", format_duration(*least), format_duration(*most))
         }
@@ -354,7 +357,7 @@ mod tests {
         assert_eq!(config.server.cores, 2);
         assert!(config.server.pin_cores);
         assert_eq!(config.limits.stall_timeout, Duration::from_secs(60));
-        assert_eq!(config.cache.bytes, 1 << 30);
+        assert_eq!(config.cache.bytes, Some(1 << 30));
         assert_eq!(config.access_log.format, AccessLogFormat::Json);
         assert_eq!(
             config.access_log.destination,

@@ -246,7 +246,7 @@ pub static CACHE: Section<CacheConfig> = Section {
     repeated: false,
     documentation: "The memory cache of whole responses. \
         A file that changes on disk is served with its new content within one second, cached or not.",
-    blank: || CacheConfig { enabled: false, files: 0, bytes: 0, file_bytes: 0, parsed_bytes: 0 },
+    blank: || CacheConfig { enabled: false, files: 0, bytes: None, file_bytes: 0, parsed_bytes: 0 },
     keys: &[
         Key {
             name: "enabled",
@@ -270,10 +270,16 @@ pub static CACHE: Section<CacheConfig> = Section {
         },
         Key {
             name: "bytes",
-            default: Some("\"256MiB\""),
+            default: Some("\"auto\""),
             example: "\"1GiB\"",
-            documentation: "The most memory that cached responses may take, all together, in bytes.",
-            kind: Kind::Size { least: 0, most: 16 * TIB, set: |cache, value| cache.bytes = value },
+            documentation: "The most memory that cached responses may take, all together, in bytes. \
+                `\"auto\"` is 256MiB, or a quarter of the memory that the server may use (its control \
+                group's or the machine's) where that is less.",
+            kind: Kind::SizeOrAuto {
+                least: 0,
+                most: 16 * TIB,
+                set: |cache, value| cache.bytes = Some(value),
+            },
         },
         Key {
             name: "file_bytes",

@@ -167,8 +167,8 @@ pub struct CacheConfig {
     pub enabled: bool,
     /// Most files (MaxNumberOfCachedFiles).
     pub files: usize,
-    /// Most bytes, all files together (MaxTotalCachedFileSize).
-    pub bytes: u64,
+    /// Most bytes, all files together (MaxTotalCachedFileSize); `None`: by the memory that there is.
+    pub bytes: Option<u64>,
     /// Largest file (MaxCachedFileSize).
     pub file_bytes: u64,
     /// Most bytes of parsed pages.

@@ -68,13 +68,7 @@ fn defaults() {
     );
     assert_eq!(
         config.cache,
-        CacheConfig {
-            enabled: true,
-            files: 16384,
-            bytes: 256 << 20,
-            file_bytes: 1 << 20,
-            parsed_bytes: 32 << 20
-        }
+        CacheConfig { enabled: true, files: 16384, bytes: None, file_bytes: 1 << 20, parsed_bytes: 32 << 20 }
     );
     assert_eq!(
         config.access_log,
@@ -228,7 +222,7 @@ fn every_key_is_read() {
     );
     assert_eq!(
         config.cache,
-        CacheConfig { enabled: false, files: 1, bytes: 2, file_bytes: 3, parsed_bytes: 32 << 20 }
+        CacheConfig { enabled: false, files: 1, bytes: Some(2), file_bytes: 3, parsed_bytes: 32 << 20 }
     );
     assert_eq!(
         config.access_log,

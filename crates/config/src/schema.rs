@@ -119,6 +119,11 @@ fn of_kind<C>(kind: &Kind<C>) -> Value {
             { "type": "integer", "minimum": least, "maximum": most },
             { "type": "string", "pattern": SIZE },
         ] }),
+        Kind::SizeOrAuto { least, most, .. } => json!({ "anyOf": [
+            { "type": "integer", "minimum": least, "maximum": most },
+            { "type": "string", "pattern": SIZE },
+            { "type": "string", "enum": ["auto"] },
+        ] }),
         Kind::Duration { .. } => json!({ "type": "string", "pattern": DURATION }),
         Kind::Choice(choices) => {
             let words: Vec<&str> = choices.iter().map(|choice| choice.word).collect();

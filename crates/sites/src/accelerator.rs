@@ -14,6 +14,8 @@ use touchstone_config::{AcceleratorConfig, ProxyConfig, RouteConfig, SiteConfig}
 use touchstone_handler::handler::{Interface, Level};
 use touchstone_observe::log::error::ErrorLog;
 
+use crate::memory_limit;
+
 /// Puts the cache before the interface of a route, where its configuration says so.
 pub fn open(
     policy: &Policy,
@@ -49,7 +51,8 @@ pub fn start(config: &AcceleratorConfig, error_log: &ErrorLog) -> Result<Arc<Acc
             Some(Arc::new(disk) as Arc<dyn Tier>)
         }
     };
-    Ok(Arc::new(Accelerator::new(Store::new(config.memory_bytes, disk))))
+    let memory = memory_limit::cache_bytes(config.memory_bytes);
+    Ok(Arc::new(Accelerator::new(Store::new(memory, disk))))
 }
 
 /// Tells the stored answers of a site's route from those of others. The same over reloads and restarts as

@@ -21,6 +21,7 @@ mod htaccess;
 pub mod includes;
 pub mod interface;
 pub mod machine;
+mod memory_limit;
 mod nsapi;
 mod places;
 pub mod programs;

@@ -25,6 +25,7 @@ use touchstone_tls::{ServerNames, TlsEndpoint, TlsShared, host_name};
 use crate::compression;
 use crate::htaccess;
 use crate::includes::SiteIncludes;
+use crate::memory_limit;
 use crate::places;
 use crate::route::SiteRules;
 use crate::site_tls::open_endpoint;
@@ -151,7 +152,7 @@ impl Snapshot {
                 sites.push(open_site(&route.files_of(site), mount, access, accelerator)?);
             }
         }
-        accelerator.store.set_budget(config.accelerator.memory_bytes);
+        accelerator.store.set_budget(memory_limit::cache_bytes(config.accelerator.memory_bytes));
         let has_caches =
             sites.iter().filter_map(|site| site.rules.as_ref()).any(|rules| rules.caches().next().is_some());
         for index in 0..config.sites.len() {
@@ -180,7 +181,7 @@ impl Snapshot {
         let (cache, watcher_problem) = if config.cache.enabled {
             let limits = CacheLimits {
                 files: config.cache.files,
-                bytes: config.cache.bytes,
+                bytes: memory_limit::cache_bytes(config.cache.bytes),
                 file_bytes: config.cache.file_bytes,
             };
             let codings: Vec<CodingSettings> = sites.iter().map(|site| site.codings).collect();

@@ -30,7 +30,8 @@ impl Reader<'_> {
                     set(target, number);
                 }
             }
-            Kind::Size { least, most, set } => {
+            Kind::SizeOrAuto { .. } if is_text(value, "auto") => {}
+            Kind::Size { least, most, set } | Kind::SizeOrAuto { least, most, set } => {
                 if let Some(bytes) = self.size(name, value, *least, *most) {
                     set(target, bytes);
                 }

@@ -101,6 +101,15 @@ pub enum Kind<C: 'static> {
         /// Where it goes.
         set: fn(&mut C, u64),
     },
+    /// Bytes as above, or `"auto"`, the default: the server finds the size.
+    SizeOrAuto {
+        /// The least that is accepted.
+        least: u64,
+        /// The most that is accepted.
+        most: u64,
+        /// Where the size goes; nothing is set for `"auto"`.
+        set: fn(&mut C, u64),
+    },
     /// A span of time: text such as `"10s"`.
     Duration {
         /// The least that is accepted.

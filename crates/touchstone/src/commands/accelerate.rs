@@ -34,9 +34,10 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     cores: Option<u16>,
 
-    /// The most memory that stored responses may take, such as 512MiB
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_size_text)]
-    memory: u64,
+    /// The most memory that stored responses may take, such as 512MiB [default: 256MiB, or a quarter of the
+    /// memory that the server may use where that is less]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size_text)]
+    memory: Option<u64>,
 
     /// A directory for copies of stored responses, which are there after a restart; it is made if it is not
     /// there
