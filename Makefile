@@ -68,9 +68,9 @@ docs: ## Make the book a site, with a search: target/docs/index.html
 	@scripts/setup.sh --brief
 	@. scripts/environment.sh && scripts/docs.py "$$target/docs"
 
-bench: ## Measure this build beside the kernel's limit
+bench: ## Measure every kind of work on this build and the other servers that are installed
 	@scripts/setup.sh --brief
-	@scripts/bench.sh
+	@scripts/bench.sh $(if $(WORKS),--works $(WORKS)) $(addprefix --sut ,$(SUT))
 
 lint: ## Check format, lints, and the dependencies' licences and advisories
 	@scripts/setup.sh --brief

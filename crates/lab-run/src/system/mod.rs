@@ -25,7 +25,7 @@ use companion::{Companion, PreparedCompanion};
 pub use template::Values;
 
 /// The systems that are built in: name and TOML text.
-const BUILT_IN: [(&str, &str); 27] = [
+const BUILT_IN: [(&str, &str); 29] = [
     ("touchstone", include_str!("../../../../systems/touchstone.toml")),
     ("touchstone-accelerator", include_str!("../../../../systems/touchstone-accelerator.toml")),
     ("touchstone-proxy", include_str!("../../../../systems/touchstone-proxy.toml")),
@@ -36,6 +36,8 @@ const BUILT_IN: [(&str, &str); 27] = [
     ("apache", include_str!("../../../../systems/apache.toml")),
     ("caddy", include_str!("../../../../systems/caddy.toml")),
     ("haproxy", include_str!("../../../../systems/haproxy.toml")),
+    ("nginx-proxy", include_str!("../../../../systems/nginx-proxy.toml")),
+    ("caddy-proxy", include_str!("../../../../systems/caddy-proxy.toml")),
     ("haproxy-cache", include_str!("../../../../systems/haproxy-cache.toml")),
     ("nginx-cache", include_str!("../../../../systems/nginx-cache.toml")),
     ("varnish", include_str!("../../../../systems/varnish.toml")),
@@ -125,8 +127,20 @@ impl Definition {
         BUILT_IN.iter().map(|(name, text)| Definition::read(name, text)).collect()
     }
 
-    /// A built-in system by name, or a definition by the path of its file.
+    /// A built-in system by name, or a definition by the path of its file; with `=` and a path behind it, that
+    /// system with the executable there, for example another version: `nginx=/opt/nginx/sbin/nginx`.
     pub fn find(name_or_path: &str) -> Result<Definition, String> {
+        if let Some((name, executable)) = name_or_path.split_once('=') {
+            let mut definition = Definition::find(name)?;
+            if !executable.contains('/') || !is_executable(Path::new(executable)) {
+                return Err(format!(
+                    "--sut {name_or_path}: {executable} is no path of an executable file, such as \
+                     /opt/{name}/sbin/{name}"
+                ));
+            }
+            definition.executables = vec![executable.to_owned()];
+            return Ok(definition);
+        }
         let text = Definition::text_of(name_or_path)?;
         Definition::read(name_or_path, &text).map_err(|error| error.to_string())
     }

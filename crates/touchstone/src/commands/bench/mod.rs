@@ -35,9 +35,9 @@ pub struct Arguments {
     #[arg(value_name = "SUITE")]
     suite: String,
 
-    /// A system (touchstone systems), the path of a definition, ssh://[USER@]HOST[:PORT]/SYSTEM to start one
-    /// on another machine, or the URL of a server that runs already; several separated by commas or by
-    /// repeating the option [default: touchstone]
+    /// A system (touchstone systems), one with another executable (nginx=/opt/nginx/sbin/nginx), the path of
+    /// a definition, ssh://[USER@]HOST[:PORT]/SYSTEM to start one on another machine, or the URL of a server
+    /// that runs already; several separated by commas or by repeating the option [default: touchstone]
     #[arg(long = "sut", value_name = "NAME|URL", value_delimiter = ',')]
     systems: Vec<String>,
 
