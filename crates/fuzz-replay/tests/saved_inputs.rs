@@ -111,9 +111,8 @@ fn every_fuzz_target_is_replayed() {
 fn every_fuzz_target_can_be_fuzzed() {
     let manifest = fs::read_to_string(crates().join("../fuzz/Cargo.toml")).expect("the manifest");
     for (krate, name) in TARGETS {
-        let entry = format!(
-            "name = \"{krate}-{name}\"\npath = \"../crates/{krate}/fuzz/fuzz_targets/{name}.rs\"\n"
-        );
+        let entry =
+            format!("name = \"{krate}-{name}\"\npath = \"../crates/{krate}/fuzz/fuzz_targets/{name}.rs\"\n");
         assert!(manifest.contains(&entry), "fuzz/Cargo.toml does not name {krate} {name}");
     }
     assert_eq!(manifest.matches("[[bin]]").count(), TARGETS.len(), "fuzz/Cargo.toml names others");

@@ -81,7 +81,18 @@ fn plan(place: &Path, before: &[&str], suite: &str, clients: &str, server: &Faul
     let measured = Command::new(words[0])
         .args(&words[1..])
         .args(["bench", suite, "--sut", &url, "--pid", &server.child.id().to_string(), "--clients", clients])
-        .args(["--length", "2500ms", "--ramp-up", "300ms", "--ramp-down", "200ms", "--no-report", "--output"])
+        .args([
+            "--length",
+            "2500ms",
+            "--ramp-up",
+            "300ms",
+            "--ramp-down",
+            "200ms",
+            "--runs",
+            "1",
+            "--no-report",
+            "--output",
+        ])
         .arg(&result)
         .output()
         .unwrap();

@@ -158,7 +158,7 @@ fn sockets() -> Vec<Case> {
     let handshake = |target: &str| {
         get_with(target, "").replace(
             "Connection: close\r\n",
-            "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+            "Connection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
              Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n",
         )
     };

@@ -103,6 +103,11 @@ fn a_session_of_oauth2_proxy_opens_the_route_and_nothing_else_does() {
     assert_eq!(ask(&mut client, "/alphabet.txt", &forged).status, 302);
     // While it hangs, and after its end, not even those who have signed in pass.
     proxy.signal(Signal::STOP);
+    // The signal is sent before the process stands still.
+    let state = format!("/proc/{}/stat", proxy.child.id());
+    wait_until("oauth2-proxy stands still", patience, || {
+        std::fs::read_to_string(&state).is_ok_and(|text| text.contains(") T "))
+    });
     assert_eq!(ask(&mut client, "/alphabet.txt", &cookie).status, 504);
     proxy.signal(Signal::CONT);
     wait_until("oauth2-proxy answers again", patience, || {
