@@ -499,6 +499,7 @@ final class Applications {
         context.setDocBase(application.unpacked.toString());
         context.setWorkDir(application.place.pages().toString());
         context.setReloadable(settings.getProperty("reload_classes", "no").equals("yes"));
+        context.setJarScanner(JarScan.scanner(System.getProperty("java.class.path", "")));
         File descriptor = application.unpacked.resolve("META-INF/context.xml").toFile();
         if (descriptor.isFile()) {
             try {
