@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup rivals build java package programs demo test fuzz simulate \
-    sanitize soak soak-all bench docs lint tidy fmt clean
+    sanitize soak soak-all tck applications bench docs lint tidy fmt clean
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -63,6 +63,15 @@ soak: ## Run the model of what the cache may share with fresh seeds, for an hour
 
 soak-all: ## Run everything at once for eight hours (SECONDS_TO_RUN=28800), with a report
 	@scripts/soak-all.sh
+
+tck: ## Run the test kit of Jakarta Servlet here and in Tomcat (TCK=ARCHIVE_OR_SOURCES)
+	@scripts/setup.sh --brief
+	@. scripts/environment.sh && scripts/tck.py --binary "$$target/$(PROFILE)/touchstone" $(if $(TCK),--kit '$(TCK)')
+
+applications: ## Crawl web applications of others here and in Tomcat (APPLICATIONS='GROUP:NAME:VERSION ...')
+	@scripts/setup.sh --brief
+	@. scripts/environment.sh && scripts/compare-applications.py --binary "$$target/$(PROFILE)/touchstone" \
+	    $(APPLICATIONS)
 
 docs: ## Make the book a site, with a search: target/docs/index.html
 	@scripts/setup.sh --brief
