@@ -137,7 +137,8 @@ final class Applications {
      */
     void start() throws LifecycleException, IOException {
         StandardEngine engine = new StandardEngine();
-        engine.setName("touchstone-" + id);
+        // The MBeans of applications, servlets and sessions are in a domain of this name.
+        engine.setName(Beans.DOMAIN);
         engine.setDefaultHost(hostName());
         String node = settings.getProperty("node", "");
         if (!node.isEmpty()) {
