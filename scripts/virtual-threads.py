@@ -41,7 +41,8 @@ public class Wait extends HttpServlet {
         }
         response.setContentType("text/plain");
         // The compiler may be Java 17's, which does not know of isVirtual.
-        response.getWriter().print("virtual=" + Thread.currentThread().toString().startsWith("VirtualThread"));
+        String thread = Thread.currentThread().toString();
+        response.getWriter().print("virtual=" + thread.startsWith("VirtualThread"));
     }
 }
 """
