@@ -66,7 +66,8 @@ soak-all: ## Run everything at once for eight hours (SECONDS_TO_RUN=28800), with
 
 tck: ## Run the test kit of Jakarta Servlet here and in Tomcat (TCK=ARCHIVE_OR_SOURCES)
 	@scripts/setup.sh --brief
-	@. scripts/environment.sh && scripts/tck.py --binary "$$target/$(PROFILE)/touchstone" $(if $(TCK),--kit '$(TCK)')
+	@. scripts/environment.sh && scripts/tck.py --binary "$$target/$(PROFILE)/touchstone" \
+	    $(if $(TCK),--kit '$(TCK)')
 
 applications: ## Crawl web applications of others here and in Tomcat (APPLICATIONS='GROUP:NAME:VERSION ...')
 	@scripts/setup.sh --brief

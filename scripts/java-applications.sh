@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Fetches web applications of other authors, for the tests of servlets: Tomcat's examples, and two that were
-# written for javax.servlet: Jolokia and Hawtio (many filters, names in JNDI, a login of its own); and the jars
-# of Micrometer, which a test puts into an application. They are left in java-applications/ below the target
-# directory.
+# written for javax.servlet: Jolokia and Hawtio (many filters, names in JNDI, a login of its own); and the
+# jars of Micrometer, which a test puts into an application. They are left in java-applications/ below the
+# target directory.
 #
 # Exit codes: 0 they are there, 1 they could not be fetched, 3 there is no Maven.
 set -euo pipefail

@@ -48,7 +48,7 @@ main() {
     [ $brief = yes ] || echo "java: $jars"
 }
 
-# Makes a class LocalStrings for each of Tomcat's packages that has messages: LaterMessages.java says what for.
+# Makes a class LocalStrings for each of Tomcat's packages that has messages; LaterMessages.java says why.
 later_messages() {
     local made=$target/java-build/messages directory
     rm -rf "$made"

@@ -89,8 +89,9 @@ final class EarlyStart {
 
     private static void parseDescriptor() throws IOException {
         WebXmlParser parser = new WebXmlParser(false, false, true);
-        byte[] descriptor = "<web-app version=\"6.1\"><welcome-file-list/></web-app>".getBytes(StandardCharsets.US_ASCII);
-        InputSource source = new InputSource(new ByteArrayInputStream(descriptor));
+        String descriptor = "<web-app version=\"6.1\"><welcome-file-list/></web-app>";
+        byte[] bytes = descriptor.getBytes(StandardCharsets.US_ASCII);
+        InputSource source = new InputSource(new ByteArrayInputStream(bytes));
         source.setSystemId("early:/web.xml");
         parser.parseWebXml(source, new WebXml(), false);
     }

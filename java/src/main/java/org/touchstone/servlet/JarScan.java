@@ -4,7 +4,7 @@ import java.io.File;
 import org.apache.tomcat.JarScanner;
 import org.apache.tomcat.util.scan.StandardJarScanner;
 
-/** Which jars are looked through for tag libraries, fragments and annotations, at each application's start. */
+/** Which jars are looked through for tag libraries, fragments and annotations at an application's start. */
 final class JarScan {
 
     /**
