@@ -98,10 +98,14 @@ fn the_index_is_bounded() {
     assert!(objects > 0 && objects <= limit / 4096 + 1, "{objects}");
 }
 
+fn group(origin: &str, name: &str) -> Purge {
+    Purge::Group { origin: origin.as_bytes().to_vec(), name: name.as_bytes().to_vec() }
+}
+
 #[test]
 fn what_was_purged_does_not_come_back() {
     let tagged = object("ha/1", "Cache-Tag: t\r\n", vec![1]);
-    let plain = object("ha/2", "", vec![2]);
+    let plain = object("ha/2", "Cache-Groups: \"g\"\r\n", vec![2]);
     let other = object("hb/1", "", vec![3]);
     let key = |text: &str| [&7u64.to_le_bytes()[..], text.as_bytes()].concat();
     for (purge, left) in [
@@ -109,6 +113,9 @@ fn what_was_purged_does_not_come_back() {
         (Purge::Tag(b"t".to_vec()), [false, true, true]),
         (Purge::Prefix(key("ha/")), [false, false, true]),
         (Purge::Path { path: b"/1".to_vec(), is_prefix: false }, [false, true, false]),
+        (group("ha", "g"), [true, false, true]),
+        (group("hb", "g"), [true; 3]),
+        (group("ha", "other"), [true; 3]),
         (Purge::Space(7), [false; 3]),
         (Purge::All, [false; 3]),
     ] {

@@ -121,6 +121,9 @@ impl Fetch {
         } = self;
         let relay = Rc::new(Relay::default());
         request.interim = Some(relay.clone());
+        if let Some(content) = &facts.query_content {
+            request.body = Receiver::of(content.clone());
+        }
         let request = announce(request);
         let ending = Ending { core: &core, shared_fetch: &shared_fetch };
         let fetching = core.route.accelerator.store.begin_fetch(facts.hash);
