@@ -18,10 +18,12 @@
 //! | `of_core` | the cache before the handler of one core |
 //! | `handler` | answers a request |
 //! | `answer` | answers that are made of stored responses |
+//! | `compose` | pages of parts, before the cache |
 //! | `head` | requests to the origin |
 //! | `hit_for_miss` | targets whose responses are not for all clients |
 
 mod answer;
+mod compose;
 mod fetch;
 mod handler;
 mod head;
@@ -40,6 +42,7 @@ use crate::rules::groups::of_response;
 use crate::rules::key::origin;
 use crate::rules::policy::Policy;
 use crate::store::{Object, Purge, PurgeMode, Store, hash_of};
+pub use compose::Composed;
 use hit_for_miss::HitForMiss;
 use shared_fetch::SharedFetches;
 
@@ -96,8 +99,8 @@ impl Accelerator {
         self.change_store(false, move |store| store.remove(&object)).await;
     }
 
-    /// Changes the store. If there are copies on disk, or the change looks at all that is stored, this runs on
-    /// a thread that may take its time, because a core must not wait.
+    /// Changes the store. If there are copies on disk, or the change looks at all that is stored, this runs
+    /// on a thread that may take its time, because a core must not wait.
     async fn change_store(&self, looks_at_all: bool, change: impl FnOnce(&Store) + Send + 'static) {
         if self.store.tier().is_none() && !looks_at_all {
             return change(&self.store);

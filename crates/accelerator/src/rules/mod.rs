@@ -8,6 +8,7 @@
 //! | `targeted` | `CDN-Cache-Control`, a structured field (RFC 9213) |
 //! | `structured` | structured fields: dictionaries and lists (RFC 9651) |
 //! | `surrogate` | `Surrogate-Control`, its predecessor |
+//! | `esi` | the language of pages that are composed of parts |
 //! | `policy` | the settings of a route beyond the rules |
 //! | `storing` | whether a response may be stored, and how long it is fresh (sections 3 and 4.2) |
 //! | `query` | the keys of answers to QUERY (RFC 10008) |
@@ -25,6 +26,7 @@
 pub mod cache_status;
 pub mod conditions;
 pub mod directives;
+pub mod esi;
 pub mod fields;
 pub mod groups;
 pub mod invalidation;

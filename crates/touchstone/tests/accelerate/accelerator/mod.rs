@@ -7,6 +7,7 @@ mod conformance;
 mod control;
 mod density;
 mod disk;
+mod esi;
 mod origin;
 mod parts;
 mod robustness;
