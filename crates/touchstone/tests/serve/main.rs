@@ -11,6 +11,7 @@ mod admin;
 mod connections;
 mod content;
 mod control;
+mod dictionaries;
 mod files;
 mod first_minutes;
 mod forward_auth;
