@@ -83,6 +83,31 @@ fn a_machine_that_stopped_without_warning_leaves_nothing_that_is_believed() {
 }
 
 #[test]
+fn a_purge_while_the_directory_cannot_be_used_holds_for_the_next_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let kept = object("a", "", vec![1; 100]);
+    {
+        let disk = open(directory.path(), LIMIT);
+        disk.keep(&kept);
+    }
+    // A list of purges that cannot be opened.
+    let (list, away) = (directory.path().join("purges"), directory.path().join("away"));
+    fs::rename(&list, &away).unwrap();
+    fs::create_dir(&list).unwrap();
+    let disk = open(directory.path(), LIMIT);
+    disk.flush();
+    disk.purge(&Purge::All);
+    fs::remove_dir(&list).unwrap();
+    fs::rename(&away, &list).unwrap();
+    // The next process comes before this one tries again.
+    let directory_again: Arc<dyn Directory> = Arc::new(RealDirectory::new(directory.path()));
+    let (next, mut steps) = open_stepped(directory_again, LIMIT, LIMIT, |_, _| {}).unwrap();
+    while steps.step() {}
+    assert!(load(&next, &kept).is_none(), "it was purged");
+    drop(disk);
+}
+
+#[test]
 fn the_index_is_bounded() {
     let directory = tempfile::tempdir().unwrap();
     let limit = 8 << 20;

@@ -26,7 +26,7 @@ mod tier;
 
 pub use front::{Front, PlainRequest};
 pub(crate) use memory::lock;
-pub use memory::{Counters, Fetching, Store, hash_of};
+pub use memory::{Counters, Fetching, Store, hash_of, hash_without_secret};
 pub use object::{NewObject, Object, State};
 pub use purge::{Purge, PurgeMode};
 pub use tags::tags;

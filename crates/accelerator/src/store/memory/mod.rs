@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use super::object::{Object, State};
@@ -113,8 +113,25 @@ pub struct Counters {
 /// able to find many with one hash. Another process has other hashes.
 #[inline]
 pub fn hash_of(key: &[u8]) -> u64 {
-    static SECRET: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-    SECRET.hash_one(key)
+    static KEYED: LazyLock<DefaultHasher> = LazyLock::new(|| {
+        if HAS_NO_SECRET.load(Ordering::Relaxed) {
+            DefaultHasher::new()
+        } else {
+            RandomState::new().build_hasher()
+        }
+    });
+    let mut hasher = KEYED.clone();
+    key.hash(&mut hasher);
+    hasher.finish()
+}
+
+static HAS_NO_SECRET: AtomicBool = AtomicBool::new(false);
+
+/// Makes the hashes of all processes the same, so that a simulator can repeat its runs. It must be called
+/// before the first hash is made; no server may call it.
+#[doc(hidden)]
+pub fn hash_without_secret() {
+    HAS_NO_SECRET.store(true, Ordering::Relaxed);
 }
 
 impl Store {
