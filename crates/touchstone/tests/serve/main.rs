@@ -23,6 +23,7 @@ mod logs;
 mod packaging;
 mod privileges;
 mod route_files;
+mod scarcity;
 mod signals;
 mod site_rules;
 mod start;
