@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup rivals build java package programs demo test fuzz simulate \
+.PHONY: help setup rivals build java package programs demo test fuzz simulate planted-faults \
     sanitize soak soak-all bench docs lint tidy fmt clean
 
 help: ## List what can be made
@@ -52,6 +52,9 @@ fuzz: ## Run every fuzz target for half a minute (SECONDS_EACH=30)
 simulate: ## Live through 10,000 simulated lives (SEED=1 PART=disk SEEDS=10000 SECONDS_TO_RUN=28800)
 	@SEED='$(SEED)' PART='$(PART)' SEEDS='$(SEEDS)' PROFILE='$(or $(filter-out release,$(PROFILE)),dev)' \
 	    scripts/simulate.sh
+
+planted-faults: ## Show that the simulator finds the faults of crates/simulation/faults
+	@scripts/planted-faults.sh
 
 sanitize: ## Run the tests of unsafe code under AddressSanitizer and ThreadSanitizer
 	@scripts/setup.sh --brief
