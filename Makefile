@@ -2,8 +2,8 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup rivals build java package programs demo test fuzz simulate \
-    sanitize soak soak-all bench docs lint tidy fmt clean
+.PHONY: help setup rivals build java package programs demo test fuzz simulate planted-faults \
+    sanitize soak soak-all tck applications bench docs lint tidy fmt clean
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -49,9 +49,12 @@ fuzz: ## Run every fuzz target for half a minute (SECONDS_EACH=30)
 	@scripts/setup.sh --brief
 	@scripts/fuzz.sh
 
-simulate: ## Live through 10,000 simulated lives (SEED=1 PART=http2 SEEDS=10000 SECONDS_TO_RUN=28800)
+simulate: ## Live through 10,000 simulated lives (SEED=1 PART=disk SEEDS=10000 SECONDS_TO_RUN=28800)
 	@SEED='$(SEED)' PART='$(PART)' SEEDS='$(SEEDS)' PROFILE='$(or $(filter-out release,$(PROFILE)),dev)' \
 	    scripts/simulate.sh
+
+planted-faults: ## Show that the simulator finds the faults of crates/simulation/faults
+	@scripts/planted-faults.sh
 
 sanitize: ## Run the tests of unsafe code under AddressSanitizer and ThreadSanitizer
 	@scripts/setup.sh --brief
@@ -63,6 +66,16 @@ soak: ## Run the model of what the cache may share with fresh seeds, for an hour
 
 soak-all: ## Run everything at once for eight hours (SECONDS_TO_RUN=28800), with a report
 	@scripts/soak-all.sh
+
+tck: ## Run the test kit of Jakarta Servlet here and in Tomcat (TCK=ARCHIVE_OR_SOURCES)
+	@scripts/setup.sh --brief
+	@. scripts/environment.sh && scripts/tck.py --binary "$$target/$(PROFILE)/touchstone" \
+	    $(if $(TCK),--kit '$(TCK)')
+
+applications: ## Crawl web applications of others here and in Tomcat (APPLICATIONS='GROUP:NAME:VERSION ...')
+	@scripts/setup.sh --brief
+	@. scripts/environment.sh && scripts/compare-applications.py --binary "$$target/$(PROFILE)/touchstone" \
+	    $(APPLICATIONS)
 
 docs: ## Make the book a site, with a search: target/docs/index.html
 	@scripts/setup.sh --brief

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures every kind of work on this build and on the other servers that are installed, and prints one table.
+"""Measures every kind of work on this build and on the other servers that are installed; prints one table.
 
     scripts/bench.py TOUCHSTONE [--works NAME,...] [--sut NAME=PATH ...] [--runs N] [--json FILE]
 

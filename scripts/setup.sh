@@ -57,6 +57,8 @@ testing|h2o|h2o|a system under test
 testing|lighttpd|lighttpd|a system under test
 testing|/usr/lib/apache2/modules/mod_wsgi.so|libapache2-mod-wsgi-py3|a system under test
 testing|ip|iproute2|load machines in network namespaces
+testing|nft|nftables|a network without UDP
+testing|faketime|faketime|a clock that is set back
 testing|slurmctld|slurm-wlm munge|load machines under Slurm
 rival|varnishd|varnish|a system under test
 rival|haproxy|haproxy|a system under test

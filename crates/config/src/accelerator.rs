@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use touchstone_accelerator::rules::policy::{Policy, SetCookie};
+use touchstone_accelerator::rules::policy::{Esi, Policy, SetCookie};
 
 use super::section::{Choice, Key, Kind, Section};
 use super::values;
@@ -269,6 +269,26 @@ pub static CACHE_OF_ROUTE: Section<Policy> = Section {
             example: "false",
             documentation: "Whether answers say in `Cache-Status` what the cache did (RFC 9211).",
             kind: Kind::Boolean(|policy, value| policy.cache_status = value),
+        },
+        Key {
+            name: "esi",
+            default: Some("\"off\""),
+            example: "\"origin\"",
+            documentation: "Which pages are composed of parts (Edge Side Includes), each cached by its own \
+                rules, see [pages of parts](accelerator.md#pages-of-parts).",
+            kind: Kind::Choice(&[
+                Choice { word: "off", meaning: "none", set: |policy| policy.esi = Esi::Off },
+                Choice {
+                    word: "origin",
+                    meaning: "those that say `Surrogate-Control: content=\"ESI/1.0\"`",
+                    set: |policy| policy.esi = Esi::Origin,
+                },
+                Choice {
+                    word: "html",
+                    meaning: "these, and everything of the type text/html",
+                    set: |policy| policy.esi = Esi::Html,
+                },
+            ]),
         },
     ],
 };

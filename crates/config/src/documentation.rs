@@ -378,8 +378,8 @@ mod tests {
         });
         assert!(all.lines().all(|line| line.chars().count() <= 100));
         assert_eq!(explain(Some("path")).unwrap().matches("example:").count(), 5);
-        // The five keys of the section, and the key of routes that has its name.
-        assert_eq!(explain(Some("[cache]")).unwrap().matches("example:").count(), 6);
+        // The six keys of the section, and the key of routes that has its name.
+        assert_eq!(explain(Some("[cache]")).unwrap().matches("example:").count(), 7);
         assert_eq!(
             explain(Some("site.rot")).unwrap_err(),
             "unknown key 'site.rot'; did you mean 'site.root'?"

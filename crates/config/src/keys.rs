@@ -246,7 +246,14 @@ pub static CACHE: Section<CacheConfig> = Section {
     repeated: false,
     documentation: "The memory cache of whole responses. \
         A file that changes on disk is served with its new content within one second, cached or not.",
-    blank: || CacheConfig { enabled: false, files: 0, bytes: None, file_bytes: 0, parsed_bytes: 0 },
+    blank: || CacheConfig {
+        enabled: false,
+        files: 0,
+        bytes: None,
+        file_bytes: 0,
+        parsed_bytes: 0,
+        dictionary_bytes: 0,
+    },
     keys: &[
         Key {
             name: "enabled",
@@ -295,6 +302,14 @@ pub static CACHE: Section<CacheConfig> = Section {
             documentation: "The most memory that parsed pages with directives may take, see \
                 `[site.includes]`. A page that finds no room is parsed for every request.",
             kind: Kind::Size { least: 0, most: 16 * TIB, set: |cache, value| cache.parsed_bytes = value },
+        },
+        Key {
+            name: "dictionary_bytes",
+            default: Some("\"64MiB\""),
+            example: "\"256MiB\"",
+            documentation: "The most memory that earlier versions of files may take, with which later ones \
+                are compressed, see `dictionaries` of a site. What was not used for longest goes.",
+            kind: Kind::Size { least: 0, most: 16 * TIB, set: |cache, value| cache.dictionary_bytes = value },
         },
     ],
 };
@@ -398,6 +413,7 @@ pub static SITE: Section<SiteConfig> = Section {
         precompressed: false,
         compression: Vec::new(),
         compression_levels: [0; 3],
+        dictionaries: Vec::new(),
         listing: DirectoryListing::Off,
         listing_entries: 0,
         fallback: String::new(),
@@ -676,6 +692,21 @@ pub static SITE: Section<SiteConfig> = Section {
             kind: Kind::CompressionLevels(|site, coding, level| {
                 site.compression_levels[coding as usize] = level
             }),
+        },
+        Key {
+            name: "dictionaries",
+            default: Some("[]"),
+            example: "[\"/js/*\", \"/app/*/main.js\"]",
+            documentation: "Paths of files with which later versions of them are compressed (RFC 9842); `*` \
+                stands for any part of a path. A browser that has one file of a pattern gets the others as \
+                `dcb` or `dcz`: what differs. Over HTTPS, for files that `compression` is for, in codings \
+                that it names (`br` or `zstd`), and only with `cache_control` that lets the browser keep \
+                them.",
+            kind: Kind::CheckedArray {
+                what: "array of paths",
+                parse: values::parse_dictionary_pattern,
+                set: |site, value| site.dictionaries = value,
+            },
         },
         Key {
             name: "listing",

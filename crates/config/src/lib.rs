@@ -173,6 +173,8 @@ pub struct CacheConfig {
     pub file_bytes: u64,
     /// Most bytes of parsed pages.
     pub parsed_bytes: u64,
+    /// Most bytes of earlier versions of files, with which later ones are compressed.
+    pub dictionary_bytes: u64,
 }
 
 /// `[[site]]`: hosts with their listeners and what answers them.
@@ -210,6 +212,8 @@ pub struct SiteConfig {
     pub compression: Vec<ContentCoding>,
     /// The level of each content coding, by [`ContentCoding`].
     pub compression_levels: [u8; 3],
+    /// Which files are dictionaries for later versions.
+    pub dictionaries: Vec<String>,
     /// How a directory without an index file is listed.
     pub listing: DirectoryListing,
     /// Most entries of a listing.

@@ -68,7 +68,14 @@ fn defaults() {
     );
     assert_eq!(
         config.cache,
-        CacheConfig { enabled: true, files: 16384, bytes: None, file_bytes: 1 << 20, parsed_bytes: 32 << 20 }
+        CacheConfig {
+            enabled: true,
+            files: 16384,
+            bytes: None,
+            file_bytes: 1 << 20,
+            parsed_bytes: 32 << 20,
+            dictionary_bytes: 64 << 20
+        }
     );
     assert_eq!(
         config.access_log,
@@ -97,6 +104,7 @@ fn defaults() {
             precompressed: true,
             compression: vec![ContentCoding::Brotli, ContentCoding::Zstd, ContentCoding::Gzip],
             compression_levels: ContentCoding::ALL.map(default_level),
+            dictionaries: vec![],
             listing: DirectoryListing::Off,
             listing_entries: 10_000,
             fallback: String::new(),
@@ -222,7 +230,14 @@ fn every_key_is_read() {
     );
     assert_eq!(
         config.cache,
-        CacheConfig { enabled: false, files: 1, bytes: Some(2), file_bytes: 3, parsed_bytes: 32 << 20 }
+        CacheConfig {
+            enabled: false,
+            files: 1,
+            bytes: Some(2),
+            file_bytes: 3,
+            parsed_bytes: 32 << 20,
+            dictionary_bytes: 64 << 20
+        }
     );
     assert_eq!(
         config.access_log,
@@ -271,10 +286,11 @@ fn unknown_names() {
         problem_in_site("  keep-alive-timeout = '1s'"),
         "site.toml:4:3: unknown key 'keep-alive-timeout' in [[site]]; the keys are hosts, listen, \
          certificate, key, development_certificate, tls_minimum, tls_maximum, http3, client_authorities, \
-          client_certificate, root, index, symlinks, htaccess, hidden_files, merge_slashes, refuse_escapes, \
-          mime_types, charset, cache_control, precompressed, compression, compression_levels, listing, \
-          listing_entries, fallback, error_pages, intercept_errors, body_bytes, headers, security_fields, \
-          cors, allow, deny, basic_authentication, jwt, rate_limit, geoip, forward_auth, includes and route"
+         client_certificate, root, index, symlinks, htaccess, hidden_files, merge_slashes, refuse_escapes, \
+         mime_types, charset, cache_control, precompressed, compression, compression_levels, dictionaries, \
+         listing, listing_entries, fallback, error_pages, intercept_errors, body_bytes, headers, \
+         security_fields, cors, allow, deny, basic_authentication, jwt, rate_limit, geoip, forward_auth, \
+         includes and route"
     );
     assert_eq!(
         problem_in_site("drain_timeout = '1s'"),

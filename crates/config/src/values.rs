@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use touchstone_files::dictionary::Pattern;
 use touchstone_http::content_coding::ContentCoding;
 use touchstone_http::target::normalise_path;
 
@@ -169,6 +170,11 @@ pub(super) fn parse_host(text: &str) -> Result<String, String> {
         return Err(format!("{text:?} is not a host name, such as \"www.example.org\""));
     }
     Ok(name.to_ascii_lowercase())
+}
+
+/// A pattern of paths of files that are dictionaries.
+pub(super) fn parse_dictionary_pattern(text: &str) -> Result<String, String> {
+    Pattern::parse(text).map(|pattern| pattern.text().to_string())
 }
 
 /// The name of a file in a directory, such as `index.html`.

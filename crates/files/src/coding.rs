@@ -92,6 +92,11 @@ impl Codings {
         (is_as_new && twin.size > 0).then_some(twin)
     }
 
+    /// The level at which this coding is made here, of a file that fits into the cache; `None`: it is not.
+    pub fn level(&self, coding: ContentCoding) -> Option<u8> {
+        self.levels[coding as usize]
+    }
+
     /// Whether the answer can depend on Accept-Encoding. It must then have a Vary field (RFC 9110 section
     /// 12.5.5).
     pub fn is_negotiable(&self) -> bool {

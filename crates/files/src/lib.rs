@@ -4,6 +4,7 @@
 pub mod cache;
 pub mod coding;
 pub mod compress;
+pub mod dictionary;
 pub mod listing;
 pub mod mime;
 pub mod percent;

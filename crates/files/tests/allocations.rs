@@ -74,6 +74,8 @@ fn parsing_and_hitting_allocate_nothing() {
         content_type: "text/html".into(),
         cache_control: "".into(),
         content_coding: None,
+        dictionary_coding: None,
+        dictionary_for: None,
         vary: "Accept-Encoding",
         site_fields: Arc::from(&b"X-Site: a\r\n"[..]),
     };

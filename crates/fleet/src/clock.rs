@@ -6,7 +6,7 @@
 //! wrong date nor a correction of the date in the middle of a mix moves anything. Latencies are always of one
 //! machine's monotonic clock.
 
-use rustix::time::{ClockId, clock_gettime};
+use crate::runtime;
 use serde::{Deserialize, Serialize};
 
 /// A moment by both clocks of a machine.
@@ -32,16 +32,9 @@ impl Clock {
 
     /// Now.
     pub fn now(&self) -> Stamp {
-        let real = clock_gettime(ClockId::Realtime);
-        let real_ns = real.tv_sec.wrapping_mul(1_000_000_000).wrapping_add(real.tv_nsec);
-        Stamp { real_ns: real_ns.wrapping_add(self.shift_ns), monotonic_ns: monotonic_ns() }
+        let real_ns = runtime::real_ns().wrapping_add(self.shift_ns);
+        Stamp { real_ns, monotonic_ns: runtime::monotonic_ns() }
     }
-}
-
-/// Nanoseconds of the monotonic clock.
-pub(crate) fn monotonic_ns() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// One question and its answer.

@@ -4,10 +4,11 @@
 //! Subjects are words with dots between; in a pattern `*` stands for one word and `>` for all that follow.
 
 use crate::clock::Stamp;
+use crate::runtime::{Receiver, Sender, channel, sleep};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 /// The most bytes of messages that wait in one inbox. A published message beyond that is lost; a kept one
@@ -95,13 +96,13 @@ pub struct Inbox<M> {
 }
 
 /// The other end of an [`Inbox`].
-pub(crate) struct InboxSender<M> {
+pub struct InboxSender<M> {
     messages: Sender<(usize, M)>,
     waiting_bytes: Arc<AtomicUsize>,
 }
 
 /// An inbox and its sender.
-pub(crate) fn inbox<M>() -> (InboxSender<M>, Inbox<M>) {
+pub fn inbox<M>() -> (InboxSender<M>, Inbox<M>) {
     let (sender, messages) = channel();
     let waiting_bytes = Arc::new(AtomicUsize::new(0));
     (
@@ -113,13 +114,13 @@ pub(crate) fn inbox<M>() -> (InboxSender<M>, Inbox<M>) {
 impl<M> InboxSender<M> {
     /// Puts a message of this many bytes into the inbox. It is lost while more than [`MAXIMUM_WAITING_BYTES`]
     /// wait there. False when the inbox is gone.
-    pub(crate) fn send(&self, bytes: usize, message: M) -> bool {
+    pub fn send(&self, bytes: usize, message: M) -> bool {
         let bytes = bytes + MESSAGE_BYTES;
         if self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > MAXIMUM_WAITING_BYTES {
             self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return true;
         }
-        self.messages.send((bytes, message)).is_ok()
+        self.messages.send((bytes, message))
     }
 }
 
@@ -133,7 +134,7 @@ impl<M> Inbox<M> {
             }
             // No message will ever come: the caller's loop must not spin.
             Err(RecvTimeoutError::Disconnected) => {
-                std::thread::sleep(wait);
+                sleep(wait);
                 None
             }
             Err(RecvTimeoutError::Timeout) => None,
@@ -151,6 +152,15 @@ pub struct KeptMessage {
 }
 
 impl KeptMessage {
+    /// A message that an engine has kept; `acknowledge` records that it need not come again.
+    pub fn new(
+        subject: &str,
+        body: Vec<u8>,
+        acknowledge: impl FnOnce() -> Result<(), FabricError> + Send + 'static,
+    ) -> KeptMessage {
+        KeptMessage { subject: subject.to_string(), body, acknowledge: Box::new(acknowledge) }
+    }
+
     /// Confirms that the message need not come again; returns when the engine has recorded that.
     pub fn acknowledge(self) -> Result<(), FabricError> {
         (self.acknowledge)()
@@ -190,7 +200,7 @@ impl fmt::Display for FabricError {
 impl std::error::Error for FabricError {}
 
 /// Whether a subject matches a pattern.
-pub(crate) fn matches(pattern: &str, subject: &str) -> bool {
+pub fn matches(pattern: &str, subject: &str) -> bool {
     let (mut pattern, mut subject) = (pattern.split('.'), subject.split('.'));
     loop {
         match (pattern.next(), subject.next()) {

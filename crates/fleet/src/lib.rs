@@ -24,6 +24,8 @@ mod launch_settings;
 mod manifests;
 mod message;
 mod nats;
+#[doc(hidden)]
+pub mod runtime;
 mod setup;
 mod spool;
 
@@ -35,7 +37,9 @@ pub use controller::{Controller, ControllerOptions, FleetError, MemberView, Visi
 pub use credentials::Credentials;
 pub use deployment::Deployment;
 pub use embedded::Embedded;
-pub use fabric::{Fabric, FabricError, Inbox, KeptMessage, Message, Notice, Traffic};
+pub use fabric::{
+    Fabric, FabricError, Inbox, InboxSender, KeptMessage, Message, Notice, Traffic, inbox, matches,
+};
 pub use fold::{Fold, Part, PartHead};
 pub use launch::{Launch, Launched, Launcher};
 pub use manifests::{ManifestOptions, manifests};

@@ -34,7 +34,9 @@ targets! {
     token = "../../access/fuzz/fuzz_targets/token.rs";
     "accelerator":
     disk_record = "../../accelerator/fuzz/fuzz_targets/disk_record.rs";
+    esi_page = "../../accelerator/fuzz/fuzz_targets/esi_page.rs";
     response_fields = "../../accelerator/fuzz/fuzz_targets/response_fields.rs";
+    structured_fields = "../../accelerator/fuzz/fuzz_targets/structured_fields.rs";
     "config":
     text = "../../config/fuzz/fuzz_targets/text.rs";
     "conformance":

@@ -29,6 +29,7 @@ pub mod conditional;
 pub mod content_coding;
 pub mod date;
 pub mod decimal;
+pub mod dictionary;
 pub mod entity_tag;
 pub mod forged_fields;
 pub mod forwarded;

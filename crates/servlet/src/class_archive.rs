@@ -2,12 +2,15 @@
 //! with it Java starts in about half the time.
 //!
 //! `make java` leaves one beside the jars. It fits one version of Java, and the jars under one path. Where it
-//! does not fit and there is a `work_directory`, one that does is made there soon after the start, by another
-//! process, for the next start.
+//! does not fit, one that does is made soon after the start, by another process, for the next start: in the
+//! `work_directory`, or else in the cache directory of the service or of the user.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+
+use rustix::fs::FlockOperation;
 
 use crate::directory::{make_directory, private_directory_in};
 use crate::server_log::log;
@@ -16,8 +19,16 @@ use crate::server_log::log;
 const ARCHIVE: &str = "classes.jsa";
 const KEY: &str = "classes.key";
 
+/// How long another process may be making one.
+const PATIENCE: Duration = Duration::from_secs(600);
+
 /// How long after the start it is made, so that first requests do not wait for it.
 const DELAY: Duration = Duration::from_secs(5);
+
+/// The cache directories of a user, or of a service of systemd: the variable that names one, and what is
+/// below it.
+const CACHES: [(&str, &str); 3] =
+    [("CACHE_DIRECTORY", "java"), ("XDG_CACHE_HOME", "touchstone/java"), ("HOME", ".cache/touchstone/java")];
 
 /// What an archive must be made for.
 pub struct ClassArchive {
@@ -25,30 +36,43 @@ pub struct ClassArchive {
     class_path: String,
     key: String,
     /// Where one may be made.
-    work: Option<PathBuf>,
+    place: Option<PathBuf>,
     found: Option<PathBuf>,
 }
 
 impl ClassArchive {
-    /// Looks for one that fits, beside the jars and below `work`. `jars` are those of the library.
-    pub fn find(libjvm: &Path, library: &Path, jars: &[PathBuf], work: Option<&Path>) -> ClassArchive {
+    /// Looks for one that fits, beside the jars, below `work`, and where there is none in a cache directory,
+    /// which `variable` names. `jars` are those of the library.
+    pub fn find(
+        libjvm: &Path,
+        library: &Path,
+        jars: &[PathBuf],
+        work: Option<&Path>,
+        variable: impl Fn(&str) -> Option<PathBuf>,
+    ) -> ClassArchive {
         let libjvm = libjvm.canonicalize().unwrap_or_else(|_| libjvm.to_path_buf());
         // lib/server/libjvm.so
         let home = libjvm.ancestors().nth(3).unwrap_or(Path::new("/")).to_path_buf();
         let class_path: Vec<String> = jars.iter().map(|jar| jar.display().to_string()).collect();
         let class_path = class_path.join(":");
         let key = format!("{}\n{}\n{class_path}\n", home.display(), version(&home));
-        let work = work.and_then(|work| {
-            make_directory(work).ok()?;
-            private_directory_in(work, "classes").ok()
-        });
-        let places = [Some(library), work.as_deref()];
-        let fits = |place: &Path| {
-            let is_same = std::fs::read_to_string(place.join(KEY)).is_ok_and(|found| found == key);
-            Some(place.join(ARCHIVE)).filter(|archive| is_same && archive.is_file())
+        let place = match work {
+            Some(work) => place_in(work, "classes"),
+            // Several servers of one user may have several versions of Java.
+            None => {
+                cache(variable).and_then(|cache| place_in(&cache, &format!("classes-{:016x}", hash(&key))))
+            }
         };
-        let found = places.into_iter().flatten().find_map(fits);
-        ClassArchive { home, class_path, key, work, found }
+        let mut archive = ClassArchive { home, class_path, key, place, found: None };
+        let places = [Some(library), archive.place.as_deref()];
+        archive.found = places.into_iter().flatten().find_map(|place| archive.fits(place));
+        archive
+    }
+
+    /// The archive in a place, if it was made for the same.
+    fn fits(&self, place: &Path) -> Option<PathBuf> {
+        let is_same = std::fs::read_to_string(place.join(KEY)).is_ok_and(|found| found == self.key);
+        Some(place.join(ARCHIVE)).filter(|archive| is_same && archive.is_file())
     }
 
     /// The one that fits.
@@ -59,13 +83,14 @@ impl ClassArchive {
     /// Has one made for the next start, where none fits and there is a place for it. Returns at once.
     pub fn make_if_missing(self) {
         let java = self.home.join("bin/java");
-        let (None, Some(work)) = (&self.found, self.work.clone()) else { return };
-        if !java.is_file() {
+        let (None, Some(place)) = (&self.found, self.place.clone()) else { return };
+        // It is made upon the archive of Java's own classes, which reduced Javas leave out.
+        if !java.is_file() || !self.home.join("lib/server/classes.jsa").is_file() {
             return;
         }
         let make = move || {
             std::thread::sleep(DELAY);
-            if let Err(message) = self.make(&java, &work) {
+            if let Err(message) = self.make(&java, &place) {
                 log(3, &format!("no archive of Java's classes could be made: {message}"));
             }
         };
@@ -73,8 +98,15 @@ impl ClassArchive {
         let _ = std::thread::Builder::new().name("java-classes".to_string()).spawn(make);
     }
 
-    fn make(&self, java: &Path, work: &Path) -> Result<(), String> {
-        let new = work.join(format!("{ARCHIVE}.{}", std::process::id()));
+    fn make(&self, java: &Path, place: &Path) -> Result<(), String> {
+        let lock = File::create(place.join("lock")).map_err(|error| error.to_string())?;
+        let is_free = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
+        if !is_free || self.fits(place).is_some() {
+            // Another process makes it, or has made it since this one has started.
+            return Ok(());
+        }
+        remove_unfinished(place);
+        let new = place.join(format!("{ARCHIVE}.{}", std::process::id()));
         let ended = Command::new(java)
             .arg(format!("-XX:ArchiveClassesAtExit={}", new.display()))
             .args(["-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-cp", &self.class_path])
@@ -87,9 +119,9 @@ impl ClassArchive {
         let is_made = ended.success() && new.is_file();
         let kept = || {
             // The key is written last, so that it never stands beside another archive.
-            let _ = std::fs::remove_file(work.join(KEY));
-            std::fs::rename(&new, work.join(ARCHIVE))?;
-            std::fs::write(work.join(KEY), &self.key)
+            let _ = std::fs::remove_file(place.join(KEY));
+            std::fs::rename(&new, place.join(ARCHIVE))?;
+            std::fs::write(place.join(KEY), &self.key)
         };
         let outcome =
             if is_made { kept().map_err(|error| error.to_string()) } else { Err(ended.to_string()) };
@@ -97,6 +129,42 @@ impl ClassArchive {
         let _ = std::fs::remove_file(&new);
         outcome
     }
+}
+
+/// Removes what is left where a server has ended before its archive was made.
+fn remove_unfinished(place: &Path) {
+    let is_old = |path: &Path| {
+        let changed = path.metadata().and_then(|facts| facts.modified());
+        changed.is_ok_and(|changed| changed.elapsed().is_ok_and(|since| since > PATIENCE))
+    };
+    for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let is_unfinished = path.file_stem().is_some_and(|stem| stem == ARCHIVE);
+        if is_unfinished && is_old(&path) {
+            // The next one tries again.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn place_in(parent: &Path, name: &str) -> Option<PathBuf> {
+    make_directory(parent).ok()?;
+    private_directory_in(parent, name).ok()
+}
+
+/// The first cache directory that is named. A directory that is not there is not made for it: a user without
+/// a home has none.
+fn cache(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    CACHES.iter().find_map(|(name, below)| {
+        let above = variable(name).filter(|above| above.is_absolute() && above.is_dir())?;
+        Some(above.join(below))
+    })
+}
+
+/// FNV-1a: a name for what an archive was made for, whose own text decides whether it fits.
+fn hash(key: &str) -> u64 {
+    key.bytes()
+        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// The line of a Java home's own description that changes with each of its updates.
@@ -109,6 +177,26 @@ fn version(home: &Path) -> String {
 mod tests {
     use super::*;
     use std::fs;
+    use std::time::SystemTime;
+
+    #[test]
+    fn what_a_server_left_that_has_ended_too_early_is_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let (left, current, archive) = (
+            place.path().join("classes.jsa.17"),
+            place.path().join("classes.jsa.18"),
+            place.path().join(ARCHIVE),
+        );
+        for path in [&left, &current, &archive] {
+            File::create(path).unwrap();
+        }
+        let before = SystemTime::now() - 2 * PATIENCE;
+        for path in [&left, &archive] {
+            File::options().write(true).open(path).unwrap().set_modified(before).unwrap();
+        }
+        remove_unfinished(place.path());
+        assert!(!left.exists() && current.exists() && archive.exists());
+    }
 
     #[test]
     fn an_archive_is_used_where_it_was_made_for_this_java_and_these_jars() {
@@ -120,7 +208,7 @@ mod tests {
         fs::write(&libjvm, "").unwrap();
         fs::write(home.join("release"), "A=\"b\"\nJAVA_RUNTIME_VERSION=\"17.0.1+2\"\n").unwrap();
         let jars = [library.join("a.jar"), library.join("b.jar")];
-        let find = || ClassArchive::find(&libjvm, &library, &jars, None);
+        let find = || ClassArchive::find(&libjvm, &library, &jars, None, |_| None);
         assert_eq!(find().path(), None);
         fs::write(library.join(ARCHIVE), "").unwrap();
         assert_eq!(find().path(), None, "made for something that is not known");
@@ -130,10 +218,23 @@ mod tests {
         assert_eq!(find().path(), None, "an update of Java");
         let below = around.path().join("work");
         fs::create_dir(&below).unwrap();
-        let find = || ClassArchive::find(&libjvm, &library, &jars, Some(&below));
-        let made = find().work.unwrap();
-        fs::write(made.join(ARCHIVE), "").unwrap();
-        fs::write(made.join(KEY), find().key).unwrap();
-        assert_eq!(find().path(), Some(made.join(ARCHIVE)).as_deref());
+        let user = around.path().join("user");
+        let with_cache = |name: &str| (name == "HOME").then(|| user.clone());
+        let in_work = || ClassArchive::find(&libjvm, &library, &jars, Some(&below), with_cache);
+        let in_cache = || ClassArchive::find(&libjvm, &library, &jars, None, with_cache);
+        assert_eq!(in_cache().place, None, "the user has no home");
+        fs::create_dir(&user).unwrap();
+        for find in [&in_work as &dyn Fn() -> ClassArchive, &in_cache] {
+            assert_eq!(find().path(), None);
+            let made = find().place.unwrap();
+            fs::write(made.join(ARCHIVE), "").unwrap();
+            fs::write(made.join(KEY), find().key).unwrap();
+            assert_eq!(find().path(), Some(made.join(ARCHIVE)).as_deref());
+        }
+        assert!(in_work().place.unwrap().starts_with(&below));
+        assert!(in_cache().place.unwrap().starts_with(user.join(".cache/touchstone/java")));
+        let (before, release) = (in_cache().place.unwrap(), "JAVA_RUNTIME_VERSION=\"21.0.1+2\"\n");
+        fs::write(home.join("release"), release).unwrap();
+        assert_ne!(in_cache().place.unwrap(), before, "each version of Java has its own");
     }
 }

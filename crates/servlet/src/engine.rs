@@ -165,7 +165,8 @@ pub fn jars(settings: &JavaSettings) -> Result<Vec<PathBuf>, String> {
 fn archive(libjvm: &Path, jars: &[PathBuf], settings: &JavaSettings) -> ClassArchive {
     let library = jars.first().and_then(|jar| jar.parent()).unwrap_or(Path::new("/"));
     let of_library: Vec<PathBuf> = jars.iter().filter(|jar| jar.parent() == Some(library)).cloned().collect();
-    ClassArchive::find(libjvm, library, &of_library, settings.work.as_deref())
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    ClassArchive::find(libjvm, library, &of_library, settings.work.as_deref(), variable)
 }
 
 const OWN_JAR: &str = "touchstone-servlet.jar";

@@ -1,5 +1,6 @@
-//! A deterministic simulator: one thread and a network with faults, all of it decided by a seed. A run can be
-//! repeated exactly, so what is found once can be looked at, mended and kept as a test.
+//! A deterministic simulator: one thread, virtual time, a network and a disk with faults, all of it decided
+//! by a seed. A run can be repeated exactly, so what is found once can be looked at, mended and kept as a
+//! test.
 //!
 //! Each [`Part`] lives through one life with one seed and checks its invariants all the time; a panic is a
 //! fault that was found, in whatever code it is.
@@ -10,6 +11,9 @@
 #![allow(clippy::unwrap_used, reason = "a fault of a simulated life is a panic, which the driver takes up")]
 
 pub mod chance;
+mod disk;
+mod fleet;
+mod http1;
 mod http2;
 mod http3;
 mod wire;
@@ -30,9 +34,12 @@ pub struct Part {
 }
 
 /// All parts.
-pub const PARTS: [Part; 2] = [
-    Part { name: "http2", share: 250, live: http2::live },
-    Part { name: "http3", share: 150, live: http3::live },
+pub const PARTS: &[Part] = &[
+    Part { name: "http1", share: 480, live: http1::live },
+    Part { name: "http2", share: 150, live: http2::live },
+    Part { name: "http3", share: 80, live: http3::live },
+    Part { name: "disk", share: 270, live: disk::live },
+    Part { name: "fleet", share: 20, live: fleet::live },
 ];
 
 /// A fault that a life has found.
@@ -50,7 +57,7 @@ pub struct Fault {
 
 /// The part with this name.
 pub fn part(name: &str) -> Option<Part> {
-    PARTS.into_iter().find(|part| part.name == name)
+    PARTS.iter().copied().find(|part| part.name == name)
 }
 
 /// The part that a seed is for where all parts take turns by their shares.
@@ -59,7 +66,7 @@ pub fn part_of(seed: u64) -> Part {
     place %= PARTS.iter().map(|part| part.share).sum::<u64>();
     for part in PARTS {
         if place < part.share {
-            return part;
+            return *part;
         }
         place -= part.share;
     }
@@ -101,6 +108,7 @@ thread_local! {
 fn hear_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
+        touchstone_accelerator::store::hash_without_secret();
         let others = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             let is_ours = MESSAGE.with_borrow_mut(|message| match message {

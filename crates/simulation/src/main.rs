@@ -35,7 +35,7 @@ fn arguments() -> Result<Arguments, String> {
         match word.as_str() {
             "--part" => {
                 let name = words.next().unwrap_or_default();
-                let names = PARTS.map(|part| part.name).join(", ");
+                let names = PARTS.iter().map(|part| part.name).collect::<Vec<_>>().join(", ");
                 given.part = Some(part(&name).ok_or(format!("no part {name:?}: there are {names}"))?);
             }
             "--seed" => {

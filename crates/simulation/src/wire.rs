@@ -8,16 +8,40 @@ use crate::chance;
 pub struct Wire {
     bytes: Vec<u8>,
     taken: usize,
+    /// All bytes that were put in, and all that have come out.
+    put_in_all: u64,
+    taken_in_all: u64,
+    is_cut: bool,
 }
 
 impl Wire {
     /// Puts bytes in.
     pub fn put(&mut self, bytes: &[u8]) {
+        self.put_in_all += bytes.len() as u64;
+        if self.is_cut {
+            return;
+        }
         if self.taken == self.bytes.len() {
             self.bytes.clear();
             self.taken = 0;
         }
         self.bytes.extend_from_slice(bytes);
+    }
+
+    /// What is under way is lost, and so is all that is put in later.
+    pub fn cut(&mut self) {
+        self.is_cut = true;
+        self.taken = self.bytes.len();
+    }
+
+    /// How many bytes were ever put in, those that were lost among them.
+    pub fn put_in_all(&self) -> u64 {
+        self.put_in_all
+    }
+
+    /// How many bytes have ever come out.
+    pub fn taken_in_all(&self) -> u64 {
+        self.taken_in_all
     }
 
     /// How many bytes are under way.
@@ -41,6 +65,7 @@ impl Wire {
         };
         into.extend_from_slice(&self.bytes[self.taken..self.taken + length]);
         self.taken += length;
+        self.taken_in_all += length as u64;
         length
     }
 

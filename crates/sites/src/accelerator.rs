@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use rustc_hash::FxHasher;
 use touchstone_accelerator::disk::Disk;
-use touchstone_accelerator::layer::{Accelerated, Accelerator, CachedRoute};
-use touchstone_accelerator::rules::policy::Policy;
+use touchstone_accelerator::layer::{Accelerated, Accelerator, CachedRoute, Composed};
+use touchstone_accelerator::rules::policy::{Esi, Policy};
 use touchstone_accelerator::store::{Store, Tier};
 use touchstone_config::{AcceleratorConfig, ProxyConfig, RouteConfig, SiteConfig};
 use touchstone_handler::handler::{Interface, Level};
 use touchstone_observe::log::error::ErrorLog;
 
+use crate::compression;
 use crate::memory_limit;
 
 /// Puts the cache before the interface of a route, where its configuration says so.
@@ -29,7 +30,13 @@ pub fn open(
         policy: Arc::new(policy.clone()),
         space: space(site, route),
     };
-    (cached.clone(), Arc::new(Accelerated::new(cached, interface)))
+    let accelerated: Arc<dyn Interface> = Arc::new(Accelerated::new(cached.clone(), interface));
+    if policy.esi == Esi::Off {
+        return (cached, accelerated);
+    }
+    // The page and its parts are stored as they are, and what is composed of them is compressed.
+    let composed = Arc::new(Composed::new(accelerated, cached.clone(), &route.path));
+    (cached, compression::open(composed, compression::settings(site)))
 }
 
 /// The store with its copies on disk, if there are to be any; the error says why there cannot be.

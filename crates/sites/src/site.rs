@@ -3,18 +3,21 @@
 //!
 //! A [`Snapshot`] never changes. A reload makes a new one, and each core takes it up between two requests.
 
+use std::hash::{Hash, Hasher};
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rustc_hash::FxHasher;
 use touchstone_accelerator::layer::Accelerator;
 use touchstone_access::{AccessShared, ConnectionGate};
 use touchstone_acme::HttpChallenges;
 use touchstone_config::{self as config, Config, LogLevel, SiteConfig, names_of_sites};
 use touchstone_files::cache::{CacheLimits, FileCache};
 use touchstone_files::coding::CodingSettings;
+use touchstone_files::dictionary::{Dictionaries, Pattern, SiteDictionaries};
 use touchstone_files::mime::ContentTypes;
 use touchstone_files::root::{Root, SymlinkPolicy};
 use touchstone_includes::PageCache;
@@ -49,6 +52,8 @@ pub struct Snapshot {
     pub acme_challenges: Arc<HttpChallenges>,
     /// The memory cache; `None` when it is switched off.
     pub cache: Option<Arc<FileCache>>,
+    /// Earlier versions of files, with which later ones are compressed. They outlive a reload.
+    pub dictionaries: Arc<Dictionaries>,
     /// The cache before programs and origins; `None` where no route has it.
     pub accelerator: Option<Arc<Accelerator>>,
     /// What the sites and routes are called in counts and logs.
@@ -132,6 +137,7 @@ impl Snapshot {
         access: &Arc<AccessShared>,
         accelerator: &Arc<Accelerator>,
         acme_challenges: &Arc<HttpChallenges>,
+        dictionaries: &Arc<Dictionaries>,
         error_log: &ErrorLog,
     ) -> Result<Snapshot, Unusable> {
         access.open_geoip(&config.geoip).map_err(Unusable)?;
@@ -178,6 +184,7 @@ impl Snapshot {
                 Ok(listener_sites(address, &config.sites, endpoint))
             })
             .collect::<Result<Vec<ListenerSites>, Unusable>>()?;
+        dictionaries.set_limit(config.cache.dictionary_bytes);
         let (cache, watcher_problem) = if config.cache.enabled {
             let limits = CacheLimits {
                 files: config.cache.files,
@@ -185,7 +192,9 @@ impl Snapshot {
                 file_bytes: config.cache.file_bytes,
             };
             let codings: Vec<CodingSettings> = sites.iter().map(|site| site.codings).collect();
-            let (cache, problem) = FileCache::new(limits, &codings);
+            let of_sites = sites.iter().map(|site| site_dictionaries(&site.config)).collect();
+            let (cache, problem) =
+                FileCache::with_dictionaries(limits, &codings, of_sites, dictionaries.clone());
             (Some(cache), problem)
         } else {
             (None, None)
@@ -201,6 +210,7 @@ impl Snapshot {
             listeners,
             acme_challenges: acme_challenges.clone(),
             cache,
+            dictionaries: dictionaries.clone(),
             accelerator: has_caches.then(|| accelerator.clone()),
             pages,
             route_table,
@@ -277,6 +287,15 @@ fn open_site(
         fields,
         file_fields: file_fields.into(),
     })
+}
+
+/// Which files of a site are dictionaries. Their scope is the same over reloads.
+fn site_dictionaries(config: &SiteConfig) -> SiteDictionaries {
+    let mut hasher = FxHasher::default();
+    (&config.hosts, &config.listen).hash(&mut hasher);
+    // The configuration was checked: what it holds are patterns.
+    let patterns = config.dictionaries.iter().filter_map(|text| Pattern::parse(text).ok()).collect();
+    SiteDictionaries { patterns, scope: hasher.finish() }
 }
 
 fn field_lines(config: &SiteConfig) -> Arc<[u8]> {

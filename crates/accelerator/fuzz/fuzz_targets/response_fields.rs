@@ -5,7 +5,8 @@
 use libfuzzer_sys::fuzz_target;
 use touchstone_accelerator::rules::fields::{FieldText, lines, stored_fields, updated_fields};
 use touchstone_accelerator::rules::policy::Policy;
-use touchstone_accelerator::rules::{conditions, invalidation, partial, reuse, storing, vary};
+use touchstone_accelerator::rules::no_vary_search::Variance;
+use touchstone_accelerator::rules::{conditions, groups, invalidation, partial, reuse, storing, vary};
 
 fuzz_target!(|bytes: &[u8]| {
     let half = bytes.len() / 2;
@@ -33,6 +34,10 @@ fuzz_target!(|bytes: &[u8]| {
     }
     if let Some(selector) = vary::selector(response, request, &policy) {
         assert!(vary::matches(&selector, request, &mut Vec::new()));
+    }
+    assert!(groups::of_response(response).len() <= groups::MOST_GROUPS);
+    if let Some(variance) = Variance::of_response(response) {
+        assert_eq!(variance.canonical(&bytes[..half]), variance.canonical(&bytes[..half]));
     }
     partial::content_range(response);
     invalidation::same_origin_target(response, false, b"a", b"/b");

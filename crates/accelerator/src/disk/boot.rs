@@ -23,19 +23,20 @@ pub fn is_good(directory: &dyn Directory) -> bool {
 }
 
 /// Says that the directory is in use. Where that cannot be said there is no file, and nothing is believed the
-/// next time.
-pub fn begin(directory: &dyn Directory) {
+/// next time; an error if that could not be reached either.
+pub fn begin(directory: &dyn Directory) -> io::Result<()> {
     let start = directory.start_of_machine().ok_or(io::ErrorKind::NotFound.into());
-    if start.and_then(|start| write(directory, &start)).is_err() {
-        distrust(directory);
-    }
+    start.and_then(|start| write(directory, &start)).or_else(|_| distrust(directory))
 }
 
 /// Says that nothing in the directory can be believed: what was purged could not be written down.
-pub fn distrust(directory: &dyn Directory) {
-    let _ = directory.remove(NAME);
+pub fn distrust(directory: &dyn Directory) -> io::Result<()> {
+    match directory.remove(NAME) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     // Without this, the file is there again after a power cut.
-    let _ = directory.sync();
+    directory.sync()
 }
 
 /// Says that everything in the directory has reached the disk, and that it is left.
@@ -61,7 +62,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let directory = RealDirectory::new(place.path());
         assert!(!is_good(&directory));
-        begin(&directory);
+        begin(&directory).unwrap();
         assert!(is_good(&directory), "killed on this start");
         std::fs::write(place.path().join(NAME), "another start\n").unwrap();
         assert!(!is_good(&directory));

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 
 use super::segment::Segment;
+use crate::rules::groups::of_response;
+use crate::rules::key::origin;
 use crate::store::{Purge, hash_of, tags};
 
 /// Where a record is.
@@ -53,6 +55,8 @@ struct Purges {
     /// waits.
     keys: HashMap<u64, u64>,
     tags: HashMap<Vec<u8>, u64>,
+    /// By the origin, and then by the name.
+    groups: HashMap<Vec<u8>, HashMap<Vec<u8>, u64>>,
     /// Prefixes, paths and spaces.
     others: Vec<(Purge, u64)>,
 }
@@ -69,6 +73,11 @@ impl Purges {
                 let last = self.tags.entry(tag.clone()).or_default();
                 *last = ticket.max(*last);
             }
+            Purge::Group { origin, name } => {
+                let of_origin = self.groups.entry(origin.clone()).or_default();
+                let last = of_origin.entry(name.clone()).or_default();
+                *last = ticket.max(*last);
+            }
             other => match self.others.iter_mut().find(|(known, _)| known == other) {
                 Some((_, last)) => *last = ticket.max(*last),
                 None => self.others.push((other.clone(), ticket)),
@@ -80,7 +89,15 @@ impl Purges {
         self.take_by_key(ticket, hash)
             || (!self.tags.is_empty()
                 && tags(fields).any(|tag| self.tags.get(tag).is_some_and(|last| *last > ticket)))
+            || self.take_by_group(ticket, key, fields)
             || self.others.iter().any(|(purge, last)| *last > ticket && purge.matches(key, fields))
+    }
+
+    fn take_by_group(&self, ticket: u64, key: &[u8], fields: &[u8]) -> bool {
+        let of_origin = if self.groups.is_empty() { None } else { self.groups.get(origin(key)) };
+        of_origin.is_some_and(|groups| {
+            of_response(fields).iter().any(|name| groups.get(name).is_some_and(|last| *last > ticket))
+        })
     }
 
     fn take_by_key(&self, ticket: u64, hash: u64) -> bool {
@@ -259,5 +276,9 @@ impl Index {
         let oldest = self.oldest_ticket().min(first_waiting);
         self.purges.tags.retain(|_, last| *last > oldest);
         self.purges.others.retain(|(_, last)| *last > oldest);
+        self.purges.groups.retain(|_, of_origin| {
+            of_origin.retain(|_, last| *last > oldest);
+            !of_origin.is_empty()
+        });
     }
 }

@@ -77,7 +77,7 @@ pub struct Disk {
 struct Shared {
     directory: Arc<dyn Directory>,
     index: Mutex<Index>,
-    /// `None`: another process still uses the directory.
+    /// `None`: another process still uses the directory, or it cannot be used.
     purge_log: Mutex<Option<PurgeLog>>,
     /// The purges from the time before this process had locked the directory.
     purged_before: Mutex<Vec<Purge>>,
@@ -86,6 +86,10 @@ struct Shared {
     /// A purge could not be written down, or a file not be removed: another process must not believe what it
     /// finds.
     is_distrusted: AtomicBool,
+    /// That could not be written down yet.
+    has_unwritten_distrust: AtomicBool,
+    /// The directory could not be used when that was tried last, though no other process has it.
+    is_unusable: AtomicBool,
     limit_bytes: u64,
     queued_bytes: AtomicU64,
     loads: AtomicU64,
@@ -102,6 +106,8 @@ impl Shared {
             purged_before: Mutex::default(),
             is_indexed: AtomicBool::new(false),
             is_distrusted: AtomicBool::new(false),
+            has_unwritten_distrust: AtomicBool::new(false),
+            is_unusable: AtomicBool::new(false),
             index: Mutex::default(),
             purge_log: Mutex::default(),
             limit_bytes,
@@ -111,6 +117,25 @@ impl Shared {
             unwritten: AtomicU64::new(0),
             faults: Faults::new(directory.path().to_path_buf(), report),
         }))
+    }
+
+    /// Has no other process believe what it finds in the directory. Where that cannot be written down now, it
+    /// is tried again with the next purge.
+    fn distrust(&self) {
+        self.is_distrusted.store(true, Ordering::Relaxed);
+        self.write_distrust();
+    }
+
+    fn write_distrust(&self) {
+        let is_written = boot::distrust(&*self.directory).is_ok();
+        self.has_unwritten_distrust.store(!is_written, Ordering::Relaxed);
+    }
+
+    /// Says that the directory is in use, and that all is well with it.
+    fn begin_use(&self) {
+        self.is_distrusted.store(false, Ordering::Relaxed);
+        let is_written = boot::begin(&*self.directory).is_ok();
+        self.has_unwritten_distrust.store(!is_written, Ordering::Relaxed);
     }
 }
 
@@ -244,9 +269,17 @@ impl Tier for Disk {
             (ticket, index.purge(purge, ticket))
         };
         let is_waiting = self.shared.queued_bytes.load(Ordering::Relaxed) > 0;
+        if self.shared.has_unwritten_distrust.load(Ordering::Relaxed) {
+            self.shared.write_distrust();
+        }
         let job = match &mut *log {
             None => {
                 lock(&self.shared.purged_before).push(purge.clone());
+                if self.shared.is_unusable.load(Ordering::Relaxed) {
+                    // The next process may be able to use it, and must not believe what this one could not
+                    // take out.
+                    self.shared.distrust();
+                }
                 return;
             }
             Some(log) if may_be_there || is_waiting => match log.append(purge, ticket) {
@@ -254,8 +287,7 @@ impl Tier for Disk {
                 Err(error) => {
                     self.shared.faults.note(Cause::Write, "cannot be written to", &error);
                     // At once: this process may be killed before everything is dropped.
-                    self.shared.is_distrusted.store(true, Ordering::Relaxed);
-                    boot::distrust(&*self.shared.directory);
+                    self.shared.distrust();
                     Job::DropEverything
                 }
             },

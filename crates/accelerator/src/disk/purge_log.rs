@@ -87,6 +87,11 @@ impl PurgeLog {
         let _ = directory.remove(NAME);
     }
 
+    /// Whether the file was removed, perhaps with its directory: another process may use a new one.
+    pub fn is_removed(&self) -> bool {
+        self.file.is_removed()
+    }
+
     /// Whether it should be rewritten.
     pub fn has_grown(&self) -> bool {
         self.length > self.compact_length * 2 + LEAST_GROWTH_BYTES

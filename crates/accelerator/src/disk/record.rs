@@ -114,6 +114,10 @@ pub fn encode_purge(purge: &Purge, ticket: u64) -> Option<Vec<u8>> {
         Purge::Tag(tag) => (5, tag),
         Purge::Space(space) => return assemble_purge(6, &space.to_le_bytes(), ticket),
         Purge::All => (7, b""),
+        Purge::Group { origin, name } => {
+            let length = u16::try_from(origin.len()).ok()?;
+            return assemble_purge(8, &[&length.to_le_bytes(), &origin[..], name].concat(), ticket);
+        }
     };
     assemble_purge(kind, text, ticket)
 }
@@ -233,6 +237,11 @@ fn purge(kind: u16, text: &[u8]) -> Option<Purge> {
         5 => Purge::Tag(owned),
         6 => Purge::Space(u64::from_le_bytes(text.try_into().ok()?)),
         7 => Purge::All,
+        8 => {
+            let (length, rest) = text.split_first_chunk::<2>()?;
+            let (origin, name) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
+            Purge::Group { origin: origin.to_vec(), name: name.to_vec() }
+        }
         _ => return None,
     })
 }

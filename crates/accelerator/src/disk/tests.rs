@@ -83,6 +83,31 @@ fn a_machine_that_stopped_without_warning_leaves_nothing_that_is_believed() {
 }
 
 #[test]
+fn a_purge_while_the_directory_cannot_be_used_holds_for_the_next_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let kept = object("a", "", vec![1; 100]);
+    {
+        let disk = open(directory.path(), LIMIT);
+        disk.keep(&kept);
+    }
+    // A list of purges that cannot be opened.
+    let (list, away) = (directory.path().join("purges"), directory.path().join("away"));
+    fs::rename(&list, &away).unwrap();
+    fs::create_dir(&list).unwrap();
+    let disk = open(directory.path(), LIMIT);
+    disk.flush();
+    disk.purge(&Purge::All);
+    fs::remove_dir(&list).unwrap();
+    fs::rename(&away, &list).unwrap();
+    // The next process comes before this one tries again.
+    let directory_again: Arc<dyn Directory> = Arc::new(RealDirectory::new(directory.path()));
+    let (next, mut steps) = open_stepped(directory_again, LIMIT, LIMIT, |_, _| {}).unwrap();
+    while steps.step() {}
+    assert!(load(&next, &kept).is_none(), "it was purged");
+    drop(disk);
+}
+
+#[test]
 fn the_index_is_bounded() {
     let directory = tempfile::tempdir().unwrap();
     let limit = 8 << 20;
@@ -98,10 +123,14 @@ fn the_index_is_bounded() {
     assert!(objects > 0 && objects <= limit / 4096 + 1, "{objects}");
 }
 
+fn group(origin: &str, name: &str) -> Purge {
+    Purge::Group { origin: origin.as_bytes().to_vec(), name: name.as_bytes().to_vec() }
+}
+
 #[test]
 fn what_was_purged_does_not_come_back() {
     let tagged = object("ha/1", "Cache-Tag: t\r\n", vec![1]);
-    let plain = object("ha/2", "", vec![2]);
+    let plain = object("ha/2", "Cache-Groups: \"g\"\r\n", vec![2]);
     let other = object("hb/1", "", vec![3]);
     let key = |text: &str| [&7u64.to_le_bytes()[..], text.as_bytes()].concat();
     for (purge, left) in [
@@ -109,6 +138,9 @@ fn what_was_purged_does_not_come_back() {
         (Purge::Tag(b"t".to_vec()), [false, true, true]),
         (Purge::Prefix(key("ha/")), [false, false, true]),
         (Purge::Path { path: b"/1".to_vec(), is_prefix: false }, [false, true, false]),
+        (group("ha", "g"), [true, false, true]),
+        (group("hb", "g"), [true; 3]),
+        (group("ha", "other"), [true; 3]),
         (Purge::Space(7), [false; 3]),
         (Purge::All, [false; 3]),
     ] {

@@ -23,6 +23,8 @@ use crate::store::{Object, hash_of, lock};
 const PARTS: u64 = 32;
 const LEAST_SEGMENT_BYTES: u64 = 1024 * 1024;
 const MOST_SEGMENT_BYTES: u64 = 256 * 1024 * 1024;
+/// So many responses that came before the directory was locked are remembered.
+const MOST_REPLACED: usize = 1 << 20;
 
 /// The index has at most one entry for this many bytes of the limit, so that many small responses do not fill
 /// the memory.
@@ -74,6 +76,9 @@ pub struct Writer {
     reached: u64,
     /// The bytes on disk when it was last full.
     full_bytes: u64,
+    /// The hashes and the sums of the selectors of responses that came while the directory was not locked:
+    /// older ones may be in it.
+    replaced: Vec<(u64, u32)>,
 }
 
 impl Writer {
@@ -92,10 +97,12 @@ impl Writer {
             has_unremoved: false,
             reached: 0,
             full_bytes: 0,
+            replaced: Vec::new(),
         };
         if writer.lock.is_some() {
             // No earlier job waits.
             writer.index_contents(u64::MAX);
+            writer.shared.is_unusable.store(writer.lock.is_none(), Ordering::Relaxed);
         }
         Ok(writer)
     }
@@ -148,13 +155,21 @@ impl Writer {
         }
     }
 
+    /// Whether the directory was removed. Another process may have made and locked it again.
+    fn is_taken_away(&self) -> bool {
+        lock(&self.shared.purge_log).as_ref().is_some_and(PurgeLog::is_removed)
+    }
+
     /// Syncs everything to the disk, so that it can be used after a restart of the machine too.
     pub fn leave(&mut self) {
         if self.lock.is_none() {
             return;
         }
         if self.shared.is_distrusted.load(Ordering::Relaxed) {
-            return boot::distrust(&*self.directory);
+            return self.shared.write_distrust();
+        }
+        if self.is_taken_away() {
+            return;
         }
         let segments = lock(&self.shared.index).segments();
         let synced = segments.iter().try_for_each(|segment| segment.sync()).and_then(|()| {
@@ -167,14 +182,20 @@ impl Writer {
     }
 
     fn try_lock(&mut self) {
-        match self.directory.make().and_then(|()| self.directory.lock()) {
+        let is_of_another = match self.directory.make().and_then(|()| self.directory.lock()) {
             Ok(Some(lock)) => {
                 self.lock = Some(lock);
                 self.index_contents(self.reached);
+                false
             }
-            Ok(None) => {}
-            Err(error) => _ = self.failed("cannot be used", &error),
-        }
+            Ok(None) => true,
+            Err(error) => {
+                self.failed("cannot be used", &error);
+                false
+            }
+        };
+        let is_unusable = self.lock.is_none() && !is_of_another;
+        self.shared.is_unusable.store(is_unusable, Ordering::Relaxed);
     }
 
     /// Begins again after the directory, or a file in it, was removed. Only the copies in it are lost.
@@ -200,8 +221,7 @@ impl Writer {
             return;
         }
         self.has_unremoved = false;
-        self.shared.is_distrusted.store(false, Ordering::Relaxed);
-        boot::begin(&*self.directory);
+        self.shared.begin_use();
         let found = PurgeLog::open(&self.directory)
             .and_then(|(log, found)| Ok((log, found, found_in(&*self.directory)?)));
         let (log, purged, segments) = match found {
@@ -225,6 +245,9 @@ impl Writer {
                 Ok(segment) => self.take_up_segment(&Arc::new(segment)),
                 Err(error) => _ = self.failed("has a file that cannot be opened", &error),
             }
+        }
+        for (hash, sum) in self.replaced.drain(..) {
+            lock(&self.shared.index).remove_replaced(hash, sum);
         }
         let is_written = self.apply_earlier_purges(log);
         self.shared.is_indexed.store(true, Ordering::Release);
@@ -287,6 +310,9 @@ impl Writer {
     fn keep(&mut self, object: &Object, ticket: u64) -> bool {
         let sum = selector_sum(object.selector());
         let is_purged = |index: &Index| index.is_purged(ticket, object.hash, object.key(), object.fields());
+        if self.lock.is_none() && self.replaced.len() < MOST_REPLACED {
+            self.replaced.push((object.hash, sum));
+        }
         if self.lock.is_none() || is_purged(&lock(&self.shared.index)) {
             return false;
         }
@@ -337,8 +363,7 @@ impl Writer {
             drop(index);
             if let Err(error) = log.append(&purge, ticket) {
                 self.shared.faults.note(Cause::Write, "cannot be written to", &error);
-                self.shared.is_distrusted.store(true, Ordering::Relaxed);
-                boot::distrust(&*self.directory);
+                self.shared.distrust();
                 is_written = false;
             }
         }
@@ -403,6 +428,9 @@ impl Writer {
         {
             // The next process could not find a response in a file that was removed.
             return if current.is_removed() { Err(taken_away()) } else { Ok(current.clone()) };
+        }
+        if self.is_taken_away() {
+            return Err(taken_away());
         }
         let number = self.next_number;
         let segment = Arc::new(Segment::create(&self.directory, number)?);
@@ -471,8 +499,7 @@ impl Writer {
                 &error,
             );
             self.has_unremoved = true;
-            self.shared.is_distrusted.store(true, Ordering::Relaxed);
-            boot::distrust(&*self.directory);
+            self.shared.distrust();
         }
         for (hash, sum, ticket, bytes) in saved {
             let Some(current) = self.current.clone() else { break };
@@ -496,8 +523,7 @@ impl Writer {
         match log.compact(u64::MAX) {
             Ok(()) => {
                 // Nothing is left that a lost purge could be for.
-                self.shared.is_distrusted.store(false, Ordering::Relaxed);
-                boot::begin(&*self.directory);
+                self.shared.begin_use();
             }
             Err(error) => _ = self.shared.faults.note(Cause::Write, "cannot be written to", &error),
         }

@@ -55,7 +55,7 @@ pub fn of_object(
         Selected::Whole => {
             let mut answer = Answer::new(object.status());
             let whole = 0..object.body().len();
-            if is_get && !object.trailers().is_empty() && takes_trailers(request) {
+            if request.method() != Method::Head && !object.trailers().is_empty() && takes_trailers(request) {
                 answer.body.push(with_trailers(object));
             } else {
                 answer.body.extend((!whole.is_empty()).then(|| slice(object, whole)));

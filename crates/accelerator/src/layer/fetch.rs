@@ -22,7 +22,7 @@ use super::of_core::{AcceleratedOfCore, Facts};
 use super::shared_fetch::{Head, Phase, SharedFetch};
 use crate::rules::fields::{FieldText, Fields, append, lines, lines_named, stored_fields, updated_fields};
 use crate::rules::partial::{self, combine, content_range, strong_etag};
-use crate::rules::policy::{Policy, SetCookie};
+use crate::rules::policy::{Esi, Policy, SetCookie};
 use crate::rules::reuse::is_origin_error;
 use crate::rules::storing::response_directives;
 use crate::rules::storing::{Response, Storable, Terms, judge};
@@ -121,7 +121,10 @@ impl Fetch {
         } = self;
         let relay = Rc::new(Relay::default());
         request.interim = Some(relay.clone());
-        let request = announce(request);
+        if let Some(content) = &facts.query_content {
+            request.body = Receiver::of(content.clone());
+        }
+        let request = announce(request, core.route.policy.esi != Esi::Off);
         let ending = Ending { core: &core, shared_fetch: &shared_fetch };
         let fetching = core.route.accelerator.store.begin_fetch(facts.hash);
         shared_fetch.begin(fetching.purge_count());

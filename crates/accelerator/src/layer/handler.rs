@@ -5,8 +5,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use touchstone_handler::answer::{Answer, CacheResult, Part};
 use touchstone_handler::handler::{Handled, Handler, OnCore};
+use touchstone_handler::pipe::Receiver;
 use touchstone_handler::request::Request;
 use touchstone_http::date::parse_http_date;
 use touchstone_http::request::Method;
@@ -28,8 +30,8 @@ use crate::rules::partial::{self, strong_etag};
 use crate::rules::reuse::{self, Reuse, is_origin_error, may_serve_on_error, request_directives};
 use crate::rules::storing::Terms;
 use crate::rules::validation::{conditions, is_same_representation};
-use crate::rules::{fields, storing, vary};
-use crate::store::{NewObject, Object, State, hash_of};
+use crate::rules::{fields, groups, query, storing, vary};
+use crate::store::{NewObject, Object, State, hash_of, is_equivalent};
 
 /// How often a request tries again after the response that it waited for was not for it.
 const MOST_ROUNDS: usize = 4;
@@ -68,18 +70,17 @@ fn is_known(request: &Request) -> bool {
 }
 
 impl AcceleratedOfCore {
-    async fn answer(self: Rc<Self>, request: Request) -> Handled {
+    async fn answer(self: Rc<Self>, mut request: Request) -> Handled {
         let method = request.method();
         if !method.is_safe() {
             return self.change(request).await;
         }
-        if method == Method::Query {
-            // The query is in the body of the request, which is not part of the key.
+        let received = RequestFields(&request.received);
+        if method == Method::Query && !query::may_be_stored(received, request.body_length()) {
             return self.pass(request, Outcome::Method).await;
         }
-        let received = RequestFields(&request.received);
-        let is_plain = matches!(method, Method::Get | Method::Head)
-            && request.body_length() == Some(0)
+        let is_get = matches!(method, Method::Get | Method::Head) && request.body_length() == Some(0);
+        let is_plain = (is_get || method == Method::Query)
             && request.host.is_some()
             && !received.has("upgrade")
             && !is_for_origin(received)
@@ -87,7 +88,14 @@ impl AcceleratedOfCore {
         if !is_plain {
             return self.pass(request, Outcome::Bypass).await;
         }
-        let facts = Rc::new(self.facts(&request));
+        let mut content = None;
+        if method == Method::Query {
+            match request.take_body().collect(query::MOST_CONTENT_BYTES as usize).await {
+                Ok(body) => content = Some(Bytes::from(body)),
+                Err(_) => return Handled::Answer(Answer::error(400)),
+            }
+        }
+        let facts = Rc::new(self.facts(&request, content));
         let mut may_join = true;
         for round in 0..MOST_ROUNDS {
             may_join &= round + 1 < MOST_ROUNDS;
@@ -97,14 +105,21 @@ impl AcceleratedOfCore {
                 Round::Alone => may_join = false,
             }
         }
+        if let Some(content) = &facts.query_content {
+            request.body = Receiver::of(content.clone());
+        }
         self.pass(request, Outcome::Bypass).await
     }
 
-    fn facts(&self, request: &Request) -> Facts {
+    fn facts(&self, request: &Request, query_content: Option<Bytes>) -> Facts {
         let policy = &*self.route.policy;
         let mut key = Vec::with_capacity(128);
         key::write(&self.target(request, &request.path_as_sent, request.query.as_deref()), policy, &mut key);
         let received = RequestFields(&request.received);
+        if let Some(content) = &query_content {
+            let epoch = self.route.accelerator.store.query_epoch(hash_of(&key));
+            query::append_to_key(received, content, epoch, &mut key);
+        }
         let directives = match policy.client_directives {
             true => request_directives(received),
             false => RequestDirectives::default(),
@@ -115,7 +130,8 @@ impl AcceleratedOfCore {
             directives,
             is_authorized: received.has("authorization") || is_known(request),
             has_cookie: !policy.ignore_cookies && received.has("cookie"),
-            has_range: received.has("range"),
+            has_range: query_content.is_none() && received.has("range"),
+            query_content,
         }
     }
 
@@ -203,29 +219,56 @@ impl AcceleratedOfCore {
 
     /// The stored response that the request selects, and whether there are others under its key.
     async fn stored(&self, request: &Request, facts: &Facts) -> (Option<Arc<Object>>, bool) {
+        let under = self.under(facts.hash, &facts.key).await;
+        let mut scratch = Vec::new();
+        let has_any = !under.is_empty();
+        let mut may_answer = |object: &Arc<Object>| {
+            object.terms.may_answer(facts.is_authorized, facts.has_cookie)
+                && vary::matches(object.selector(), RequestFields(&request.received), &mut scratch)
+        };
+        let selected = under
+            .into_iter()
+            .filter(&mut may_answer)
+            // A complete response is preferred to a part, and then the latest (RFC 9111 section 4.1).
+            .max_by_key(|object| (object.part().is_none(), object.terms.date, object.terms.response_time));
+        if selected.is_none()
+            && let Some(key) = self.route.accelerator.store.equivalent(&facts.key)
+        {
+            let is_fresh = |object: &Arc<Object>| {
+                let is_soft_purged = object.state() == State::SoftPurged;
+                reuse::judge(&object.terms, &facts.directives, is_soft_purged, self.now()) == Reuse::Fresh
+            };
+            let under = self.under(hash_of(&key), &key).await;
+            let equivalent = under
+                .into_iter()
+                .filter(|object| object.part().is_none() && is_fresh(object))
+                .filter(|object| is_equivalent(object.key(), object.fields(), &facts.key))
+                .filter(may_answer)
+                .max_by_key(|object| (object.terms.date, object.terms.response_time));
+            if equivalent.is_some() {
+                return (equivalent, false);
+            }
+        }
+        let has_others = has_any && selected.is_none();
+        (selected, has_others)
+    }
+
+    /// All that is stored under a key, in memory and on disk.
+    async fn under(&self, hash: u64, key: &[u8]) -> Vec<Arc<Object>> {
         let store = &self.route.accelerator.store;
-        let mut under = store.under(facts.hash, &facts.key);
+        let mut under = store.under(hash, key);
         // The disk may hold more of them than the memory.
-        if let Some(tier) = store.tier().filter(|tier| tier.held(facts.hash) > under.len()).cloned() {
-            let (hash, key) = (facts.hash, facts.key.clone());
+        if let Some(tier) = store.tier().filter(|tier| tier.held(hash) > under.len()).cloned() {
+            let owned = key.to_vec();
             let fetching = store.begin_fetch(hash);
-            let loaded = tokio::task::spawn_blocking(move || tier.load(hash, &key)).await;
+            let loaded = tokio::task::spawn_blocking(move || tier.load(hash, &owned)).await;
             let is_new = |object: &Object| under.iter().all(|known| known.selector() != object.selector());
             for object in loaded.unwrap_or_default().into_iter().filter(is_new) {
                 store.promote(Arc::new(object), fetching.purge_count());
             }
-            under = store.under(facts.hash, &facts.key);
+            under = store.under(hash, key);
         }
-        let mut scratch = Vec::new();
-        let has_any = !under.is_empty();
-        let selected = under
-            .into_iter()
-            .filter(|object| object.terms.may_answer(facts.is_authorized, facts.has_cookie))
-            .filter(|object| vary::matches(object.selector(), RequestFields(&request.received), &mut scratch))
-            // A complete response is preferred to a part, and then the latest (RFC 9111 section 4.1).
-            .max_by_key(|object| (object.part().is_none(), object.terms.date, object.terms.response_time));
-        let has_others = has_any && selected.is_none();
-        (selected, has_others)
+        under
     }
 
     /// The key of the shared fetch: the key of the request, and the values of the fields that are known to
@@ -465,7 +508,7 @@ impl AcceleratedOfCore {
         let request_time = self.now();
         let left = request.without_body();
         let store = &self.route.accelerator.store;
-        let post = (left.method() == Method::Post).then(|| self.facts(&left));
+        let post = (left.method() == Method::Post).then(|| self.facts(&left, None));
         let fetching = post.as_ref().map(|facts| store.begin_fetch(facts.hash));
         let handled = self.inner.clone().handle(request).await;
         if let Handled::Answer(answer) = &handled
@@ -553,10 +596,11 @@ impl AcceleratedOfCore {
                 keys.push(key_of(&path, query.as_deref()));
             }
         }
+        let groups = groups::invalidated_by(answer_fields);
         // Each key is purged once, so that the number of its purges grows by one.
         keys.sort_unstable();
         keys.dedup();
-        self.route.accelerator.purge(keys).await;
+        self.route.accelerator.invalidate(keys, groups).await;
     }
 
     /// Sends HEAD to the origin if the stored response is not fresh. Its answer freshens the stored response,

@@ -20,10 +20,12 @@ impl Fields for RequestFields<'_> {
     }
 }
 
-/// Tells the origin that there is a cache that understands `Surrogate-Control`, its name there, and that it
-/// has no other capabilities of a surrogate (W3C Note "Edge Architecture Specification", section 2.1).
-pub fn announce(mut request: Request) -> Request {
-    let capability = format!("{TARGET}=\"Surrogate/1.0\"");
+/// Tells the origin that there is a cache that understands `Surrogate-Control`, its name there, and whether
+/// it composes pages; it has no other capabilities of a surrogate (W3C Note "Edge Architecture
+/// Specification", section 2.1).
+pub fn announce(mut request: Request, composes: bool) -> Request {
+    let language = if composes { " ESI/1.0" } else { "" };
+    let capability = format!("{TARGET}=\"Surrogate/1.0{language}\"");
     let head =
         request.received.with_fields(|_| true, [(&b"Surrogate-Capability"[..], capability.as_bytes())]);
     if let Some(head) = head {

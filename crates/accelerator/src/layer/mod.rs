@@ -18,10 +18,12 @@
 //! | `of_core` | the cache before the handler of one core |
 //! | `handler` | answers a request |
 //! | `answer` | answers that are made of stored responses |
+//! | `compose` | pages of parts, before the cache |
 //! | `head` | requests to the origin |
 //! | `hit_for_miss` | targets whose responses are not for all clients |
 
 mod answer;
+mod compose;
 mod fetch;
 mod handler;
 mod head;
@@ -29,14 +31,18 @@ mod hit_for_miss;
 mod of_core;
 mod shared_fetch;
 
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use touchstone_handler::handler::{Handler, Interface, Server};
 
+use crate::rules::groups::of_response;
+use crate::rules::key::origin;
 use crate::rules::policy::Policy;
-use crate::store::{Object, Purge, PurgeMode, Store};
+use crate::store::{Object, Purge, PurgeMode, Store, hash_of};
+pub use compose::Composed;
 use hit_for_miss::HitForMiss;
 use shared_fetch::SharedFetches;
 
@@ -61,26 +67,42 @@ impl Accelerator {
         }
     }
 
-    /// Removes the responses that are stored under these keys.
-    async fn purge(&self, keys: Vec<Vec<u8>>) {
-        self.change_store(move |store| {
+    /// Removes the responses that are stored under these keys, of which there is at least one; those that
+    /// share a group with one of them; and those of these groups of the same origin (RFC 9875).
+    async fn invalidate(&self, keys: Vec<Vec<u8>>, groups: Vec<Vec<u8>>) {
+        let Some(origin) = keys.first().map(|key| origin(key).to_vec()) else { return };
+        let of_memory = keys.iter().flat_map(|key| self.store.under(hash_of(key), key));
+        let mut groups: HashSet<Vec<u8>> =
+            of_memory.flat_map(|object| of_response(object.fields())).chain(groups).collect();
+        let looks_at_all = !groups.is_empty();
+        let purge = move |store: &Store| {
             for key in keys {
+                let in_memory = store.under(hash_of(&key), &key).len();
+                if let Some(tier) = store.tier().filter(|tier| tier.held(hash_of(&key)) > in_memory) {
+                    let on_disk = tier.load(hash_of(&key), &key);
+                    groups.extend(on_disk.iter().flat_map(|object| of_response(object.fields())));
+                }
                 store.purge(&Purge::Key(key), PurgeMode::Remove);
             }
-        })
-        .await;
+            // What these share with others does not matter: invalidation by groups does not go on from group
+            // to group (RFC 9875 section 2.2.1).
+            for name in groups {
+                store.purge(&Purge::Group { origin: origin.clone(), name }, PurgeMode::Remove);
+            }
+        };
+        self.change_store(looks_at_all, purge).await;
     }
 
     /// Removes a response that is not valid any more.
     async fn remove(&self, object: &Arc<Object>) {
         let object = object.clone();
-        self.change_store(move |store| store.remove(&object)).await;
+        self.change_store(false, move |store| store.remove(&object)).await;
     }
 
-    /// Changes the store. If there are copies on disk, this runs on a thread that may wait for the disk,
-    /// because a core must not wait.
-    async fn change_store(&self, change: impl FnOnce(&Store) + Send + 'static) {
-        if self.store.tier().is_none() {
+    /// Changes the store. If there are copies on disk, or the change looks at all that is stored, this runs
+    /// on a thread that may take its time, because a core must not wait.
+    async fn change_store(&self, looks_at_all: bool, change: impl FnOnce(&Store) + Send + 'static) {
+        if self.store.tier().is_none() && !looks_at_all {
             return change(&self.store);
         }
         let store = self.store.clone();

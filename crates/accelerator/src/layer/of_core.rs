@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use bytes::Bytes;
 use touchstone_handler::handler::{Handler, Server};
 
 use super::CachedRoute;
@@ -26,8 +27,10 @@ pub struct Facts {
     pub is_authorized: bool,
     /// It has `Cookie`, and the policy respects that.
     pub has_cookie: bool,
-    /// It has `Range`.
+    /// It has `Range`, and its method is one for which that counts.
     pub has_range: bool,
+    /// The content of a QUERY, which is part of its key.
+    pub query_content: Option<Bytes>,
 }
 
 impl AcceleratedOfCore {

@@ -74,9 +74,28 @@ pub fn prefix(target: &Target<'_>) -> Vec<u8> {
     out
 }
 
+/// The origin of a key (RFC 9110 section 4.3.1), which responses of all spaces may share: scheme and host.
+pub fn origin(key: &[u8]) -> &[u8] {
+    let behind_space = key.get(SPACE_BYTES..).unwrap_or_default();
+    let end = memchr::memchr(b'/', behind_space).unwrap_or(behind_space.len());
+    &behind_space[..end]
+}
+
+/// A key without what the content of a QUERY adds to it: the key of its target.
+pub fn target_part(key: &[u8]) -> &[u8] {
+    let behind_space = key.get(SPACE_BYTES..).unwrap_or_default();
+    // No target has a space.
+    match memchr::memchr(b' ', behind_space) {
+        Some(end) => &key[..SPACE_BYTES + end],
+        None => key,
+    }
+}
+
 /// The URL of a key, for people.
 pub fn url(key: &[u8]) -> String {
-    let Some(rest) = key.get(SPACE_BYTES..).filter(|rest| !rest.is_empty()) else { return String::new() };
+    let Some(rest) = target_part(key).get(SPACE_BYTES..).filter(|rest| !rest.is_empty()) else {
+        return String::new();
+    };
     let scheme = if rest[0] == b's' { "https" } else { "http" };
     format!("{scheme}://{}", rest[1..].escape_ascii())
 }

@@ -38,6 +38,19 @@ pub struct Policy {
     pub object_bytes: u64,
     /// Answers say what the cache did, in `Cache-Status`.
     pub cache_status: bool,
+    /// Which pages are composed of parts.
+    pub esi: Esi,
+}
+
+/// Which pages are composed of parts (Edge Side Includes).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Esi {
+    /// None.
+    Off,
+    /// Those of which the origin says so: `Surrogate-Control: content="ESI/1.0"`.
+    Origin,
+    /// These, and every page of HTML.
+    Html,
 }
 
 /// What becomes of a response with `Set-Cookie` that could be stored otherwise.
@@ -71,6 +84,7 @@ impl Default for Policy {
             client_directives: true,
             object_bytes: 32 * 1024 * 1024,
             cache_status: true,
+            esi: Esi::Off,
         }
     }
 }

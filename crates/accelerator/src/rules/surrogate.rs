@@ -14,9 +14,6 @@ pub fn parse(values: &[&[u8]]) -> Option<ResponseDirectives> {
     for member in values.iter().flat_map(|value| Members::new(value)) {
         let (argument, argument_target) = split_target(member.argument.unwrap_or_default());
         let (name, name_target) = split_target(member.name);
-        let is_for_us = |target: Option<&[u8]>| {
-            target.is_none_or(|target| target.eq_ignore_ascii_case(TARGET.as_bytes()))
-        };
         if !is_for_us(argument_target) || !is_for_us(name_target) {
             continue;
         }
@@ -35,8 +32,13 @@ pub fn parse(values: &[&[u8]]) -> Option<ResponseDirectives> {
     says_something.then_some(directives)
 }
 
+/// Whether a directive with this target is for this cache.
+pub(super) fn is_for_us(target: Option<&[u8]>) -> bool {
+    target.is_none_or(|target| target.eq_ignore_ascii_case(TARGET.as_bytes()))
+}
+
 /// A text and what stands behind its semicolon.
-fn split_target(text: &[u8]) -> (&[u8], Option<&[u8]>) {
+pub(super) fn split_target(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     match memchr::memchr(b';', text) {
         Some(semicolon) => (&text[..semicolon], Some(text[semicolon + 1..].trim_ascii())),
         None => (text, None),

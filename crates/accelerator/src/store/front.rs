@@ -10,9 +10,11 @@ use rustc_hash::FxHashMap;
 use touchstone_files::cache::{ConnectionForm, DateSecond, Prepared};
 use touchstone_http::added_fields::AddedFields;
 
-use super::memory::{Store, hash_of};
+use super::memory::Store;
 use super::object::{Object, State};
+use super::shared::hash_of;
 use crate::rules::directives::RequestDirectives;
+use crate::rules::esi;
 use crate::rules::fields::Fields;
 use crate::rules::key::{self, Target};
 use crate::rules::policy::Policy;
@@ -147,6 +149,8 @@ impl Front {
             reuse::judge(&selected.terms, &directives, false, date.unix_seconds) == Reuse::Fresh
         };
         let serves = selected.status() == 200
+            // A page of parts is composed anew for each request.
+            && !esi::is_page(request.policy, 200, selected.fields())
             && selected.state() == State::Stored
             && selected.terms.may_answer(brings.authorization, brings.cookie)
             && is_fresh();

@@ -1,7 +1,8 @@
 //! What is purged: keys, paths, tags, or everything, and which responses that means.
 
 use super::tags::tags;
-use crate::rules::key::SPACE_BYTES;
+use crate::rules::groups;
+use crate::rules::key::{SPACE_BYTES, origin, target_part};
 
 /// What is purged.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -19,6 +20,13 @@ pub enum Purge {
     },
     /// What has a tag.
     Tag(Vec<u8>),
+    /// What belongs to a group of an origin (RFC 9875).
+    Group {
+        /// The origin, as it stands in keys.
+        origin: Vec<u8>,
+        /// The name of the group.
+        name: Vec<u8>,
+    },
     /// Everything of a space.
     Space(u64),
     /// Everything.
@@ -35,18 +43,30 @@ pub enum PurgeMode {
 }
 
 impl Purge {
+    /// Whether it may be for a response with this key, whatever its fields are.
+    pub fn may_match(&self, key: &[u8]) -> bool {
+        match self {
+            Purge::Tag(_) => true,
+            Purge::Group { origin: of, .. } => origin(key) == of,
+            _ => self.matches(key, b""),
+        }
+    }
+
     /// Whether it is for a response with this key and these fields.
     pub fn matches(&self, key: &[u8], fields: &[u8]) -> bool {
         match self {
             Purge::Key(other) => key == other,
             Purge::Prefix(beginning) => key.starts_with(beginning),
             Purge::Path { path, is_prefix } => {
-                let behind_space = key.get(SPACE_BYTES + 1..).unwrap_or_default();
+                let behind_space = target_part(key).get(SPACE_BYTES + 1..).unwrap_or_default();
                 let slash = memchr::memchr(b'/', behind_space).unwrap_or(behind_space.len());
                 let target = &behind_space[slash..];
                 if *is_prefix { target.starts_with(path) } else { target == path }
             }
             Purge::Tag(tag) => tags(fields).any(|other| other == tag),
+            Purge::Group { origin: of, name } => {
+                origin(key) == of && groups::of_response(fields).iter().any(|group| group == name)
+            }
             Purge::Space(space) => key.starts_with(&space.to_le_bytes()),
             Purge::All => true,
         }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use touchstone_http::content_coding::{AcceptEncoding, CodingPreference, ContentCoding};
+use touchstone_http::dictionary::AvailableDictionary;
 
-use super::entry::{Entry, Kept, Selection};
+use super::entry::{DictionarySelection, Entry, Kept, Selection};
 use super::response::{ConnectionForm, DateSecond, Prepared};
 use super::{FileCache, Key, NewEntry, ReadTicket, lock};
 
@@ -20,6 +21,7 @@ pub struct CoreCache {
     site: usize,
     /// The site's order of codings; `None`: Accept-Encoding never matters.
     coding_order: Option<[ContentCoding; 3]>,
+    has_dictionaries: bool,
     /// The last Accept-Encoding and its preference: successive requests often have the same.
     last_preference: (AcceptEncoding, CodingPreference),
     /// The hashes are seeded, because clients may choose the paths.
@@ -33,6 +35,26 @@ struct Slot {
     by_form: [Option<Arc<Prepared>>; 3],
     /// The responses for requests with Accept-Encoding.
     negotiated: Vec<Negotiated>,
+    /// The responses for clients that have a dictionary.
+    with_dictionary: Vec<WithDictionary>,
+}
+
+/// The form that was made with a dictionary.
+struct WithDictionary {
+    wanted: AvailableDictionary,
+    kept: Arc<Kept>,
+    by_form: [Option<Arc<Prepared>>; 3],
+}
+
+/// What [`CoreCache::renew_with_dictionary`] has found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WithDictionaryState {
+    /// The response is there: see [`CoreCache::hit_with_dictionary`].
+    Ready,
+    /// A form must be made first.
+    Make,
+    /// Another form answers.
+    None,
 }
 
 /// The representation that was chosen for a preference, for the lifetime of the entry.
@@ -55,10 +77,12 @@ impl CoreCache {
     /// A view of `site` for one core.
     pub fn new(shared: Arc<FileCache>, site: usize) -> CoreCache {
         let coding_order = shared.coding_order(site);
+        let has_dictionaries = shared.dictionary_scope(site).is_some();
         CoreCache {
             shared,
             site,
             coding_order,
+            has_dictionaries,
             last_preference: (AcceptEncoding::ABSENT, CodingPreference::IDENTITY),
             slots: HashMap::new(),
             removals_seen: 0,
@@ -93,6 +117,62 @@ impl CoreCache {
         self.identity_hit(path, form, date)
     }
 
+    /// Whether the site has dictionaries, so that requests are looked at for them.
+    #[inline]
+    pub fn has_dictionaries(&self) -> bool {
+        self.has_dictionaries
+    }
+
+    /// Gets this second's response for a client that has a dictionary.
+    pub fn renew_with_dictionary(
+        &mut self,
+        path: &[u8],
+        wanted: &AvailableDictionary,
+        form: ConnectionForm,
+        date: &DateSecond,
+    ) -> WithDictionaryState {
+        let is_ready = |slot: &Slot| {
+            let chosen = slot.with_dictionary.iter().find(|chosen| chosen.wanted == *wanted);
+            chosen.is_some_and(|chosen| is_of(&chosen.by_form[form as usize], date))
+                && !slot.entry.stale.load(Ordering::Acquire)
+        };
+        if self.slots.get(path).is_some_and(is_ready) {
+            return WithDictionaryState::Ready;
+        }
+        let shared = self.shared.clone();
+        let Some(slot) = self.current_slot(path, date) else { return WithDictionaryState::None };
+        let kept = match slot.entry.select_with_dictionary(wanted, &shared) {
+            DictionarySelection::Final(kept) => kept,
+            DictionarySelection::Make => return WithDictionaryState::Make,
+            DictionarySelection::None => return WithDictionaryState::None,
+        };
+        let prepared = kept.response(&slot.entry, form, date, &shared);
+        let forms = &mut slot.with_dictionary;
+        let known = forms.iter().position(|known| known.wanted == *wanted && Arc::ptr_eq(&known.kept, &kept));
+        let index = known.unwrap_or_else(|| {
+            if forms.len() == MOST_PREFERENCES {
+                forms.remove(0);
+            }
+            forms.push(WithDictionary { wanted: *wanted, kept, by_form: [None, None, None] });
+            forms.len() - 1
+        });
+        forms[index].by_form[form as usize] = Some(prepared);
+        WithDictionaryState::Ready
+    }
+
+    /// The response that [`CoreCache::renew_with_dictionary`] has found ready.
+    pub fn hit_with_dictionary(
+        &self,
+        path: &[u8],
+        wanted: &AvailableDictionary,
+        form: ConnectionForm,
+    ) -> Option<&Arc<Prepared>> {
+        let slot = self.slots.get(path)?;
+        slot.mark_used();
+        let chosen = slot.with_dictionary.iter().find(|chosen| chosen.wanted == *wanted)?;
+        chosen.by_form[form as usize].as_ref()
+    }
+
     /// The entry and its response without a coding, for answers other than the plain one.
     pub fn entry(
         &mut self,
@@ -117,7 +197,8 @@ impl CoreCache {
         if !entry.stale.load(Ordering::Acquire) {
             let mut by_form = [None, None, None];
             by_form[form as usize] = Some(prepared.clone());
-            self.slots.insert(path, Slot { entry: entry.clone(), by_form, negotiated: Vec::new() });
+            let slot = Slot { by_form, ..Slot::new(entry.clone()) };
+            self.slots.insert(path, slot);
         }
         (entry, prepared)
     }
@@ -136,6 +217,10 @@ impl CoreCache {
             slot.negotiated.retain_mut(|negotiated| {
                 drop_unshared(&mut negotiated.by_form);
                 negotiated.by_form.iter().any(Option::is_some)
+            });
+            slot.with_dictionary.retain_mut(|made| {
+                drop_unshared(&mut made.by_form);
+                made.by_form.iter().any(Option::is_some)
             });
         }
     }
@@ -246,8 +331,7 @@ impl CoreCache {
         if !self.slots.contains_key(path) {
             let key = Key { site: self.site, path: path.into() };
             let entry = lock(&self.shared.store).entries.get(&key).cloned()?;
-            let slot = Slot { entry, by_form: [None, None, None], negotiated: Vec::new() };
-            self.slots.insert(key.path, slot);
+            self.slots.insert(key.path, Slot::new(entry));
         }
         if !self.slots.get(path)?.entry.is_current(date, &self.shared) {
             self.slots.remove(path);
@@ -258,6 +342,10 @@ impl CoreCache {
 }
 
 impl Slot {
+    fn new(entry: Arc<Entry>) -> Slot {
+        Slot { entry, by_form: [None, None, None], negotiated: Vec::new(), with_dictionary: Vec::new() }
+    }
+
     #[inline]
     fn mark_used(&self) {
         if !self.entry.used.load(Ordering::Relaxed) {

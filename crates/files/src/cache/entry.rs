@@ -13,11 +13,13 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
 use touchstone_http::content_coding::{CodingPreference, ContentCoding};
+use touchstone_http::dictionary::{AvailableDictionary, DictionaryCoding, DictionaryHash};
 
 use super::response::{BodySource, ConnectionForm, DateSecond, Prepared, Representation, prepare};
 use super::{FileCache, Key, Lasts, NewEntry, ReadTicket, lock};
 use crate::coding::{CodingSource, Codings, Twins, suffixed_etag, twin_etag};
 use crate::compress::compress;
+use crate::dictionary::{self, has_room};
 use crate::root::{FileFacts, Root};
 use crate::watch::DirectoryId;
 
@@ -49,6 +51,8 @@ pub struct Entry {
     twins_checked_second: AtomicI64,
     identity: Arc<Kept>,
     coded: Mutex<[Coded; 3]>,
+    /// The forms that were made with a dictionary.
+    with_dictionary: Mutex<Vec<DictionaryForm>>,
     account: Mutex<Account>,
 }
 
@@ -64,6 +68,30 @@ enum Coded {
     Useless,
     /// It was made.
     Kept(Arc<Kept>),
+}
+
+/// The most forms of one file that are made with different dictionaries. A client with another one gets a
+/// form without a dictionary.
+const MOST_DICTIONARY_FORMS: usize = 8;
+
+/// A form that was made with a dictionary.
+#[derive(Debug)]
+struct DictionaryForm {
+    hash: DictionaryHash,
+    coding: DictionaryCoding,
+    /// `None`: it is being made, cannot be made, or saves nothing.
+    kept: Option<Arc<Kept>>,
+}
+
+/// The result of [`Entry::select_with_dictionary`].
+#[derive(Debug)]
+pub enum DictionarySelection {
+    /// It is there.
+    Final(Arc<Kept>),
+    /// It can be made, see [`Entry::begin_with_dictionary`].
+    Make,
+    /// Another form must do.
+    None,
 }
 
 /// The bytes that the cache counts for an entry.
@@ -121,6 +149,7 @@ impl Entry {
             twins_checked_second: AtomicI64::new(date.unix_seconds),
             identity: Arc::new(Kept::new(new.representation, &new.body, form, date)),
             coded: Mutex::default(),
+            with_dictionary: Mutex::default(),
             account: Mutex::new(Account { bytes: 0, closed: true }),
         }
     }
@@ -185,6 +214,63 @@ impl Entry {
         *coded = Coded::InProgress(Vec::new());
         let (entry, cache, date) = (self.clone(), cache.clone(), *date);
         EncodingStart::Job(CodingJob { entry, cache, coding, source, form, date, made: None })
+    }
+
+    /// Chooses a form for a client that has a dictionary. One that is being made is not waited for.
+    pub fn select_with_dictionary(
+        &self,
+        wanted: &AvailableDictionary,
+        cache: &FileCache,
+    ) -> DictionarySelection {
+        let Some((coding, _, dictionary)) = self.dictionary_for(wanted, cache) else {
+            return DictionarySelection::None;
+        };
+        let forms = lock(&self.with_dictionary);
+        match forms.iter().find(|form| form.hash == wanted.hash && form.coding == coding) {
+            Some(DictionaryForm { kept: Some(kept), .. }) => DictionarySelection::Final(kept.clone()),
+            Some(_) => DictionarySelection::None,
+            None if forms.len() >= MOST_DICTIONARY_FORMS || dictionary.is_empty() => {
+                DictionarySelection::None
+            }
+            None => DictionarySelection::Make,
+        }
+    }
+
+    /// Claims the work of making a form with a dictionary; `None`: it is not to be made, or not now.
+    pub fn begin_with_dictionary(
+        self: &Arc<Entry>,
+        wanted: &AvailableDictionary,
+        form: ConnectionForm,
+        date: &DateSecond,
+        cache: &Arc<FileCache>,
+    ) -> Option<DictionaryJob> {
+        let (coding, level, dictionary) = self.dictionary_for(wanted, cache)?;
+        let mut forms = lock(&self.with_dictionary);
+        let is_known = forms.iter().any(|form| form.hash == wanted.hash && form.coding == coding);
+        if is_known || forms.len() >= MOST_DICTIONARY_FORMS || !cache.begin_compression() {
+            return None;
+        }
+        forms.push(DictionaryForm { hash: wanted.hash, coding, kept: None });
+        let (entry, cache, hash) = (self.clone(), cache.clone(), wanted.hash);
+        Some(DictionaryJob { entry, cache, hash, coding, level, dictionary, form, date: *date })
+    }
+
+    /// The coding, its level, and the dictionary for a client that has one; `None`: no form is made with it.
+    fn dictionary_for(
+        &self,
+        wanted: &AvailableDictionary,
+        cache: &FileCache,
+    ) -> Option<(DictionaryCoding, u8, Arc<[u8]>)> {
+        self.identity.representation.dictionary_for.as_ref()?;
+        let scope = cache.dictionary_scope(self.key.site)?;
+        let order = cache.coding_order(self.key.site)?;
+        let dictionary = cache.dictionaries.find(scope, &wanted.hash, &self.key.path)?;
+        let length = self.identity.any_response()?.body_length();
+        let mut codings = wanted.codings(&order);
+        codings.find_map(|coding| {
+            let level = self.codings.level(coding.plain())?;
+            has_room(coding, &dictionary, length).then(|| (coding, level, dictionary.clone()))
+        })
     }
 
     /// Waits until a coded form was made, or making it has failed.
@@ -385,6 +471,59 @@ impl CodingJob {
         self.entry.used.store(true, Ordering::Relaxed);
         self.entry.count(REPRESENTATION_OVERHEAD_BYTES + kept.bytes(), &self.cache);
         self.made = Some(kept);
+    }
+}
+
+/// The work of making a form with a dictionary, claimed by [`Entry::begin_with_dictionary`]. If it is dropped
+/// without a result, the form counts as one that cannot be made.
+pub struct DictionaryJob {
+    entry: Arc<Entry>,
+    cache: Arc<FileCache>,
+    hash: DictionaryHash,
+    coding: DictionaryCoding,
+    level: u8,
+    dictionary: Arc<[u8]>,
+    form: ConnectionForm,
+    date: DateSecond,
+}
+
+impl DictionaryJob {
+    /// Compresses the file. This may take long and must not be called on an event loop.
+    ///
+    /// # Errors
+    /// The coder's error. The form then counts as one that cannot be made.
+    pub fn compress(self) -> io::Result<()> {
+        let Some(plain) = self.entry.identity.any_response() else { return Ok(()) };
+        let body = dictionary::compress(self.coding, self.level, &self.dictionary, plain.body())?;
+        self.cache.compressions.fetch_add(1, Ordering::Relaxed);
+        if body.len() + LEAST_GAIN_BYTES > plain.body_length() {
+            return Ok(());
+        }
+        let of_dictionary: String = self.hash[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let suffix = format!("{}{}-{of_dictionary}", self.coding.token(), self.level);
+        let identity = &self.entry.identity.representation;
+        let representation = Representation {
+            etag: suffixed_etag(&identity.etag, &suffix),
+            content_coding: Some(self.coding.plain()),
+            dictionary_coding: Some(self.coding),
+            ..identity.clone()
+        };
+        let kept = Arc::new(Kept::new(representation, &body, self.form, &self.date));
+        self.entry.used.store(true, Ordering::Relaxed);
+        self.entry.count(REPRESENTATION_OVERHEAD_BYTES + kept.bytes(), &self.cache);
+        let mut forms = lock(&self.entry.with_dictionary);
+        let is_it = |form: &&mut DictionaryForm| form.hash == self.hash && form.coding == self.coding;
+        if let Some(form) = forms.iter_mut().find(is_it) {
+            form.kept = Some(kept);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for DictionaryJob {
+    fn drop(&mut self) {
+        self.cache.end_compression();
+        self.cache.make_room();
     }
 }
 

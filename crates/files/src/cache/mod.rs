@@ -31,12 +31,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustc_hash::FxHashMap;
 use touchstone_http::content_coding::ContentCoding;
 
-pub use self::core::CoreCache;
-pub use self::entry::{CodingJob, EncodingStart, Entry, Kept, Selection};
+pub use self::core::{CoreCache, WithDictionaryState};
+pub use self::entry::{CodingJob, DictionaryJob, DictionarySelection, EncodingStart, Entry, Kept, Selection};
 pub use self::response::{
     ConnectionForm, DateSecond, Prepared, Representation, SharedBody, WHOLE_BODY_BYTES,
 };
 use crate::coding::{CodingSettings, Codings, is_twin_name};
+use crate::dictionary::{Dictionaries, Pattern, SiteDictionaries};
 use crate::root::Root;
 use crate::watch::{Change, DirectoryId, Watcher};
 
@@ -78,6 +79,10 @@ pub struct FileCache {
     limits: CacheLimits,
     /// By site: its order of codings, if it has any.
     coding_orders: Box<[Option<[ContentCoding; 3]>]>,
+    /// By site: which files are dictionaries, where any are.
+    site_dictionaries: Box<[SiteDictionaries]>,
+    /// Earlier versions of these files.
+    dictionaries: Arc<Dictionaries>,
     store: Mutex<Store>,
     bytes: AtomicU64,
     evictions: AtomicU64,
@@ -146,10 +151,22 @@ impl FileCache {
     /// error is given back beside the cache for the log. `sites` says what each site wants of content
     /// codings.
     pub fn new(limits: CacheLimits, sites: &[CodingSettings]) -> (Arc<FileCache>, Option<std::io::Error>) {
+        FileCache::with_dictionaries(limits, sites, Vec::new(), Arc::default())
+    }
+
+    /// The same, with what the sites say of dictionaries, and the place where these are kept.
+    pub fn with_dictionaries(
+        limits: CacheLimits,
+        sites: &[CodingSettings],
+        site_dictionaries: Vec<SiteDictionaries>,
+        dictionaries: Arc<Dictionaries>,
+    ) -> (Arc<FileCache>, Option<std::io::Error>) {
         let coding_orders = sites.iter().map(|site| (!site.is_off()).then_some(site.order)).collect();
         let cache = Arc::new(FileCache {
             limits,
             coding_orders,
+            site_dictionaries: site_dictionaries.into(),
+            dictionaries,
             store: Mutex::default(),
             bytes: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
@@ -211,6 +228,17 @@ impl FileCache {
         self.remove(entry);
     }
 
+    /// The paths for which the file at `path` of a site is a dictionary; `None`: it is none.
+    pub fn dictionary_pattern(&self, site: usize, path: &[u8]) -> Option<&Pattern> {
+        self.site_dictionaries.get(site)?.pattern(path)
+    }
+
+    /// The number by which dictionaries of a site are known; `None`: it has none.
+    fn dictionary_scope(&self, site: usize) -> Option<u64> {
+        let of_site = self.site_dictionaries.get(site)?;
+        (!of_site.patterns.is_empty()).then_some(of_site.scope)
+    }
+
     fn coding_order(&self, site: usize) -> Option<[ContentCoding; 3]> {
         self.coding_orders.get(site).copied().flatten()
     }
@@ -224,6 +252,11 @@ impl FileCache {
         form: ConnectionForm,
         date: &DateSecond,
     ) -> (Arc<Entry>, Arc<Prepared>) {
+        if let Some(pattern) = &new.representation.dictionary_for
+            && let Some(scope) = self.dictionary_scope(new.site)
+        {
+            self.dictionaries.keep(scope, pattern, &new.body);
+        }
         let entry = Arc::new(Entry::new(new, &ticket, form, date));
         let prepared = entry.identity().response(&entry, form, date, self);
         let mut store = lock(&self.store);

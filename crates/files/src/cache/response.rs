@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use touchstone_http::content_coding::ContentCoding;
+use touchstone_http::dictionary::DictionaryCoding;
 
+use crate::dictionary::Pattern;
 use crate::root::FileFacts;
 
 /// Bodies up to this length are in one buffer with their head. A longer body is kept once, and a gathering
@@ -145,6 +147,10 @@ pub struct Representation {
     pub cache_control: Box<str>,
     /// The coding of the content, if it has one.
     pub content_coding: Option<ContentCoding>,
+    /// The coding with a dictionary, if the content has one; then `content_coding` is the same without it.
+    pub dictionary_coding: Option<DictionaryCoding>,
+    /// The paths for which the content is a dictionary; `None`: it is none.
+    pub dictionary_for: Option<Pattern>,
     /// `Vary`: the request fields on which the answer depends; empty: none.
     pub vary: &'static str,
     /// Field lines that the site adds to all its answers, each with its CRLF.
@@ -171,6 +177,12 @@ impl Representation {
         }
     }
 
+    /// The name of the content's coding, if it has one.
+    pub fn coding_token(&self) -> Option<&'static str> {
+        let plain = self.content_coding?.token();
+        Some(self.dictionary_coding.map_or(plain, DictionaryCoding::token))
+    }
+
     /// Appends the fields that describe the content, for answers that have it.
     pub fn write_content_fields(&self, out: &mut Vec<u8>) {
         let mut line = |name: &str, value: &str| {
@@ -180,11 +192,14 @@ impl Representation {
         };
         line("Content-Type: ", &self.content_type);
         match self.content_coding {
-            Some(coding) => line("Content-Encoding: ", coding.token()),
+            Some(_) => line("Content-Encoding: ", self.coding_token().unwrap_or_default()),
             // Only the representation without a coding has ranges, because a coded body may be made again
             // with other bytes.
             None if self.is_made => {}
             None => line("Accept-Ranges: ", "bytes"),
+        }
+        if let Some(pattern) = &self.dictionary_for {
+            line("Use-As-Dictionary: ", &format!("match=\"{}\"", pattern.text()));
         }
     }
 

@@ -71,6 +71,8 @@ impl Site {
             content_type: "text/html".into(),
             cache_control: "".into(),
             content_coding: None,
+            dictionary_coding: None,
+            dictionary_for: None,
             vary: if codings.is_negotiable() { "Accept-Encoding" } else { "" },
             site_fields: Arc::from(&b"X-Site: yes\r\n"[..]),
         };

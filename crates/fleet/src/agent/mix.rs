@@ -3,21 +3,20 @@
 
 use super::Notes;
 use crate::allow::AllowList;
-use crate::clock::monotonic_ns;
 use crate::embedded::sha256;
 use crate::fabric::Fabric;
 use crate::fold::Part;
 use crate::message::{AgentState, Report, Subjects};
+use crate::runtime::{Receiver, Sender, Thread, channel, monotonic_ns, now, simulator, since, sleep};
 use crate::spool::{Room, Spool};
 use serde::Serialize;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use touchstone_lab_run::monitor::{Monitor, Watch};
-use touchstone_load::{HttpVersion, Plan, Portion, Progress, Ready};
+use touchstone_load::{HttpVersion, Outcome, Plan, Portion, Progress, Ready};
 
 /// How long a target may take to accept a connection before the mix.
 const TARGET_TIME: Duration = Duration::from_millis(1500);
@@ -58,7 +57,7 @@ pub(crate) struct MixTask {
     assignment: Assignment,
     shared: Arc<SharedTask>,
     starter: Sender<u64>,
-    thread: JoinHandle<()>,
+    thread: Thread,
 }
 
 /// What the two threads share.
@@ -82,7 +81,7 @@ impl MixTask {
         });
         shared.progress.standings.wanted.store(assignment.watched.is_some(), Ordering::Relaxed);
         let work = Work { context, assignment: assignment.clone(), shared: Arc::clone(&shared), start };
-        let thread = std::thread::Builder::new().name("mix".to_string()).spawn(move || work.carry_out())?;
+        let thread = Thread::spawn("mix", move || work.carry_out())?;
         Ok(MixTask { assignment, shared, starter, thread })
     }
 
@@ -135,8 +134,7 @@ impl MixTask {
     }
 
     pub(crate) fn wait(self) {
-        // A panic was said on standard error; the controller hears that no result comes.
-        let _ = self.thread.join();
+        self.thread.join();
     }
 }
 
@@ -188,7 +186,7 @@ impl Work {
         }
         let plan = Plan { cores: own[..portion.threads.len()].to_vec(), ..plan };
         self.check_targets(&plan)?;
-        let ready = Ready::new(&plan, portion.clone()).map_err(|error| error.to_string())?;
+        let ready = Engine::prepare(&plan, portion)?;
         let room = self.take_room(RESULT_BYTES + portion.client_count(&plan) as u64 * CLIENT_RESULT_BYTES)?;
         let Some(start_ns) = self.wait_for_order(ready.time_to_prepare_ns()) else { return Ok(()) };
         let Assignment { run, mix, .. } = &self.assignment;
@@ -199,7 +197,7 @@ impl Work {
         ));
         // The engine's threads wait for the start themselves: until then they make their clients ready.
         self.enter(AgentState::Running);
-        let outcome = ready.run_at(start_ns, &self.shared.progress).map_err(|error| error.to_string())?;
+        let outcome = ready.run_at(start_ns, &self.shared.progress)?;
         self.context.notes.add(format!(
             "mix {mix} of the run {run} has ended: {} requests, {} errors",
             outcome.total_requests, outcome.total_errors
@@ -212,12 +210,10 @@ impl Work {
         let room = self.take_room(RESULT_BYTES)?;
         let Some(start_ns) = self.wait_for_order(0) else { return Ok(()) };
         while !self.is_stopped() && monotonic_ns() < start_ns {
-            std::thread::sleep(
-                Duration::from_nanos(start_ns.saturating_sub(monotonic_ns())).min(LOOK_PERIOD),
-            );
+            sleep(Duration::from_nanos(start_ns.saturating_sub(monotonic_ns())).min(LOOK_PERIOD));
         }
         self.enter(AgentState::Running);
-        let start = Instant::now() - Duration::from_nanos(monotonic_ns().saturating_sub(start_ns));
+        let start = now() - Duration::from_nanos(monotonic_ns().saturating_sub(start_ns));
         let monitor = Monitor::start(Watch {
             pids: self.context.pids.clone(),
             period: WATCH_PERIOD,
@@ -229,8 +225,8 @@ impl Work {
             session: None,
         })
         .map_err(|error| format!("its monitor cannot be started: {error}"))?;
-        while !self.is_stopped() && start.elapsed() < plan.length {
-            std::thread::sleep(LOOK_PERIOD);
+        while !self.is_stopped() && since(start) < plan.length {
+            sleep(LOOK_PERIOD);
         }
         self.hand_in(&monitor.finish(), room)
     }
@@ -265,7 +261,7 @@ impl Work {
             ));
         }
         // What listens for HTTP/3 need not take TCP.
-        if plan.version == HttpVersion::Http3 {
+        if plan.version == HttpVersion::Http3 || simulator().is_some() {
             return Ok(());
         }
         plan.targets().try_for_each(|target| {
@@ -293,6 +289,38 @@ impl Work {
                 Ok(start_ns) => return Some(start_ns),
                 Err(RecvTimeoutError::Timeout) if !self.is_stopped() => {}
                 Err(_) => return None,
+            }
+        }
+    }
+}
+
+/// A load engine that is ready for its portion.
+enum Engine<'p> {
+    Real(Ready<'p>),
+    Simulated(&'p Plan, &'p Portion),
+}
+
+impl<'p> Engine<'p> {
+    fn prepare(plan: &'p Plan, portion: &'p Portion) -> Result<Engine<'p>, String> {
+        if simulator().is_some() {
+            return Ok(Engine::Simulated(plan, portion));
+        }
+        Ready::new(plan, portion.clone()).map(Engine::Real).map_err(|error| error.to_string())
+    }
+
+    fn time_to_prepare_ns(&self) -> u64 {
+        match self {
+            Engine::Real(ready) => ready.time_to_prepare_ns(),
+            Engine::Simulated(..) => 0,
+        }
+    }
+
+    fn run_at(&self, start_ns: u64, progress: &Progress) -> Result<Outcome, String> {
+        match self {
+            Engine::Real(ready) => ready.run_at(start_ns, progress).map_err(|error| error.to_string()),
+            Engine::Simulated(plan, portion) => {
+                let simulator = simulator().ok_or("the simulator has ended")?;
+                simulator.send_load(plan, portion, start_ns, progress)
             }
         }
     }

@@ -6,9 +6,10 @@ mod mix;
 mod usage;
 
 use crate::allow::AllowList;
-use crate::clock::{Clock, monotonic_ns};
+use crate::clock::Clock;
 use crate::fabric::{Fabric, FabricError, Message};
 use crate::message::{AgentFacts, AgentState, Beat, Order, PROTOCOL, Report, Role, Subjects, decode, encode};
+use crate::runtime::{Thread, monotonic_ns, now, own_facts, sleep};
 use crate::spool::Spool;
 use mix::{AgentContext, Assignment, MixTask};
 use std::collections::VecDeque;
@@ -16,7 +17,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use touchstone_lab::machine;
 use touchstone_lab_run::placement;
 use usage::ProcessorUse;
 
@@ -138,14 +138,14 @@ impl Agent {
             notes: Notes::default(),
         });
         let sender = Arc::clone(&context);
-        let builder = std::thread::Builder::new().name("spool".to_string());
-        builder.spawn(move || send_spooled(&sender)).map_err(|error| unusable(error.to_string()))?;
+        let thread = Thread::spawn("spool", move || send_spooled(&sender));
+        thread.map_err(|error| unusable(error.to_string()))?;
         Ok(Agent {
             context,
             clock: options.clock,
             facts,
             task: None,
-            lease_heard: Instant::now(),
+            lease_heard: now(),
             refused: None,
             draining: false,
             processors: ProcessorUse::new(),
@@ -161,7 +161,7 @@ impl Agent {
             // After a crash, this line tells the finder of a result which agent it belongs to.
             say(&format!("results that the broker does not have yet lie in {}", self.directory().display()));
         }
-        let (mut next_beat, mut last_turn, mut seen) = (Instant::now(), Instant::now(), 0);
+        let (mut next_beat, mut last_turn, mut seen) = (now(), now(), 0);
         loop {
             // Orders to all are the lease and the muster call, which can wait for a turn; clock questions
             // cannot.
@@ -171,11 +171,11 @@ impl Agent {
             while let Some(message) = to_all.next(Duration::ZERO) {
                 self.obey(&message);
             }
-            let now = Instant::now();
-            self.look_at_lease(now, now - last_turn);
-            last_turn = now;
-            if now >= next_beat {
-                next_beat = now + BEAT_PERIOD;
+            let turn = now();
+            self.look_at_lease(turn, turn - last_turn);
+            last_turn = turn;
+            if turn >= next_beat {
+                next_beat = turn + BEAT_PERIOD;
                 self.beat();
             }
             let (noted, lines) = self.context.notes.since(seen);
@@ -241,7 +241,7 @@ impl Agent {
             Order::Lease { run } => {
                 if let Some(task) = &self.task {
                     if task.run() == run {
-                        self.lease_heard = Instant::now();
+                        self.lease_heard = now();
                     } else {
                         task.stop("the controller has begun another run");
                     }
@@ -292,7 +292,7 @@ impl Agent {
             task.stop("another mix is to be made ready");
             task.wait();
         }
-        self.lease_heard = Instant::now();
+        self.lease_heard = now();
         let (run, mix) = (assignment.run.clone(), assignment.mix);
         match MixTask::begin(Arc::clone(&self.context), assignment) {
             Ok(task) => self.task = Some(task),
@@ -339,7 +339,7 @@ impl Agent {
 }
 
 fn facts(role: Role, cores: &[usize], allow: &AllowList, pids: &[u32]) -> AgentFacts {
-    let (machine, tool) = (machine::facts(false), machine::tool());
+    let (machine, tool) = own_facts().clone();
     AgentFacts {
         instance: format!("{}-{:x}", std::process::id(), monotonic_ns()),
         role,
@@ -360,12 +360,12 @@ fn facts(role: Role, cores: &[usize], allow: &AllowList, pids: &[u32]) -> AgentF
 fn send_spooled(context: &AgentContext) {
     let AgentContext { fabric, subjects, name, spool, .. } = context;
     loop {
-        std::thread::sleep(REPLAY_PERIOD / 4);
+        sleep(REPLAY_PERIOD / 4);
         if spool.len() == 0 {
             continue;
         }
         if !fabric.is_connected() || spool.replay(&**fabric, subjects, name).is_err() {
-            std::thread::sleep(REPLAY_PERIOD);
+            sleep(REPLAY_PERIOD);
         }
     }
 }

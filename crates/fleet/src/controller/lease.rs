@@ -4,14 +4,17 @@
 use super::FleetError;
 use crate::fabric::{Fabric, FabricError, Inbox, Message};
 use crate::message::{Order, Subjects, decode, encode};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use crate::runtime::{Receiver, Sender, Thread, channel, now};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often the lease is published: an agent may miss several before it stops.
 const PERIOD: Duration = Duration::from_millis(500);
-/// How often the claim is renewed; it holds for three times as long.
+/// How often the claim is renewed.
 const CLAIM_PERIOD: Duration = Duration::from_secs(1);
+/// How long a claim holds for certain after it was asked for.
+const CLAIM_TIME: Duration = Duration::from_secs(3);
 /// The key of the claim.
 const CLAIM: &str = "controller";
 /// How long to wait for the claim of a controller that died.
@@ -33,11 +36,12 @@ impl Lease {
     pub(crate) fn take(fabric: Arc<dyn Fabric>, fleet: &str, run: &str) -> Result<Lease, FleetError> {
         let subject = Subjects::of(fleet).all();
         let words = fabric.subscribe(&subject)?;
-        let until = Instant::now() + CLAIM_WAIT;
-        while let Err(error) = fabric.claim(CLAIM, run) {
+        let until = now() + CLAIM_WAIT;
+        let hold = Hold::default();
+        while let Err(error) = hold.renew(&*fabric, run) {
             let FabricError::Held(other) = error else { return Err(error.into()) };
             // A controller that died publishes nothing, and its claim soon expires.
-            if says_it_lives(&words, run) || Instant::now() > until {
+            if says_it_lives(&words, run) || now() > until {
                 return Err(FleetError(format!(
                     "the fleet {fleet} is in use by another controller (its run {other}): wait until \
                      it is done"
@@ -47,21 +51,54 @@ impl Lease {
         let order = encode(&Order::Lease { run: run.to_string() })?;
         let run = run.to_string();
         let (claiming, releasing, releasing_run) = (Arc::clone(&fabric), Arc::clone(&fabric), run.clone());
-        // Without the broker nothing can be published, and agents stop then, as a lease requires.
-        let word = repeat("lease", PERIOD, move || drop(fabric.publish(&subject, order.clone())), || {})?;
+        let shared = Arc::new(hold);
+        let hold = Arc::clone(&shared);
+        // Without the broker nothing can be published, and agents stop then, as a lease requires. A process
+        // that has stood still may have lost the claim: it says nothing until it has renewed it.
+        let publish = move || {
+            if hold.is_certain() {
+                drop(fabric.publish(&subject, order.clone()));
+            }
+        };
+        let word = repeat("lease", PERIOD, publish, || {})?;
         let (release, released) = channel();
         // In its own thread: a claim waits for the broker's answer, and the lease must not.
         let claim = repeat(
             "claim",
             CLAIM_PERIOD,
-            move || drop(claiming.claim(CLAIM, &run)),
+            move || drop(shared.renew(&*claiming, &run)),
             move || {
                 drop(releasing.release(CLAIM, &releasing_run));
                 // The receiver may be gone already.
-                let _ = release.send(());
+                release.send(());
             },
         )?;
         Ok(Lease { _word: word, claim: Some(claim), released: Mutex::new(released) })
+    }
+}
+
+/// Until when no other controller can hold the fleet.
+#[derive(Default)]
+struct Hold(Mutex<Option<Instant>>);
+
+impl Hold {
+    /// Renews the claim.
+    fn renew(&self, fabric: &dyn Fabric, run: &str) -> Result<(), FabricError> {
+        // The broker counts from a later moment, when it has received the claim.
+        let asked = now();
+        let outcome = fabric.claim(CLAIM, run);
+        let mut until = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &outcome {
+            Ok(()) => *until = Some(asked + CLAIM_TIME),
+            Err(FabricError::Held(_)) => *until = None,
+            // It may have been renewed, and holds until then in any case.
+            Err(_) => {}
+        }
+        outcome
+    }
+
+    fn is_certain(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|until| now() < until)
     }
 }
 
@@ -75,8 +112,8 @@ impl Drop for Lease {
 
 /// Whether another run's lease is heard within its period.
 fn says_it_lives(words: &Inbox<Message>, run: &str) -> bool {
-    let until = Instant::now() + PERIOD;
-    while let Some(message) = words.next(until.saturating_duration_since(Instant::now())) {
+    let until = now() + PERIOD;
+    while let Some(message) = words.next(until.saturating_duration_since(now())) {
         if matches!(decode::<Order>(&message.body), Some(Order::Lease { run: other }) if other != run) {
             return true;
         }
@@ -99,7 +136,7 @@ fn repeat(
         }
         last();
     };
-    let thread = std::thread::Builder::new().name(name.to_string()).spawn(repeated);
+    let thread = Thread::spawn(name, repeated);
     thread.map_err(|error| FleetError(format!("no thread for the {name}: {error}")))?;
     Ok(end)
 }

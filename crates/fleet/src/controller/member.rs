@@ -3,6 +3,7 @@
 use crate::clock::ClockEstimate;
 use crate::fabric::Traffic;
 use crate::message::{AgentFacts, AgentState, Beat, PROTOCOL, Role};
+use crate::runtime::{now, since};
 use crate::setup::AgentEntry;
 use std::time::{Duration, Instant};
 use touchstone_lab::result::ToolFacts;
@@ -102,26 +103,26 @@ impl Member {
     /// one beside it is not.
     pub(crate) fn is_here(&mut self, facts: AgentFacts) {
         let other = self.facts.as_ref().is_some_and(|known| known.instance != facts.instance);
-        if other && self.gone.is_none() && self.heard.is_some_and(|heard| heard.elapsed() < LOST_AFTER / 2) {
+        if other && self.gone.is_none() && self.heard.is_some_and(|heard| since(heard) < LOST_AFTER / 2) {
             self.is_double = true;
             return;
         }
         self.gone = None;
         self.facts = Some(facts);
-        self.heard = Some(Instant::now());
+        self.heard = Some(now());
     }
 
     pub(crate) fn beats(&mut self, beat: Beat) {
         if self.facts.as_ref().is_some_and(|known| known.instance != beat.instance) {
             return;
         }
-        let now = Instant::now();
-        self.heard = Some(now);
+        let moment = now();
+        self.heard = Some(moment);
         if self.beat.as_ref().is_some_and(|last| last.mix != beat.mix) {
             self.rate.clear();
         }
-        self.rate.push((now, beat.requests));
-        while self.rate.len() > 2 && now - self.rate[1].0 >= RATE_PERIOD {
+        self.rate.push((moment, beat.requests));
+        while self.rate.len() > 2 && moment - self.rate[1].0 >= RATE_PERIOD {
             self.rate.remove(0);
         }
         self.beat = Some(beat);
@@ -240,7 +241,7 @@ impl Member {
             name: self.entry.name.clone(),
             role: self.entry.role,
             facts: None,
-            heard_s: self.heard.map(|heard| heard.elapsed().as_secs_f64()),
+            heard_s: self.heard.map(|heard| since(heard).as_secs_f64()),
             state: beat.map(|beat| beat.state),
             requests_per_second: rate,
             errors: beat.map_or(0, |beat| beat.errors),

@@ -4,10 +4,10 @@ use super::Controller;
 use super::member::Member;
 use super::session::Session;
 use crate::agent::{BEAT_PERIOD, LEASE};
-use crate::clock::monotonic_ns;
 use crate::fabric::Traffic;
 use crate::fold::Fold;
 use crate::message::{Order, Role};
+use crate::runtime::{monotonic_ns, now, since};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use touchstone_lab::result::{AgentUse, FleetUse};
@@ -105,12 +105,12 @@ impl Session {
         }
         let traffic = parts.iter().map(|(name, _)| self.traffic_of(name)).collect();
         let start = self.give_start(number, &parts);
-        while Instant::now() < start {
+        while now() < start {
             if interrupt.load(Ordering::Relaxed) {
                 self.stop(number, &parts);
                 return Err("interrupted before the mix began".to_string());
             }
-            self.listen(start.saturating_duration_since(Instant::now()).min(LISTEN_PERIOD));
+            self.listen(start.saturating_duration_since(now()).min(LISTEN_PERIOD));
         }
         Ok(Mix { number, start, parts, traffic, left_out })
     }
@@ -120,7 +120,7 @@ impl Session {
         if !self.options.exploratory {
             return Vec::new();
         }
-        let now = Instant::now();
+        let now = now();
         let is_lost = |member: &&Member| member.gone.is_some() || member.is_silent(now, self.connected_since);
         self.members.values().filter(is_lost).map(|member| member.entry.name.clone()).collect()
     }
@@ -149,7 +149,7 @@ impl Session {
         parts: &[PartOfMix],
         interrupt: &AtomicBool,
     ) -> Result<(), String> {
-        let began = Instant::now();
+        let began = now();
         loop {
             self.listen_for(LISTEN_PERIOD);
             if interrupt.load(Ordering::Relaxed) {
@@ -170,7 +170,7 @@ impl Session {
                 if member.is_double {
                     return Err(format!("two agents call themselves {name}: end one of them"));
                 }
-                if member.is_silent(Instant::now(), began.max(self.connected_since)) {
+                if member.is_silent(now(), began.max(self.connected_since)) {
                     return Err(format!("agent {name} is lost: nothing was heard from it for 1.5 s"));
                 }
                 if member.ready.is_none_or(|(mix, _)| mix != number) {
@@ -179,7 +179,7 @@ impl Session {
             }
             match late {
                 None => return Ok(()),
-                Some(name) if began.elapsed() > READY_TIME => {
+                Some(name) if since(began) > READY_TIME => {
                     return Err(format!("agent {name} is late: it was not ready after {READY_TIME:?}"));
                 }
                 Some(_) => {}
@@ -193,14 +193,14 @@ impl Session {
         let round_trip_ns = members().filter_map(|it| it.clock).map(|clock| clock.round_trip_ns).max();
         let prepare_ns = members().filter_map(|it| it.ready).map(|(_, ns)| ns).max().unwrap_or(0);
         let ahead_ns = (ROUND_TRIPS_AHEAD * round_trip_ns.unwrap_or(0)).max(START_AHEAD.as_nanos() as u64);
-        let (now, now_ns) = (Instant::now(), monotonic_ns());
+        let (moment, now_ns) = (now(), monotonic_ns());
         let start_ns = now_ns + ahead_ns + prepare_ns;
         for member in members() {
             let at_monotonic_ns = member.clock.map_or(start_ns, |clock| clock.theirs(start_ns));
             let order = Order::Start { run: self.run.clone(), mix: number, at_monotonic_ns };
             self.order(&member.entry.name, &order);
         }
-        now + Duration::from_nanos(start_ns - now_ns)
+        moment + Duration::from_nanos(start_ns - now_ns)
     }
 
     fn stop(&self, number: u64, parts: &[PartOfMix]) {
@@ -245,15 +245,15 @@ impl Watch<'_> {
             session.listen_for(LISTEN_PERIOD);
             self.show_progress(session, progress);
             self.hand_standings_over(session, progress);
-            if Instant::now() >= next_show {
-                next_show = Instant::now() + BEAT_PERIOD;
+            if now() >= next_show {
+                next_show = now() + BEAT_PERIOD;
                 self.controller.show(session.machines());
             }
             self.look_at_agents(session);
             self.look_at_broker(session);
             self.look_at_thresholds(session, progress);
             if self.interrupted.is_none() && progress.stop.load(Ordering::Relaxed) {
-                self.interrupted = Some(Instant::now());
+                self.interrupted = Some(now());
                 self.stop(session);
             }
             let missing: Vec<usize> =
@@ -267,7 +267,7 @@ impl Watch<'_> {
                 (None, Some(away)) => since.max(away + BROKER_TIME),
                 (None, None) => since.max(session.connected_since + RESULT_TIME.min(STOPPED_TIME)),
             };
-            if Instant::now() > limit {
+            if now() > limit {
                 for part in missing {
                     self.lose(session, part, "its result has not come".to_string());
                 }
@@ -286,7 +286,7 @@ impl Watch<'_> {
     }
 
     fn at_s(&self) -> f64 {
-        self.mix.start.elapsed().as_secs_f64()
+        since(self.mix.start).as_secs_f64()
     }
 
     fn show_progress(&self, session: &Session, progress: &Progress) {
@@ -323,7 +323,7 @@ impl Watch<'_> {
             }
             let Some(member) = session.members.get(self.name(part)) else { continue };
             let failed = member.failed.as_ref().filter(|(mix, _)| *mix == self.mix.number);
-            let is_silent = session.away_since.is_none() && member.is_silent(Instant::now(), since);
+            let is_silent = session.away_since.is_none() && member.is_silent(now(), since);
             if let Some(reason) = &member.gone {
                 self.lose(session, part, reason.clone());
             } else if let Some((_, reason)) = failed.filter(|_| self.stopped.is_none()) {
@@ -363,7 +363,7 @@ impl Watch<'_> {
 
     fn stop(&mut self, session: &Session) {
         if self.stopped.is_none() {
-            self.stopped = Some(Instant::now());
+            self.stopped = Some(now());
             session.stop(self.mix.number, &self.mix.parts);
         }
     }
@@ -375,12 +375,12 @@ impl Watch<'_> {
             // An order to stop that was sent while the broker was away is repeated.
             if self.stopped.is_some_and(|stopped| stopped < session.connected_since) {
                 session.stop(self.mix.number, &self.mix.parts);
-                self.stopped = Some(Instant::now());
+                self.stopped = Some(now());
             }
             return;
         };
-        let is_loaded = self.mix.start.elapsed() < self.plan.length;
-        if is_loaded && self.invalid.is_none() && away.elapsed() > LEASE {
+        let is_loaded = since(self.mix.start) < self.plan.length;
+        if is_loaded && self.invalid.is_none() && since(away) > LEASE {
             let at_s = self.at_s();
             self.fail(session, format!("{} (at {at_s:.1} s)", session.away()));
         }

@@ -3,18 +3,17 @@
 
 use super::member::{MAXIMUM_BOUND, Member, MemberView};
 use super::{ControllerOptions, FleetError};
-use crate::clock::{Clock, ClockEstimate, Exchange, Stamp, monotonic_ns};
+use crate::clock::{Clock, ClockEstimate, Exchange, Stamp};
 use crate::deployment::Deployment;
 use crate::fabric::{Fabric, Inbox, KeptMessage, Message, Notice};
 use crate::fold::{Fold, Part};
 use crate::message::{Order, Report, Role, Subjects, decode, encode, sender};
+use crate::runtime::{Sender, Thread, channel, monotonic_ns, now, own_facts};
 use crate::setup::{AgentEntry, FleetFile};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
-use touchstone_lab::machine;
 use touchstone_lab::result::ToolFacts;
 use touchstone_lab_run::bench::LoadMachine;
 
@@ -84,7 +83,7 @@ impl Session {
             members: members.collect(),
             agents: file.agents.clone(),
             url: file.controller.clone(),
-            own: machine::tool(),
+            own: own_facts().1.clone(),
             clock: Clock::default(),
             kept: None,
             acknowledge: None,
@@ -95,7 +94,7 @@ impl Session {
             next_mix: 0,
             fold: None,
             away_since: None,
-            connected_since: Instant::now(),
+            connected_since: now(),
             fabric,
             subjects,
             run,
@@ -115,11 +114,11 @@ impl Session {
                 "the fleet has no agents that make load: name them in fleet.toml".to_string(),
             ));
         }
-        let until = Instant::now() + self.options.wait;
-        let mut next_call = Instant::now();
+        let until = now() + self.options.wait;
+        let mut next_call = now();
         loop {
-            if Instant::now() >= next_call {
-                next_call = Instant::now() + MUSTER_PERIOD;
+            if now() >= next_call {
+                next_call = now() + MUSTER_PERIOD;
                 self.order_all(&Order::Muster);
             }
             self.listen_for(LISTEN_PERIOD);
@@ -137,7 +136,7 @@ impl Session {
             let mut missing = self.members.values().filter(|member| member.facts.is_none());
             match missing.next() {
                 None => break,
-                Some(first) if Instant::now() >= until => {
+                Some(first) if now() >= until => {
                     let names: Vec<&str> =
                         std::iter::once(first).chain(missing).map(|member| member.name()).collect();
                     return Err(self.missing(&names, deployment.as_deref()));
@@ -153,11 +152,11 @@ impl Session {
 
     /// Gives refused agents the time to receive the refusal before this process ends.
     fn wait_for_refused(&mut self) {
-        let until = Instant::now() + REFUSAL_TIME;
+        let until = now() + REFUSAL_TIME;
         let own = self.own.clone();
         let is_there =
             |member: &Member| !member.is_double && member.gone.is_none() && member.unfit(&own).is_some();
-        while self.members.values().any(is_there) && Instant::now() < until {
+        while self.members.values().any(is_there) && now() < until {
             self.listen_for(LISTEN_PERIOD);
         }
     }
@@ -224,7 +223,7 @@ impl Session {
     /// Compares clocks with every agent, several times.
     pub(super) fn compare_clocks(&mut self, interrupt: &AtomicBool) -> Result<(), String> {
         self.members.values_mut().for_each(|member| member.clock = None);
-        let began = Instant::now().max(self.connected_since);
+        let began = now().max(self.connected_since);
         for turn in 0..MOST_EXCHANGES_FOR_START {
             let wanted = if turn < MOST_EXCHANGES { WELL_KNOWN } else { MAXIMUM_BOUND };
             let is_asked = |member: &&Member| turn < EXCHANGES || !member.knows_clock_within(wanted);
@@ -232,7 +231,7 @@ impl Session {
                 self.members.values().filter(is_asked).map(|member| member.entry.name.clone()).collect();
             // No exchange makes the clocks of these agents known.
             let is_hopeless = |member: &Member| {
-                member.has_mad_clock() || member.gone.is_some() || member.is_silent(Instant::now(), began)
+                member.has_mad_clock() || member.gone.is_some() || member.is_silent(now(), began)
             };
             let is_mad = turn >= EXCHANGES && self.members.values().any(is_hopeless);
             if names.is_empty() || is_mad || interrupt.load(Ordering::Relaxed) {
@@ -240,9 +239,9 @@ impl Session {
             }
             self.exchange_with(&names);
         }
-        let until = Instant::now() + EXCHANGE_TIME;
+        let until = now() + EXCHANGE_TIME;
         let is_compared = |session: &Session| session.members.values().all(|member| member.clock.is_some());
-        while !is_compared(self) && Instant::now() < until && !interrupt.load(Ordering::Relaxed) {
+        while !is_compared(self) && now() < until && !interrupt.load(Ordering::Relaxed) {
             self.listen_for(LISTEN_PERIOD);
         }
         self.pings.clear();
@@ -269,7 +268,7 @@ impl Session {
     fn exchange_with(&mut self, names: &[String]) {
         let exchange = self.next_exchange;
         self.next_exchange += 1;
-        let until = Instant::now() + EXCHANGE_PERIOD;
+        let until = now() + EXCHANGE_PERIOD;
         for names in names.chunks(ASKED_AT_ONCE) {
             for name in names {
                 self.pings.insert((name.clone(), exchange), self.clock.now());
@@ -277,7 +276,7 @@ impl Session {
             }
             self.listen_for(ASKING_PERIOD);
         }
-        self.listen_for(until.saturating_duration_since(Instant::now()));
+        self.listen_for(until.saturating_duration_since(now()));
     }
 
     /// Handles messages for at most this time.
@@ -300,7 +299,7 @@ impl Session {
             }
             if let Some(acknowledge) = &self.acknowledge {
                 // A message that is not acknowledged comes again, and changes nothing then.
-                let _ = acknowledge.send(kept);
+                acknowledge.send(kept);
             }
         }
     }
@@ -308,19 +307,19 @@ impl Session {
     /// Handles messages until this time is over, however many there are, so that all agents are not checked
     /// after each message.
     pub(super) fn listen_for(&mut self, time: Duration) {
-        let until = Instant::now() + time;
-        while Instant::now() < until {
-            self.listen(until.saturating_duration_since(Instant::now()).min(LISTEN_PERIOD));
+        let until = now() + time;
+        while now() < until {
+            self.listen(until.saturating_duration_since(now()).min(LISTEN_PERIOD));
         }
     }
 
     fn look_at_connection(&mut self) {
         self.notices.extend(self.fabric.notices());
         match (self.fabric.is_connected(), self.away_since) {
-            (false, None) => self.away_since = Some(Instant::now()),
+            (false, None) => self.away_since = Some(now()),
             (true, Some(_)) => {
                 self.away_since = None;
-                self.connected_since = Instant::now();
+                self.connected_since = now();
             }
             _ => {}
         }
@@ -400,11 +399,11 @@ impl Session {
 fn acknowledger() -> Result<Sender<KeptMessage>, FleetError> {
     let (sender, messages) = channel::<KeptMessage>();
     let work = move || {
-        for message in messages {
+        while let Some(message) = messages.recv() {
             let _ = message.acknowledge();
         }
     };
-    let thread = std::thread::Builder::new().name("acknowledge".to_string()).spawn(work);
+    let thread = Thread::spawn("acknowledge", work);
     thread.map_err(|error| FleetError(format!("no thread to acknowledge results: {error}")))?;
     Ok(sender)
 }

@@ -331,15 +331,13 @@ impl RequestHead {
             return Ok(Parsed::Partial);
         };
         let header_start = at;
-        let header_limit = header_start + limits.header_bytes;
+        let header_limit = header_start.saturating_add(limits.header_bytes);
+        let most_bytes = header_limit.saturating_add(2);
         // No more is looked at than the largest section and its empty line, so that the verdict does not
         // depend on how much was read at once.
-        let buffer = &buffer[..buffer.len().min(header_limit + 2)];
-        let partial = if buffer.len() == header_limit + 2 {
-            Err(RequestError::HeaderTooLarge)
-        } else {
-            Ok(Parsed::Partial)
-        };
+        let buffer = &buffer[..buffer.len().min(most_bytes)];
+        let partial =
+            if buffer.len() == most_bytes { Err(RequestError::HeaderTooLarge) } else { Ok(Parsed::Partial) };
         let mut facts = FieldFacts::default();
         self.fields.clear();
         loop {
@@ -384,13 +382,10 @@ impl RequestHead {
         limits: &Limits,
     ) -> Result<Option<usize>, RequestError> {
         // One byte past the longest line is enough to tell "too long" from "not all here yet".
-        let longest = (start + limits.request_line_bytes).min(buffer.len());
+        let line_limit = start.saturating_add(limits.request_line_bytes);
+        let longest = line_limit.min(buffer.len());
         let partial = || {
-            if buffer.len() > start + limits.request_line_bytes + 1 {
-                Err(RequestError::UriTooLong)
-            } else {
-                Ok(None)
-            }
+            if buffer.len() > line_limit.saturating_add(1) { Err(RequestError::UriTooLong) } else { Ok(None) }
         };
         let line = &buffer[..longest];
 
@@ -398,7 +393,7 @@ impl RequestHead {
         match buffer.get(method_end) {
             Some(b' ') if method_end > start => {}
             None => return partial(),
-            Some(_) if method_end >= start + limits.request_line_bytes => {
+            Some(_) if method_end >= line_limit => {
                 return Err(RequestError::UriTooLong);
             }
             Some(_) => {
@@ -413,7 +408,7 @@ impl RequestHead {
         match buffer.get(target_end) {
             Some(b' ') if target_end > target_start => {}
             None => return partial(),
-            Some(_) if target_end >= start + limits.request_line_bytes => {
+            Some(_) if target_end >= line_limit => {
                 return Err(RequestError::UriTooLong);
             }
             Some(_) => {
@@ -692,6 +687,16 @@ mod tests {
             Err(error) => error.status(),
             Ok((_, parsed)) => panic!("{:?} was {parsed:?}", String::from_utf8_lossy(bytes)),
         }
+    }
+
+    #[test]
+    fn limits_may_be_as_large_as_numbers_are() {
+        let bytes = b"\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n";
+        for end in 0..bytes.len() {
+            let parsed = RequestHead::new().parse(&bytes[..end], &Limits::NONE);
+            assert_eq!(parsed, Ok(Parsed::Partial), "{end}");
+        }
+        assert_eq!(RequestHead::new().parse(bytes, &Limits::NONE), Ok(Parsed::Complete(bytes.len())));
     }
 
     #[test]

@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use touchstone_accelerator::rules::fields::Fields;
 use touchstone_accelerator::store::Front;
-use touchstone_files::cache::{ConnectionForm, CoreCache, DateSecond, Prepared};
+use touchstone_files::cache::{ConnectionForm, CoreCache, DateSecond, Prepared, WithDictionaryState};
 use touchstone_http::content_coding::AcceptEncoding;
+use touchstone_http::dictionary::AvailableDictionary;
 use touchstone_http::h2::StreamRequest;
 use touchstone_http::h2::hpack::KnownName;
 use touchstone_http::request::{Expectation, Method, RequestBody, RequestHead};
@@ -203,14 +204,15 @@ pub fn find<'a, 'c, F: Fields + RequestFields>(
     }
     let site_now = &snapshot.sites[site];
     let Caches { files, front } = caches;
+    let gate = &snapshot.connection_gate;
+    let is_secure = || gate.is_secure(place.peer, &lookup.fields, place.is_tls);
     let Some(rules) = &site_now.rules else {
         let file = files.get_mut(site);
-        return match file.and_then(|files| files.hit(path, lookup.accept_encoding, lookup.form, date)) {
+        return match file_hit(file, path, lookup, is_secure, date) {
             Some(prepared) => Outcome::Hit { prepared, of: HitOf::file(site, None), path },
             None => Outcome::Miss { site, path },
         };
     };
-    let gate = &snapshot.connection_gate;
     let view = RequestView {
         client: place.peer.map(|peer| gate.client(peer, &lookup.fields)),
         method: b"GET",
@@ -220,22 +222,43 @@ pub fn find<'a, 'c, F: Fields + RequestFields>(
         fields: &lookup.fields,
     };
     if let Some(front) = front {
-        let is_secure = gate.is_secure(place.peer, &lookup.fields, place.is_tls);
         let when = (lookup.form, date);
         if let Some(Ready { prepared, route }) =
-            accelerator::ready(front, site_now, &view, lookup.fields, is_secure, when)
+            accelerator::ready(front, site_now, &view, lookup.fields, is_secure(), when)
         {
             let of = HitOf { site, route: Some(route), is_accelerated: true };
             return Outcome::Hit { prepared, of, path };
         }
     }
     let file = files.get_mut(site);
-    let Some(prepared) = file.and_then(|files| files.hit(path, lookup.accept_encoding, lookup.form, date))
-    else {
+    let Some(prepared) = file_hit(file, path, lookup, is_secure, date) else {
         return Outcome::Miss { site, path };
     };
     match rules.at_once(&view) {
         AtOnce::Serve(_admitted, route) => Outcome::Hit { prepared, of: HitOf::file(site, route), path },
         AtOnce::Resolve => Outcome::Exchange,
     }
+}
+
+/// The file that answers, in the form that the client wants most.
+#[inline]
+fn file_hit<'c, F: RequestFields>(
+    files: Option<&'c mut CoreCache>,
+    path: &[u8],
+    lookup: &Lookup<'_, F>,
+    is_secure: impl FnOnce() -> bool,
+    date: &DateSecond,
+) -> Option<&'c Arc<Prepared>> {
+    let files = files?;
+    if files.has_dictionaries()
+        && let Some(wanted) = AvailableDictionary::of(&lookup.fields)
+        && is_secure()
+    {
+        match files.renew_with_dictionary(path, &wanted, lookup.form, date) {
+            WithDictionaryState::Ready => return files.hit_with_dictionary(path, &wanted, lookup.form),
+            WithDictionaryState::Make => return None,
+            WithDictionaryState::None => {}
+        }
+    }
+    files.hit(path, lookup.accept_encoding, lookup.form, date)
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use touchstone_files::cache::ConnectionForm;
 use touchstone_handler::request::Request;
 use touchstone_http::content_coding::CodingPreference;
+use touchstone_http::dictionary::AvailableDictionary;
 use touchstone_http::request::{KnownField, Method, RequestHead};
+use touchstone_http::request_view::HeadFields;
 use touchstone_sites::site::{Site, Snapshot};
 
 /// What the file handler needs of a request.
@@ -42,6 +44,18 @@ impl<'a> FileRequest<'a> {
         lines.map(move |line| line.value.of(buffer))
     }
 
+    /// The dictionary that the client has, where one may be used: over HTTPS, and not for parts of a file.
+    pub fn available_dictionary(&self) -> Option<AvailableDictionary> {
+        if self.wants_range() || !self.request.is_https() {
+            return None;
+        }
+        AvailableDictionary::of(&HeadFields { head: self.head, buffer: self.buffer })
+    }
+
+    fn wants_range(&self) -> bool {
+        self.head.method == Method::Get && self.head.value(self.buffer, KnownField::Range).is_some()
+    }
+
     /// Which content codings may answer. A Range field asks for parts of what is not coded: a coded form may
     /// be made anew with other bytes, and a client that names codings out of habit still means bytes of the
     /// file.
@@ -51,8 +65,10 @@ impl<'a> FileRequest<'a> {
             return CodingPreference::IDENTITY;
         }
         let preference = self.head.accept_encoding.preference(&codings.order);
-        let wants_range =
-            self.head.method == Method::Get && self.head.value(self.buffer, KnownField::Range).is_some();
-        if wants_range && preference.accepts_identity() { CodingPreference::IDENTITY } else { preference }
+        if self.wants_range() && preference.accepts_identity() {
+            CodingPreference::IDENTITY
+        } else {
+            preference
+        }
     }
 }

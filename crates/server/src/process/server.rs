@@ -146,8 +146,10 @@ impl Server {
         let access = access_shared(&error_log);
         let accelerator = accelerator::start(&config.accelerator, &error_log).map_err(StartError)?;
         let acme = AcmeManager::new(tls.clone(), error_log.clone());
+        let challenges = acme.http_challenges();
+        let dictionaries = Arc::default();
         let snapshot =
-            Snapshot::open(config, &tls, &access, &accelerator, acme.http_challenges(), &error_log)
+            Snapshot::open(config, &tls, &access, &accelerator, challenges, &dictionaries, &error_log)
                 .map_err(|unusable| StartError(unusable.0))?;
         let snapshot = Arc::new(snapshot);
         if let Some(problem) = &snapshot.watcher_problem {

@@ -3,13 +3,15 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use super::equivalents::Equivalents;
 use super::object::{Object, State};
 use super::purge::{Purge, PurgeMode};
+use super::query_epochs::QueryEpochs;
 use super::shard::Shard;
+use super::shared::{hash_of, lock};
 use super::tier::Tier;
 
 /// Most shards, so that cores seldom meet at one.
@@ -38,6 +40,8 @@ pub struct Store {
     /// Raised with everything that leaves.
     removals: AtomicU64,
     purges: Mutex<Purges>,
+    query_epochs: QueryEpochs,
+    equivalents: Equivalents,
     tier: Option<Arc<dyn Tier>>,
 }
 
@@ -109,14 +113,6 @@ pub struct Counters {
     pub purged: u64,
 }
 
-/// The hash of a key: SipHash with a secret of this process, because clients choose the keys and must not be
-/// able to find many with one hash. Another process has other hashes.
-#[inline]
-pub fn hash_of(key: &[u8]) -> u64 {
-    static SECRET: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-    SECRET.hash_one(key)
-}
-
 impl Store {
     /// An empty store that takes at most so many bytes, with a slower storage behind it, if there is one.
     pub fn new(budget_bytes: u64, tier: Option<Arc<dyn Tier>>) -> Store {
@@ -131,6 +127,8 @@ impl Store {
             purged: AtomicU64::new(0),
             removals: AtomicU64::new(0),
             purges: Mutex::default(),
+            query_epochs: QueryEpochs::default(),
+            equivalents: Equivalents::default(),
             tier,
         }
     }
@@ -149,6 +147,16 @@ impl Store {
     /// The storage behind it.
     pub fn tier(&self) -> Option<&Arc<dyn Tier>> {
         self.tier.as_ref()
+    }
+
+    /// What the keys of answers to QUERY hold of the target whose key has this hash.
+    pub fn query_epoch(&self, hash: u64) -> [u8; 12] {
+        self.query_epochs.of(hash)
+    }
+
+    /// The key of a stored response of another query that may answer the request with this key too.
+    pub fn equivalent(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.equivalents.find(key)
     }
 
     /// Figures for the operator.
@@ -204,10 +212,9 @@ impl Store {
             return false;
         }
         let is_key_purged = || purges.fetching.get(&hash).is_some_and(|known| known.purged_at > purge_count);
-        let may_take = |purge: &Purge| matches!(purge, Purge::Tag(_)) || purge.matches(key, b"");
         (!except_by_key && is_key_purged())
             || purges.forgotten > purge_count
-            || purges.recent.iter().any(|(count, purge)| *count > purge_count && may_take(purge))
+            || purges.recent.iter().any(|(count, purge)| *count > purge_count && purge.may_match(key))
     }
 
     /// Stores a response that was asked for when there had been so many purges; `false`: it was not let in.
@@ -242,6 +249,10 @@ impl Store {
         if self.is_purged_since(&object, purge_count) {
             self.remove(&object);
             return false;
+        }
+        if object.part().is_none() {
+            let may_note = || lock(&self.purges).count == purge_count;
+            self.equivalents.note(object.key(), object.fields(), may_note);
         }
         true
     }
@@ -291,11 +302,20 @@ impl Store {
                     fetching.purges += 1;
                 }
             } else {
+                // One that comes again stands for itself and the one before.
+                purges.recent.retain(|(_, known)| known != purge);
                 if purges.recent.len() == MOST_REMEMBERED {
                     purges.forgotten = purges.recent.remove(0).0;
                 }
                 purges.recent.push((count, purge.clone()));
             }
+        }
+        match purge {
+            Purge::Key(key) => {
+                self.query_epochs.advance(hash_of(key));
+                self.equivalents.forget(key);
+            }
+            _ => self.equivalents.forget_all(),
         }
         let found = match purge {
             Purge::Key(key) => self.purge_shard(self.shard(hash_of(key)), purge, mode),
@@ -380,12 +400,6 @@ impl Store {
     fn shard(&self, hash: u64) -> &Mutex<Shard> {
         &self.shards[self.index(hash)]
     }
-}
-
-/// A lock that a panicking thread left is taken all the same: every critical section here leaves whole
-/// states.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

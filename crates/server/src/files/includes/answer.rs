@@ -145,6 +145,8 @@ fn represent(site: &Site, includes: &SiteIncludes, file_path: &[u8], facts: &Fil
         content_type: site.content_types.content_type(file_path).into(),
         cache_control: site.config.cache_control.as_str().into(),
         content_coding: None,
+        dictionary_coding: None,
+        dictionary_for: None,
         vary: "",
         site_fields: site.file_fields.clone(),
     }

@@ -5,7 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use touchstone_files::cache::{
-    CodingJob, EncodingStart, Entry, FileCache, Prepared, Representation, Selection,
+    CodingJob, DictionaryJob, DictionarySelection, EncodingStart, Entry, FileCache, Kept, Prepared,
+    Representation, Selection,
 };
 use touchstone_files::coding::{CodingSource, Codings, twin_etag, twin_path};
 use touchstone_files::root::{Opened, Refused};
@@ -35,6 +36,10 @@ pub async fn choose_coding(
     else {
         return plain_content(plain);
     };
+    if let Some(kept) = with_dictionary(core, request, cache, entry).await {
+        let prepared = kept.response(entry, request.form, &core.clock.second(), cache);
+        return Some(Found::Content(kept.representation().clone(), Content::Cached(prepared)));
+    }
     loop {
         let date = core.clock.second();
         let coding = match entry.select(preference, &date, cache) {
@@ -56,6 +61,31 @@ pub async fn choose_coding(
             EncodingStart::Busy if preference.accepts_identity() => return plain_content(plain),
             EncodingStart::Busy => return Some(Found::Other(try_again())),
         }
+    }
+}
+
+/// The form for a client that has a dictionary, making it if it is not there yet; `None`: another form
+/// answers.
+async fn with_dictionary(
+    core: &Rc<Core>,
+    request: &FileRequest<'_>,
+    cache: &Arc<FileCache>,
+    entry: &Arc<Entry>,
+) -> Option<Arc<Kept>> {
+    entry.identity().representation().dictionary_for.as_ref()?;
+    let wanted = request.available_dictionary()?;
+    if let DictionarySelection::Make = entry.select_with_dictionary(&wanted, cache) {
+        let date = core.clock.second();
+        let job: DictionaryJob = entry.begin_with_dictionary(&wanted, request.form, &date, cache)?;
+        let task = tokio::task::spawn_blocking(move || job.compress());
+        if let Err(error) = task.await.unwrap_or_else(|error| Err(io::Error::other(error))) {
+            let path = entry.file_path().escape_ascii();
+            core.error_log.warning(format_args!("cannot compress {path} with a dictionary: {error}"));
+        }
+    }
+    match entry.select_with_dictionary(&wanted, cache) {
+        DictionarySelection::Final(kept) => Some(kept),
+        DictionarySelection::Make | DictionarySelection::None => None,
     }
 }
 

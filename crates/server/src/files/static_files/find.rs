@@ -165,7 +165,12 @@ async fn take_file(
     let site = request.site();
     let kept =
         request.snapshot.cache.as_ref().zip(ticket).filter(|(cache, _)| cache.admits(opened.facts.size));
-    let (representation, codings) = represent(site, file_path, &opened.facts, kept.is_some());
+    let (mut representation, codings) = represent(site, file_path, &opened.facts, kept.is_some());
+    let pattern = kept.as_ref().and_then(|(cache, _)| cache.dictionary_pattern(request.site, key));
+    if let Some(pattern) = pattern.filter(|_| codings.is_negotiable()) {
+        representation.dictionary_for = Some(pattern.clone());
+        representation.vary = "Accept-Encoding, Available-Dictionary";
+    }
     let Some((_, ticket)) = kept else {
         return Some(choose_uncached(request, file_path, opened, representation, &codings));
     };
@@ -218,6 +223,8 @@ fn represent(site: &Site, file_path: &[u8], facts: &FileFacts, kept: bool) -> (R
         content_type: content_type.into(),
         cache_control: site.config.cache_control.as_str().into(),
         content_coding: None,
+        dictionary_coding: None,
+        dictionary_for: None,
         vary: if codings.is_negotiable() { "Accept-Encoding" } else { "" },
         site_fields: site.file_fields.clone(),
     };

@@ -78,8 +78,11 @@ async fn fall_back(core: &Rc<Core>, request: &FileRequest<'_>, path: &[u8], not_
     }
     match find_page(core, request, fallback).await {
         Found::Content(mut representation, content) => {
-            let varies = !representation.vary.is_empty();
-            representation.vary = if varies { "Accept-Encoding, Accept" } else { "Accept" };
+            representation.vary = match (representation.vary, &representation.dictionary_for) {
+                ("", _) => "Accept",
+                (_, None) => "Accept-Encoding, Accept",
+                (_, Some(_)) => "Accept-Encoding, Available-Dictionary, Accept",
+            };
             let now = core.clock.second().unix_seconds;
             answer_content(request, &representation, content, now)
         }
@@ -122,7 +125,7 @@ pub async fn use_error_page(core: &Rc<Core>, request: &FileRequest<'_>, page: &s
                 }
             };
             add("Content-Type", &representation.content_type);
-            add("Content-Encoding", representation.content_coding.map_or("", |coding| coding.token()));
+            add("Content-Encoding", representation.coding_token().unwrap_or_default());
             add("Vary", representation.vary);
             answer.fields = fields;
             answer.body = body;

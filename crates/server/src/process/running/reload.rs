@@ -84,6 +84,7 @@ impl Running {
             &parts.access,
             &parts.accelerator,
             parts.acme.http_challenges(),
+            &parts.snapshot.dictionaries,
             &parts.error_log,
         )
         .map_err(|unusable| unusable.0)?;

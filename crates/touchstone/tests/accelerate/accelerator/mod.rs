@@ -7,11 +7,13 @@ mod conformance;
 mod control;
 mod density;
 mod disk;
+mod esi;
 mod origin;
 mod parts;
 mod robustness;
 mod rude;
 mod sharing;
+mod standards;
 mod targeted;
 mod trailers;
 
@@ -285,7 +287,7 @@ fn what_changes_something_makes_room_for_its_result() {
 }
 
 #[test]
-fn query_changes_nothing_and_is_asked_for_each_time() {
+fn query_without_a_media_type_is_asked_for_each_time() {
     let (origin, server) = counting(FRESH);
     assert_eq!(text(&get(&server, "/a", "")), "/a 1");
     for (count, body) in [(2, "one"), (3, "one"), (4, "two")] {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::websocket::WebSocket;
 use super::{BOTH, START, copy, get_patiently, route, start, start_without_waiting, stream_both_ways};
 use super::{target, text, trial};
-use crate::support::{Client, Server, Tree, skipped, wait_until};
+use crate::support::{Client, Server, Tree, raise_open_files, skipped, wait_until};
 
 /// The oldest that can be used.
 const OLDEST: u32 = 17;
@@ -132,6 +132,31 @@ fn virtual_threads_answer_as_many_requests_as_come() {
             client.vanish();
         }
         assert_eq!(text(&get_patiently(server.address(), "/trial/wait?ms=1")), "virtual=true");
+    }
+}
+
+#[test]
+fn two_thousand_requests_that_wait_take_no_more_than_virtual_threads() {
+    let Some(trial) = trial() else { return };
+    let Some((_, home)) = homes().into_iter().rfind(|(version, _)| *version >= FIRST_WITH_VIRTUAL) else {
+        return skipped("virtual threads (run scripts/setup-java.sh)");
+    };
+    const REQUESTS: usize = 2_000;
+    if !raise_open_files(REQUESTS as u64 + 500) {
+        return skipped("2,000 requests at once (raise the limit of open files: ulimit -n 4096)");
+    }
+    for isolation in BOTH {
+        let tree = Tree::empty();
+        let keys = format!("app = {trial:?}, isolation = {isolation:?}, threads = \"virtual\", queue = 0");
+        let server = start(&tree, &format!("home = {home:?}\n"), &route("/trial/", &keys), 1);
+        assert_eq!(text(&get_patiently(server.address(), "/trial/wait?ms=1")), "virtual=true");
+        let mut clients: Vec<Client> = (0..REQUESTS).map(|_| Client::connect(server.address())).collect();
+        for client in &mut clients {
+            client.set_patience(START);
+            client.send("GET /trial/wait?ms=100 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        }
+        // None is refused, although none may wait in a queue.
+        assert!(clients.iter_mut().all(|client| text(&client.answer()) == "virtual=true"), "{isolation}");
     }
 }
 

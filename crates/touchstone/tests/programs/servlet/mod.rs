@@ -66,19 +66,28 @@ fn trial() -> Option<&'static Path> {
 
 fn compile_trial() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory for the application");
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/servlet");
-    copy(&sources.join("pages"), directory.path());
-    let classes = directory.path().join("WEB-INF/classes");
+    copy(&sources().join("pages"), directory.path());
+    compile(&["Trial.java", "Answers.java"], directory.path(), &[]);
+    directory
+}
+
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/servlet")
+}
+
+/// Compiles classes into an application's directory, with Tomcat's jars and those of some directories.
+fn compile(files: &[&str], application: &Path, libraries: &[PathBuf]) {
+    let classes = application.join("WEB-INF/classes");
     fs::create_dir_all(&classes).expect("a directory for classes");
-    let jars = format!("{}/*", target().join("java").display());
+    let mut jars = format!("{}/*", target().join("java").display());
+    libraries.iter().for_each(|library| jars += &format!(":{}/*", library.display()));
     let status = Command::new("javac")
         .args(["-nowarn", "--release", "17", "-cp", &jars, "-d"])
         .arg(&classes)
-        .args(["Trial.java", "Answers.java"].map(|source| sources.join(source)))
+        .args(files.iter().map(|file| sources().join(file)))
         .status()
         .expect("javac runs");
     assert!(status.success(), "the application is compiled");
-    directory
 }
 
 fn copy(from: &Path, to: &Path) {

@@ -8,8 +8,8 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use super::{BOTH, START, ask, pack, route, start, text, trial};
-use crate::support::{Server, Tree, error_lines, run, wait_until};
+use super::{BOTH, START, applications, ask, compile, copy, pack, route, start, text, trial};
+use crate::support::{Server, Tree, error_lines, run, skipped, wait_until};
 
 /// A page of the admin listener.
 fn admin(tree: &Tree, path: &str) -> String {
@@ -112,6 +112,44 @@ fn the_mbeans_of_tomcats_connectors_are_there() {
             .into_iter()
             .all(is_there)
                 && facts.contains("requestCount=")
+        });
+    }
+}
+
+/// The sums and gauges that Micrometer's binder for Tomcat reads from the MBeans, by name.
+#[test]
+fn micrometer_has_tomcats_figures() {
+    if trial().is_none() {
+        return;
+    }
+    let Some(applications) = applications() else {
+        return skipped("Micrometer's figures of Tomcat (Maven cannot fetch it; install maven unzip)");
+    };
+    let meters = tempfile::tempdir().unwrap();
+    let library = applications.join("micrometer");
+    copy(&library, &meters.path().join("WEB-INF/lib"));
+    compile(&["Meters.java"], meters.path(), &[library]);
+    for isolation in BOTH {
+        let tree = Tree::empty();
+        let app = meters.path();
+        let keys = format!("app = {app:?}, isolation = {isolation:?}, threads = 9");
+        let server = start(&tree, "", &route("/meters/", &keys), 1);
+        wait_until("Micrometer has its figures", START, || {
+            // Each request is counted when it has ended.
+            let meters = text(&server.get("/meters/"));
+            // The largest of several: each servlet has its own.
+            let figure = |name: &str| -> Option<f64> {
+                let values = meters.lines().filter_map(|line| line.strip_prefix(&format!("{name} ")));
+                values.filter_map(|value| value.parse().ok()).reduce(f64::max)
+            };
+            figure("tomcat.threads.config.max") == Some(9.0)
+                && figure("tomcat.threads.busy") == Some(1.0)
+                && figure("tomcat.threads.current").is_some_and(|threads| threads >= 1.0)
+                && figure("tomcat.global.request.COUNT").is_some_and(|requests| requests >= 1.0)
+                && figure("tomcat.global.request.TOTAL_TIME").is_some_and(|seconds| seconds >= 0.0)
+                && figure("tomcat.global.sent").is_some_and(|bytes| bytes > 100.0)
+                && figure("tomcat.global.error").is_some()
+                && figure("tomcat.servlet.request.COUNT").is_some_and(|requests| requests >= 1.0)
         });
     }
 }

@@ -137,7 +137,8 @@ final class Applications {
      */
     void start() throws LifecycleException, IOException {
         StandardEngine engine = new StandardEngine();
-        engine.setName("touchstone-" + id);
+        // The MBeans of applications, servlets and sessions are in a domain of this name.
+        engine.setName(Beans.DOMAIN);
         engine.setDefaultHost(hostName());
         String node = settings.getProperty("node", "");
         if (!node.isEmpty()) {
@@ -499,6 +500,7 @@ final class Applications {
         context.setDocBase(application.unpacked.toString());
         context.setWorkDir(application.place.pages().toString());
         context.setReloadable(settings.getProperty("reload_classes", "no").equals("yes"));
+        context.setJarScanner(JarScan.scanner(System.getProperty("java.class.path", "")));
         File descriptor = application.unpacked.resolve("META-INF/context.xml").toFile();
         if (descriptor.isFile()) {
             try {

@@ -45,10 +45,8 @@ public final class Host {
         System.setProperty("catalina.useNaming", "true");
         System.setProperty("java.naming.factory.initial", "org.apache.naming.java.javaURLContextFactory");
         System.setProperty("java.naming.factory.url.pkgs", "org.apache.naming");
-        // These hold no tag libraries or fragments for applications, and need not be looked through for each.
-        System.setProperty("tomcat.util.scan.StandardJarScanFilter.jarsToSkip",
-                "tomcat-*.jar,ecj-*.jar,jakartaee-migration-*.jar,touchstone-*.jar,annotations-api*.jar,"
-                        + "log4j*.jar,slf4j*.jar,commons-*.jar,jackson-*.jar,json*.jar");
+        JarScan.nameJars();
+        EarlyStart.begin();
         LaterRegistry beans = LaterRegistry.install();
         ConfigFileLoader.setSource(new CatalinaBaseConfigurationSource(new File(work), null));
         server = new StandardServer();

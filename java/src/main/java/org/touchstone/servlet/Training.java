@@ -1,21 +1,42 @@
 package org.touchstone.servlet;
 
+import jakarta.servlet.annotation.WebServlet;
+import jakarta.servlet.http.HttpServlet;
+import jakarta.servlet.http.HttpServletRequest;
+import jakarta.servlet.http.HttpServletResponse;
+import java.io.IOException;
+import java.io.InputStream;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.zip.ZipEntry;
+import java.util.zip.ZipOutputStream;
 
 /**
- * Starts Tomcat with an application of one page and asks for it, so that the virtual machine can write down
- * the classes that are loaded meanwhile ({@code -XX:ArchiveClassesAtExit}) and need not load and check them
- * one by one at each start.
+ * Starts Tomcat with a WAR of one page and one servlet and asks for both, so that the virtual machine can
+ * write down the classes that are loaded meanwhile ({@code -XX:ArchiveClassesAtExit}) and need not load and
+ * check them one by one at each start.
  */
 public final class Training {
 
     private static final int SLAB_BYTES = 64 * 1024;
 
     private Training() {
+    }
+
+    /** The servlet of the WAR: it has a session, and answers with a parameter. */
+    @WebServlet("/servlet")
+    public static final class TrainingServlet extends HttpServlet {
+        private static final long serialVersionUID = 1;
+
+        @Override
+        protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
+            request.getSession().setAttribute("name", request.getParameter("name"));
+            response.setContentType("text/plain");
+            response.getWriter().println("hello " + request.getSession().getAttribute("name"));
+        }
     }
 
     /**
@@ -27,10 +48,7 @@ public final class Training {
         Path directory = Files.createTempDirectory("touchstone-training");
         int exitCode = 1;
         try {
-            int status = run(directory);
-            if (status != 200) {
-                throw new IllegalStateException("the page was answered with " + status);
-            }
+            run(directory);
             exitCode = 0;
         } catch (Throwable failure) {
             failure.printStackTrace();
@@ -41,22 +59,38 @@ public final class Training {
         System.exit(exitCode);
     }
 
-    /** The status of a page of an application, which is made for it below a directory. */
-    static int run(Path directory) throws Exception {
-        Path application = directory.resolve("app");
-        Files.createDirectories(application);
-        Files.writeString(application.resolve("index.jsp"), "<%@ page contentType=\"text/plain\" %>${1 + 2}");
+    /** Throws where a page is not answered with 200. */
+    static void run(Path directory) throws Exception {
+        Path war = directory.resolve("training.war");
+        pack(war);
         Host.startServer(directory.resolve("work").toString());
-        Host.open(1, "name=training\napp=" + application + "\nwork=" + directory.resolve("work")
-                + "\ncontext=\nthreads=2\n");
+        Host.open(1, "name=training\napp=" + war + "\nwork=" + directory.resolve("work")
+                + "\nconverted=" + directory.resolve("converted") + "\ncontext=\nthreads=2\n");
         Host.awaitStart(1);
         ByteBuffer in = ByteBuffer.allocateDirect(SLAB_BYTES);
         ByteBuffer out = ByteBuffer.allocateDirect(SLAB_BYTES).order(ByteOrder.LITTLE_ENDIAN);
         Host.slab(1, 0, in, out);
-        int result = Host.serve(0, write(in.order(ByteOrder.LITTLE_ENDIAN), "/index.jsp"));
-        int status = result < Exchange.GOES_ON ? out.getInt(4) : -1;
+        in.order(ByteOrder.LITTLE_ENDIAN);
+        for (String path : new String[] {"/servlet", "/index.jsp"}) {
+            int result = Host.serve(0, write(in, path));
+            int status = result < Exchange.GOES_ON ? out.getInt(4) : -1;
+            if (status != 200) {
+                throw new IllegalStateException(path + " was answered with " + status);
+            }
+        }
         Host.close(1);
-        return status;
+    }
+
+    private static void pack(Path war) throws IOException {
+        String servlet = TrainingServlet.class.getName().replace('.', '/') + ".class";
+        try (ZipOutputStream zip = new ZipOutputStream(Files.newOutputStream(war));
+                InputStream code = Training.class.getClassLoader().getResourceAsStream(servlet)) {
+            zip.putNextEntry(new ZipEntry("index.jsp"));
+            zip.write("<%@ page contentType=\"text/plain\" %>${1 + 2}".getBytes(StandardCharsets.US_ASCII));
+            zip.putNextEntry(new ZipEntry("WEB-INF/classes/" + servlet));
+            code.transferTo(zip);
+            zip.closeEntry();
+        }
     }
 
     /** Writes a request down as the server does; the result is its length. */
@@ -64,8 +98,8 @@ public final class Training {
         in.clear();
         in.putInt(0).putInt(1).putInt(80).putInt(1).putInt(80).putInt(0).putLong(-1);
         in.putInt(1).putLong(1).putLong(-1);
-        String[] texts = {"GET", path, null, "HTTP/1.1", "localhost", "127.0.0.1", "127.0.0.1", null, null,
-            null, null, "Host", "localhost"};
+        String[] texts = {"GET", path, "name=training", "HTTP/1.1", "localhost", "127.0.0.1", "127.0.0.1",
+            null, null, null, null, "Host", "localhost"};
         for (String text : texts) {
             byte[] bytes = text == null ? new byte[0] : text.getBytes(StandardCharsets.US_ASCII);
             in.putInt(text == null ? -1 : bytes.length).put(bytes);

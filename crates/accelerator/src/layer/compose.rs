@@ -1,0 +1,529 @@
+//! The layer that composes pages of parts (Edge Side Includes), before the cache: the page and each part come
+//! through the cache by their own rules, and what is composed of them is not stored.
+//!
+//! All parts are fetched side by side, and written in their order as they come.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rustc_hash::FxHashSet;
+use tokio::sync::Semaphore;
+use tokio::task::{JoinHandle, spawn_blocking, spawn_local};
+use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
+use touchstone_handler::pipe::{Gone, Sender, pipe};
+use touchstone_handler::request::{ReceivedHead, Request};
+use touchstone_http::request::Method;
+
+use super::CachedRoute;
+use crate::rules::esi::{Include, Node, is_page, parse};
+use crate::rules::fields::{FieldText, Fields, append, lines};
+use crate::rules::invalidation::same_origin_target;
+use crate::store::hash_of;
+
+/// The longest page before it is composed, in bytes.
+const MOST_PAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// The longest part, in bytes.
+const MOST_PART_BYTES: usize = 16 * 1024 * 1024;
+
+/// The most includes of a page, of a part that is a page of parts itself, and of a part of that. Deeper ones
+/// are not composed.
+const MOST_INCLUDES: [usize; 3] = [128, 16, 4];
+
+/// How many parts of one page are asked for at the same time.
+const MOST_AT_ONCE: usize = 32;
+
+/// How many targets that are pages are remembered; where there are more, all are forgotten.
+const MOST_KNOWN_PAGES: usize = 4096;
+
+/// How much of a composed page waits for a client that is slower.
+const PIPE_BYTES: usize = 128 * 1024;
+
+/// An interface, with its cache, whose pages are composed.
+pub struct Composed {
+    inner: Arc<dyn Interface>,
+    route: CachedRoute,
+    /// What the paths of parts begin with: the route's own path.
+    path: Arc<[u8]>,
+}
+
+impl Composed {
+    /// Composes the pages of `inner`, a route whose path is `path`.
+    pub fn new(inner: Arc<dyn Interface>, route: CachedRoute, path: &str) -> Composed {
+        Composed { inner, route, path: path.as_bytes().into() }
+    }
+}
+
+impl Interface for Composed {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn judges_parameters(&self) -> bool {
+        self.inner.judges_parameters()
+    }
+
+    fn takes_missing_length(&self) -> bool {
+        self.inner.takes_missing_length()
+    }
+
+    fn takes_escapes(&self) -> bool {
+        self.inner.takes_escapes()
+    }
+
+    fn begins_early(&self) -> bool {
+        self.inner.begins_early()
+    }
+
+    fn on_core(&self, server: Rc<dyn Server>) -> Rc<dyn Handler> {
+        let inner = self.inner.on_core(server.clone());
+        let (route, path) = (self.route.clone(), self.path.clone());
+        Rc::new(OfCore { inner, route, path, server, known_pages: RefCell::default() })
+    }
+}
+
+struct OfCore {
+    inner: Rc<dyn Handler>,
+    route: CachedRoute,
+    path: Arc<[u8]>,
+    server: Rc<dyn Server>,
+    /// The hashes of targets that were pages when they were last asked for.
+    known_pages: RefCell<FxHashSet<u64>>,
+}
+
+impl Handler for OfCore {
+    fn handle(self: Rc<Self>, request: Request) -> OnCore<Handled> {
+        Box::pin(self.answer(request))
+    }
+}
+
+/// Fields of a page that are not true of what is composed of it.
+const LEFT_OUT: [&str; 15] = [
+    "accept-ranges",
+    "age",
+    "cache-control",
+    "cdn-cache-control",
+    "content-digest",
+    "content-length",
+    "content-md5",
+    "digest",
+    "etag",
+    "expires",
+    "last-modified",
+    "no-vary-search",
+    "repr-digest",
+    "surrogate-control",
+    "use-as-dictionary",
+];
+
+/// Fields of a request with which an answer is not the whole page as it is.
+const OF_FORM: [&str; 5] = ["accept-encoding", "if-modified-since", "if-none-match", "if-range", "range"];
+
+impl OfCore {
+    async fn answer(self: Rc<Self>, mut request: Request) -> Handled {
+        let details = request.without_body();
+        let is_get = details.method() == Method::Get;
+        let target = hash_of_target(&details);
+        // Methods that change something cannot be sent twice, and a page is not asked for in a form of which
+        // it cannot be composed. All else is asked for as it was: scripts and images are no pages.
+        let is_safe = matches!(details.method(), Method::Get | Method::Head);
+        if !is_safe || (is_get && self.known_pages.borrow().contains(&target)) {
+            request.received = whole_form(&details).unwrap_or_else(|| details.received.clone());
+        }
+        let handled = self.inner.clone().handle(request).await;
+        let mut answer = match handled {
+            Handled::Answer(answer) => answer,
+            other => return other,
+        };
+        if is_get && self.may_be_form_of_page(&answer) {
+            let Some(head) = whole_form(&details) else { return Handled::Answer(answer) };
+            let mut whole = details.without_body();
+            whole.received = head;
+            match self.inner.clone().handle(whole).await {
+                Handled::Answer(whole) if is_page(&self.route.policy, whole.status, &whole.fields) => {
+                    answer = whole;
+                }
+                _ => return Handled::Answer(answer),
+            }
+        }
+        let is_page = is_page(&self.route.policy, answer.status, &answer.fields);
+        if is_get {
+            self.note(target, is_page);
+        }
+        if !is_page {
+            return Handled::Answer(answer);
+        }
+        answer.declared_length = None;
+        if details.method() == Method::Head {
+            return Handled::Answer(with_fields_of_composed(answer));
+        }
+        Handled::Answer(match self.composed(&details, answer).await {
+            Ok(answer) => answer,
+            Err(why) => {
+                let path = details.path_as_sent.escape_ascii();
+                self.server.log(Level::Warning, "a page of parts", &format!("{path}: {why}"));
+                Answer::error(502)
+            }
+        })
+    }
+
+    /// Remembers whether a target is a page.
+    fn note(&self, target: u64, is_page: bool) {
+        let mut known = self.known_pages.borrow_mut();
+        if !is_page {
+            known.remove(&target);
+            return;
+        }
+        if known.len() >= MOST_KNOWN_PAGES {
+            known.clear();
+        }
+        known.insert(target);
+    }
+
+    /// Whether it is a coded page, a part of a page, or says that a page has not changed.
+    fn may_be_form_of_page(&self, answer: &Answer) -> bool {
+        matches!(answer.status, 206 | 304)
+            || (FieldText(&answer.fields).has("content-encoding")
+                && is_page(&self.route.policy, answer.status, &answer.fields))
+    }
+
+    /// The page with its parts; the error says why there is none.
+    async fn composed(self: &Rc<Self>, details: &Request, mut answer: Answer) -> Result<Answer, String> {
+        if FieldText(&answer.fields).has("content-encoding") {
+            return Err("the page is compressed, so its parts cannot be found".to_string());
+        }
+        let Some(&most_includes) = MOST_INCLUDES.get(details.depth as usize) else {
+            return Err("parts of parts stand too deep in one another".to_string());
+        };
+        let page = whole_body(std::mem::take(&mut answer.body), MOST_PAGE_BYTES).await?;
+        let nodes = parse(&page, most_includes)
+            .map_err(|fault| format!("{}, at byte {}", fault.message, fault.position))?;
+        let composition = Rc::new(Composition {
+            of_core: self.clone(),
+            page: details.without_body(),
+            at_once: Rc::new(Semaphore::new(MOST_AT_ONCE)),
+        });
+        let (mut sender, body) = pipe(PIPE_BYTES);
+        spawn_local(async move {
+            let pieces = composition.begin(nodes);
+            // Dropped without its end, the pipe tells the connection that the page broke off.
+            if composition.write(pieces, &mut sender).await.is_ok() {
+                sender.finish();
+            }
+        });
+        answer.body = vec![Part::Stream { body, length: None }];
+        answer.date = None;
+        Ok(with_fields_of_composed(answer))
+    }
+}
+
+/// The head of a request for the whole page as it is; `None`: the request has no valid one.
+fn whole_form(request: &Request) -> Option<Rc<ReceivedHead>> {
+    let is_of_form = |name: &[u8]| OF_FORM.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
+    request.received.with_fields(|name| !is_of_form(name), []).map(Rc::new)
+}
+
+/// The hash of host, path and query.
+fn hash_of_target(request: &Request) -> u64 {
+    let mut target = request.host.as_deref().unwrap_or_default().to_vec();
+    target.extend_from_slice(&request.path_and_query());
+    hash_of(&target)
+}
+
+/// No cache may keep what is composed: a part may be one visitor's own.
+fn with_fields_of_composed(mut answer: Answer) -> Answer {
+    let mut fields = Vec::with_capacity(answer.fields.len());
+    let is_left_out = |name: &[u8]| LEFT_OUT.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
+    for (name, value) in lines(&answer.fields).filter(|(name, _)| !is_left_out(name)) {
+        append(&mut fields, name, value);
+    }
+    append(&mut fields, b"Cache-Control", b"private, no-cache");
+    answer.fields = fields;
+    answer
+}
+
+/// A page while it is composed.
+struct Composition {
+    of_core: Rc<OfCore>,
+    /// The request for the page, without its body.
+    page: Request,
+    at_once: Rc<Semaphore>,
+}
+
+/// A piece of the page, whose fetches have begun.
+enum Piece {
+    Text(Bytes),
+    Part { fetch: Fetching, is_optional: bool },
+    Try { attempt: Vec<Piece>, except: Vec<Node> },
+}
+
+/// A piece that is there.
+enum Ready {
+    Text(Bytes),
+    Answer(Answer),
+}
+
+/// A part that is being fetched. Dropped, it is not fetched any more.
+struct Fetching(JoinHandle<Option<Answer>>);
+
+impl Drop for Fetching {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Why a page, or a part of it, is not written to its end.
+enum Stopped {
+    /// The client has left.
+    Gone,
+    /// A part cannot be had.
+    NoPart,
+}
+
+impl From<Gone> for Stopped {
+    fn from(_: Gone) -> Stopped {
+        Stopped::Gone
+    }
+}
+
+impl Composition {
+    /// Begins to fetch all parts.
+    fn begin(self: &Rc<Self>, nodes: Vec<Node>) -> Vec<Piece> {
+        let begin = |node| match node {
+            Node::Text(text) => Piece::Text(text),
+            Node::Include(include) => {
+                let is_optional = include.is_optional;
+                let fetch = Fetching(spawn_local(self.clone().fetch(include)));
+                Piece::Part { fetch, is_optional }
+            }
+            Node::Try { attempt, except } => Piece::Try { attempt: self.begin(attempt), except },
+        };
+        nodes.into_iter().map(begin).collect()
+    }
+
+    /// Fetches a part where it is, or where it is else.
+    async fn fetch(self: Rc<Self>, include: Include) -> Option<Answer> {
+        for target in [Some(include.src), include.alt].into_iter().flatten() {
+            match self.fetch_from(&target).await {
+                Ok(answer) => return Some(answer),
+                Err(_) if include.is_optional => {}
+                Err(why) => {
+                    let target = target.escape_ascii();
+                    let page = self.page.path_as_sent.escape_ascii();
+                    let message = format!("{page} is without {target}: {why}");
+                    self.of_core.server.log(Level::Warning, "a part of a page", &message);
+                }
+            }
+        }
+        None
+    }
+
+    async fn fetch_from(&self, target: &[u8]) -> Result<Answer, String> {
+        let request = self.request_for(target)?;
+        let permit = self.at_once.acquire().await;
+        let answer = self.of_core.server.answer(request).await;
+        drop(permit);
+        if !(200..300).contains(&answer.status) || answer.status == 206 {
+            return Err(format!("it answered {}", answer.status));
+        }
+        if FieldText(&answer.fields).has("content-encoding") {
+            return Err("it is compressed".to_string());
+        }
+        if answer.body_length().is_some_and(|length| length > MOST_PART_BYTES as u64) {
+            return Err(format!("it is longer than {MOST_PART_BYTES} bytes"));
+        }
+        Ok(answer)
+    }
+
+    /// The request for a part: of the same visitor, at the same origin, and by the same route. So a text that
+    /// was put into a page leads nowhere but to where its visitor can go.
+    fn request_for(&self, target: &[u8]) -> Result<Request, String> {
+        let page = &self.page;
+        let host = page.host.as_deref().unwrap_or_default();
+        let (path, query) = same_origin_target(target, page.is_https(), host, &page.path_as_sent)
+            .ok_or("it is not at the origin of the page")?;
+        let written = match query {
+            Some(query) => [&path[..], b"?", &query[..]].concat(),
+            None => path,
+        };
+        let mut request = page.derive(&written).ok_or("it is no path")?;
+        if !is_below(&request.path, &self.of_core.path) {
+            return Err("it is not on the route of the page".to_string());
+        }
+        let is_coding = |name: &[u8]| name.eq_ignore_ascii_case(b"accept-encoding");
+        let head = request.received.with_fields(|name| !is_coding(name), []).ok_or("it is no path")?;
+        request.received = Rc::new(head);
+        Ok(request)
+    }
+
+    /// Writes pieces in their order, as they come.
+    fn write<'a>(
+        self: &'a Rc<Self>,
+        pieces: Vec<Piece>,
+        sender: &'a mut Sender,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Stopped>> + 'a>> {
+        Box::pin(async move {
+            for piece in pieces {
+                match piece {
+                    Piece::Text(text) => sender.send(text).await?,
+                    Piece::Part { mut fetch, .. } => {
+                        let fetched = tokio::select! {
+                            fetched = &mut fetch.0 => fetched,
+                            () = sender.gone() => return Err(Stopped::Gone),
+                        };
+                        if let Ok(Some(answer)) = fetched {
+                            self.write_answer(answer, sender).await?;
+                        }
+                    }
+                    Piece::Try { attempt, except } => {
+                        let ready = tokio::select! {
+                            ready = self.ready(attempt) => ready,
+                            () = sender.gone() => return Err(Stopped::Gone),
+                        };
+                        match ready {
+                            Ok(ready) => self.write_ready(ready, sender).await?,
+                            Err(_) => self.write(self.begin(except), sender).await?,
+                        }
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Waits for all parts of an attempt.
+    fn ready<'a>(
+        self: &'a Rc<Self>,
+        pieces: Vec<Piece>,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<Ready>, Stopped>> + 'a>> {
+        Box::pin(async move {
+            let mut all = Vec::with_capacity(pieces.len());
+            for piece in pieces {
+                match piece {
+                    Piece::Text(text) => all.push(Ready::Text(text)),
+                    Piece::Part { mut fetch, is_optional } => match (&mut fetch.0).await {
+                        Ok(Some(answer)) => all.push(Ready::Answer(answer)),
+                        _ if is_optional => {}
+                        _ => return Err(Stopped::NoPart),
+                    },
+                    Piece::Try { attempt, except } => match self.ready(attempt).await {
+                        Ok(ready) => all.extend(ready),
+                        Err(_) => all.extend(self.ready(self.begin(except)).await?),
+                    },
+                }
+            }
+            Ok(all)
+        })
+    }
+
+    async fn write_ready(&self, ready: Vec<Ready>, sender: &mut Sender) -> Result<(), Stopped> {
+        for piece in ready {
+            match piece {
+                Ready::Text(text) => sender.send(text).await?,
+                Ready::Answer(answer) => self.write_answer(answer, sender).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn write_answer(&self, answer: Answer, sender: &mut Sender) -> Result<(), Stopped> {
+        let mut written = 0;
+        for part in answer.body {
+            if let Part::Stream { mut body, .. } = part {
+                while let Some(piece) = body.next().await {
+                    let Ok(piece) = piece else { return self.broke_off("it broke off") };
+                    written += piece.len();
+                    if written > MOST_PART_BYTES {
+                        return self.broke_off("it is too long");
+                    }
+                    sender.send(piece).await?;
+                }
+                continue;
+            }
+            match bytes_of(part).await {
+                Ok(bytes) => sender.send(bytes).await?,
+                Err(_) => return self.broke_off("it cannot be read"),
+            }
+        }
+        Ok(())
+    }
+
+    /// A part that has begun has no end, so the page has none.
+    fn broke_off(&self, why: &str) -> Result<(), Stopped> {
+        let page = self.page.path_as_sent.escape_ascii();
+        let message = format!("{page} ends within a part: {why}");
+        self.of_core.server.log(Level::Warning, "a part of a page", &message);
+        Err(Stopped::NoPart)
+    }
+}
+
+/// Whether a path is that of a route, or below it.
+fn is_below(path: &[u8], route: &[u8]) -> bool {
+    path.strip_prefix(route)
+        .is_some_and(|rest| route.ends_with(b"/") || rest.is_empty() || rest.starts_with(b"/"))
+}
+
+/// A part of a body that is no stream.
+async fn bytes_of(part: Part) -> std::io::Result<Bytes> {
+    match part {
+        Part::Bytes(bytes) => Ok(bytes),
+        Part::Cached(prepared, range) => {
+            Ok(Bytes::copy_from_slice(prepared.body().get(range).unwrap_or_default()))
+        }
+        Part::File { file, offset, length } => {
+            let file = File::from(file.try_clone()?);
+            let length = usize::try_from(length).unwrap_or(usize::MAX).min(MOST_PART_BYTES);
+            let read = move || {
+                let mut bytes = vec![0; length];
+                file.read_exact_at(&mut bytes, offset).map(|()| Bytes::from(bytes))
+            };
+            spawn_blocking(read).await.unwrap_or_else(|error| Err(std::io::Error::other(error)))
+        }
+        Part::Stream { .. } => Ok(Bytes::new()),
+    }
+}
+
+/// A whole body of at most so many bytes.
+async fn whole_body(parts: Vec<Part>, most: usize) -> Result<Bytes, String> {
+    let mut whole = Vec::new();
+    for part in parts {
+        let piece: Bytes = match part {
+            Part::Stream { mut body, .. } => {
+                body.collect(most).await.map_err(|error| error.to_string())?.into()
+            }
+            part => bytes_of(part).await.map_err(|error| error.to_string())?,
+        };
+        if whole.len() + piece.len() > most {
+            return Err(format!("the page is longer than {most} bytes"));
+        }
+        whole.extend_from_slice(&piece);
+    }
+    Ok(whole.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_below;
+
+    #[test]
+    fn paths_of_a_route() {
+        for (path, route, expected) in [
+            ("/a/b", "/a/", true),
+            ("/a/", "/a/", true),
+            ("/a", "/a/", false),
+            ("/ab", "/a", false),
+            ("/a/b", "/a", true),
+            ("/a", "/a", true),
+            ("/b", "/a", false),
+            ("/b", "/", true),
+        ] {
+            assert_eq!(is_below(path.as_bytes(), route.as_bytes()), expected, "{path} {route}");
+        }
+    }
+}

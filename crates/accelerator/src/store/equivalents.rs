@@ -1,0 +1,175 @@
+//! Which stored response answers another query of its path too, because it says so in `No-Vary-Search`.
+//!
+//! A response is stored under its own URL, always. Beside that stands here, for its path, what it has said,
+//! and for the query without what does not matter, the key of the response. So a request whose own URL is not
+//! stored finds an equivalent one; the response that is found then decides with its own field.
+//!
+//! What is purged is taken out here first, and what was asked for before a purge is not put in. All of it may
+//! be forgotten at any time, which costs requests to the origin.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::shared::{hash_of, lock};
+use crate::rules::key::{self, SPACE_BYTES};
+use crate::rules::no_vary_search::Variance;
+
+/// The most paths, and the most queries: where there are more, all are forgotten.
+const MOST_PATHS: usize = 4 * 1024;
+const MOST_QUERIES: usize = 16 * 1024;
+
+/// A longer key is not found by another query.
+const MOST_KEY_BYTES: usize = 1024;
+
+/// Which response answers which other queries.
+#[derive(Default)]
+pub struct Equivalents {
+    /// There is one at all.
+    is_used: AtomicBool,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// What the latest response of a path has said, by the hash of the path.
+    variances: HashMap<u64, Variance>,
+    /// The key of the latest response, by the hash of its path and its canonical query.
+    keys: HashMap<u64, Box<[u8]>>,
+}
+
+impl Equivalents {
+    /// The key of a stored response that may answer the request with this key; another one than this.
+    pub fn find(&self, key: &[u8]) -> Option<Vec<u8>> {
+        if !self.is_used.load(Ordering::Acquire) {
+            return None;
+        }
+        let (path, query) = split(key)?;
+        let known = lock(&self.known);
+        let variance = known.variances.get(&hash_of(path))?;
+        let found = known.keys.get(&place(path, query, variance))?;
+        (**found != *key).then(|| found.to_vec())
+    }
+
+    /// A response with these fields was stored under this key. `may_note` is asked when no purge can come in
+    /// between any more.
+    pub fn note(&self, key: &[u8], fields: &[u8], may_note: impl FnOnce() -> bool) {
+        let Some(variance) = Variance::of_response(fields) else { return };
+        let Some((path, query)) = split(key).filter(|_| key.len() <= MOST_KEY_BYTES) else { return };
+        let mut known = lock(&self.known);
+        if !may_note() {
+            return;
+        }
+        if known.variances.len() >= MOST_PATHS || known.keys.len() >= MOST_QUERIES {
+            *known = Known::default();
+        }
+        let place = place(path, query, &variance);
+        known.variances.insert(hash_of(path), variance);
+        known.keys.insert(place, key.into());
+        self.is_used.store(true, Ordering::Release);
+    }
+
+    /// Requests with this key find no response of another query any more.
+    pub fn forget(&self, key: &[u8]) {
+        if !self.is_used.load(Ordering::Acquire) {
+            return;
+        }
+        let Some((path, query)) = split(key) else { return };
+        let mut known = lock(&self.known);
+        if let Some(variance) = known.variances.get(&hash_of(path)) {
+            let place = place(path, query, variance);
+            known.keys.remove(&place);
+        }
+    }
+
+    /// No request finds a response of another query any more.
+    pub fn forget_all(&self) {
+        if self.is_used.load(Ordering::Acquire) {
+            *lock(&self.known) = Known::default();
+        }
+    }
+}
+
+/// Whether the response with these fields, stored under `key`, says that it answers `wanted`.
+pub fn is_equivalent(key: &[u8], fields: &[u8], wanted: &[u8]) -> bool {
+    let (Some((path, query)), Some((wanted_path, wanted_query))) = (split(key), split(wanted)) else {
+        return false;
+    };
+    path == wanted_path
+        && Variance::of_response(fields)
+            .is_some_and(|variance| variance.canonical(query) == variance.canonical(wanted_query))
+}
+
+/// The path of a key, with all that is before it, and its query. An answer to QUERY is of no other URL.
+fn split(key: &[u8]) -> Option<(&[u8], &[u8])> {
+    if key::target_part(key).len() != key.len() {
+        return None;
+    }
+    let target = key.get(SPACE_BYTES..)?;
+    Some(match memchr::memchr(b'?', target) {
+        Some(mark) => (&key[..SPACE_BYTES + mark], &target[mark + 1..]),
+        None => (key, b""),
+    })
+}
+
+fn place(path: &[u8], query: &[u8], variance: &Variance) -> u64 {
+    let canonical = variance.canonical(query);
+    hash_of(&[path, b"?", &canonical].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIELDS: &[u8] = b"No-Vary-Search: params=(\"u\")\r\n";
+
+    fn key(text: &str) -> Vec<u8> {
+        [&[0; SPACE_BYTES][..], b"hex.org", text.as_bytes()].concat()
+    }
+
+    #[test]
+    fn a_request_finds_what_has_said_that_it_answers_it() {
+        let equivalents = Equivalents::default();
+        equivalents.note(&key("/a?id=1&u=2"), FIELDS, || true);
+        assert_eq!(equivalents.find(&key("/a?u=3&id=1")), Some(key("/a?id=1&u=2")));
+        for other in ["/a?id=2", "/b?id=1", "/a", "/a?id=1&u=2"] {
+            assert_eq!(equivalents.find(&key(other)), None, "{other}");
+        }
+        assert!(is_equivalent(&key("/a?id=1&u=2"), FIELDS, &key("/a?id=1")));
+        for (stored, fields, wanted) in [
+            ("/a?id=1", FIELDS, "/b?id=1"),
+            ("/a?id=1", FIELDS, "/a?id=2"),
+            ("/a?u=1", b"X: y\r\n", "/a?u=2"),
+            ("/a?u=1", FIELDS, "/a?u=2 x"),
+        ] {
+            assert!(!is_equivalent(&key(stored), fields, &key(wanted)), "{stored} {wanted}");
+        }
+    }
+
+    #[test]
+    fn what_was_purged_is_found_by_no_other_query() {
+        let equivalents = Equivalents::default();
+        equivalents.note(&key("/a?u=1"), FIELDS, || true);
+        equivalents.forget(&key("/a?u=2"));
+        assert_eq!(equivalents.find(&key("/a?u=2")), None);
+        equivalents.note(&key("/a?u=1"), FIELDS, || false);
+        assert_eq!(equivalents.find(&key("/a?u=2")), None);
+        equivalents.note(&key("/a?u=1"), FIELDS, || true);
+        equivalents.forget_all();
+        assert_eq!(equivalents.find(&key("/a?u=2")), None);
+    }
+
+    #[test]
+    fn there_are_never_more_than_may_be() {
+        let equivalents = Equivalents::default();
+        for number in 0..MOST_QUERIES + 10 {
+            equivalents.note(&key(&format!("/a?id={number}")), FIELDS, || true);
+        }
+        assert!(lock(&equivalents.known).keys.len() <= MOST_QUERIES);
+        let last = key(&format!("/a?id={}", MOST_QUERIES + 9));
+        assert_eq!(equivalents.find(&key(&format!("/a?id={}&u", MOST_QUERIES + 9))), Some(last));
+        let long = key(&format!("/a?id={}", "x".repeat(MOST_KEY_BYTES)));
+        equivalents.note(&long, FIELDS, || true);
+        assert_eq!(equivalents.find(&[&long[..], b"&u"].concat()), None);
+    }
+}

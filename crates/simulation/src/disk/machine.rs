@@ -1,0 +1,489 @@
+//! A machine with a disk that may do what disks do: be full, be read-only, fail, write a part, change a bit,
+//! and forget what was not synced when the power goes. Processes on it can be killed between any two
+//! operations, and in the middle of one.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use touchstone_accelerator::disk::{Directory, StoredFile};
+
+use crate::chance;
+
+/// A machine.
+#[derive(Clone, Default)]
+pub struct Machine(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    /// What processes see.
+    names: BTreeMap<String, Arc<Mutex<Contents>>>,
+    /// What is on the disk for certain, and the changes that are not.
+    synced_names: BTreeMap<String, Arc<Mutex<Contents>>>,
+    unsynced_names: Vec<NameChange>,
+    is_there: bool,
+    start: u64,
+    /// The process that has locked the directory.
+    locked_by: Option<u64>,
+    last_process: u64,
+    faults: Faults,
+}
+
+enum NameChange {
+    Set(String, Arc<Mutex<Contents>>),
+    Remove(String),
+}
+
+/// What the disk does wrong at present.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Faults {
+    /// So many bytes have room; 0: any number.
+    pub most_bytes: usize,
+    /// Nothing can be written.
+    pub is_read_only: bool,
+    /// So many of a hundred writes fail, perhaps with a part written.
+    pub failing_writes: u64,
+    /// So many of a hundred reads fail.
+    pub failing_reads: u64,
+    /// So many of a hundred syncs fail.
+    pub failing_syncs: u64,
+}
+
+#[derive(Debug, Default)]
+struct Contents {
+    bytes: Vec<u8>,
+    synced: Vec<u8>,
+    unsynced: Vec<Change>,
+    is_removed: bool,
+}
+
+#[derive(Debug, Clone)]
+enum Change {
+    Write(usize, Vec<u8>),
+    Length(usize),
+}
+
+impl Change {
+    fn apply(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Change::Write(at, written) => {
+                bytes.resize(bytes.len().max(at + written.len()), 0);
+                bytes[*at..at + written.len()].copy_from_slice(written);
+            }
+            Change::Length(length) => bytes.resize(*length, 0),
+        }
+    }
+}
+
+impl Contents {
+    fn change(&mut self, change: Change) {
+        change.apply(&mut self.bytes);
+        self.unsynced.push(change);
+    }
+
+    /// What is left of it when the power has gone: each change reached the disk, or did not, or in part.
+    fn lose_power(&mut self) {
+        let mut bytes = std::mem::take(&mut self.synced);
+        for change in self.unsynced.drain(..) {
+            match (chance::below(3), change) {
+                (0, _) => {}
+                (1, Change::Write(at, written)) => {
+                    let length = chance::size(written.len() + 1);
+                    Change::Write(at, written[..length].to_vec()).apply(&mut bytes);
+                }
+                (_, change) => change.apply(&mut bytes),
+            }
+        }
+        self.synced.clone_from(&bytes);
+        self.bytes = bytes;
+    }
+}
+
+impl Machine {
+    pub fn new() -> Machine {
+        let machine = Machine::default();
+        machine.state().start = 1;
+        machine
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+
+    /// A new process on it.
+    pub fn process(&self) -> Process {
+        let mut state = self.state();
+        state.last_process += 1;
+        let life = Arc::new(Mutex::new(Life { operations_left: u64::MAX, is_dead: false }));
+        Process { machine: self.clone(), number: state.last_process, life }
+    }
+
+    pub fn set_faults(&self, faults: Faults) {
+        self.state().faults = faults;
+    }
+
+    /// Nothing is wrong from now on.
+    pub fn mend(&self) {
+        self.set_faults(Faults::default());
+    }
+
+    /// The power goes, and comes back.
+    pub fn lose_power(&self) {
+        let mut state = self.state();
+        let mut names = std::mem::take(&mut state.synced_names);
+        // Changes of names reach the disk in their order, some of them not at all.
+        let count = state.unsynced_names.len();
+        let reached = chance::size(count + 1);
+        for change in state.unsynced_names.drain(..).take(reached) {
+            match change {
+                NameChange::Set(name, contents) => _ = names.insert(name, contents),
+                NameChange::Remove(name) => _ = names.remove(&name),
+            }
+        }
+        for contents in names.values() {
+            let mut contents = contents.lock().unwrap();
+            contents.lose_power();
+            contents.is_removed = false;
+        }
+        chance::note(|| format!("machine: the power goes; {reached} of {count} changes of names are left"));
+        state.synced_names.clone_from(&names);
+        state.names = names;
+        state.locked_by = None;
+        state.start += 1;
+    }
+
+    /// Another program removes the directory, or a file in it.
+    pub fn take_away(&self, name: Option<&str>) {
+        let mut state = self.state();
+        let names: Vec<String> = state.names.keys().cloned().collect();
+        for other in names.into_iter().filter(|other| name.is_none_or(|name| name == other)) {
+            state.remove(&other);
+        }
+        if name.is_none() {
+            state.is_there = false;
+            state.locked_by = None;
+        }
+    }
+
+    /// A bit of a file changes.
+    pub fn flip(&self) {
+        let state = self.state();
+        let place = chance::size(state.names.len());
+        let Some((name, contents)) = state.names.iter().nth(place) else { return };
+        let mut contents = contents.lock().unwrap();
+        let length = contents.bytes.len();
+        if length > 0 {
+            let at = chance::size(length);
+            let bit = 1 << chance::below(8);
+            chance::note(|| format!("machine: a bit of {name} changes at {at} of {length}"));
+            let byte = contents.bytes[at] ^ bit;
+            contents.change(Change::Write(at, vec![byte]));
+        }
+    }
+
+    /// The bytes of all files that hold responses.
+    pub fn segment_bytes(&self) -> u64 {
+        let state = self.state();
+        let segments = state.names.iter().filter(|(name, _)| name.ends_with(".segment"));
+        segments.map(|(_, contents)| contents.lock().unwrap().bytes.len() as u64).sum()
+    }
+}
+
+impl State {
+    fn used(&self) -> usize {
+        self.names.values().map(|contents| contents.lock().unwrap().bytes.len()).sum()
+    }
+
+    fn remove(&mut self, name: &str) -> bool {
+        let Some(contents) = self.names.remove(name) else { return false };
+        contents.lock().unwrap().is_removed = true;
+        self.unsynced_names.push(NameChange::Remove(name.to_string()));
+        true
+    }
+}
+
+/// A process that uses the directory.
+#[derive(Clone)]
+pub struct Process {
+    machine: Machine,
+    number: u64,
+    life: Arc<Mutex<Life>>,
+}
+
+struct Life {
+    /// It is killed in the operation after so many.
+    operations_left: u64,
+    is_dead: bool,
+}
+
+/// What becomes of an operation that changes something.
+enum Fate {
+    Done,
+    /// A part of it is done, and then this.
+    Part(io::ErrorKind),
+    Refused(io::ErrorKind),
+}
+
+fn dead() -> io::Error {
+    io::Error::other("the process was killed")
+}
+
+impl Process {
+    /// It will be killed in the middle of one of its next operations.
+    pub fn kill_within(&self, operations: u64) {
+        self.life.lock().unwrap().operations_left = chance::below(operations);
+    }
+
+    pub fn is_dead(&self) -> bool {
+        self.life.lock().unwrap().is_dead
+    }
+
+    /// Ends it now: its lock is free, and nothing that is dropped later changes anything.
+    pub fn kill(&self) {
+        self.life.lock().unwrap().is_dead = true;
+        self.unlock();
+    }
+
+    fn unlock(&self) {
+        let mut state = self.machine.state();
+        if state.locked_by == Some(self.number) {
+            state.locked_by = None;
+        }
+    }
+
+    fn check(&self) -> io::Result<()> {
+        if self.is_dead() { Err(dead()) } else { Ok(()) }
+    }
+
+    fn begin_change(&self, faults: Faults) -> Fate {
+        let mut life = self.life.lock().unwrap();
+        if life.is_dead {
+            return Fate::Refused(io::ErrorKind::Other);
+        }
+        if life.operations_left == 0 {
+            life.is_dead = true;
+            chance::note(|| format!("machine: process {} is killed within an operation", self.number));
+            return Fate::Part(io::ErrorKind::Other);
+        }
+        if life.operations_left != u64::MAX {
+            life.operations_left -= 1;
+        }
+        if faults.is_read_only {
+            return Fate::Refused(io::ErrorKind::ReadOnlyFilesystem);
+        }
+        if chance::percent(faults.failing_writes) {
+            return Fate::Part(chance::pick(&[io::ErrorKind::Other, io::ErrorKind::StorageFull]));
+        }
+        Fate::Done
+    }
+
+    /// A change of names: done, or not.
+    fn may_change_names(&self, faults: Faults) -> io::Result<()> {
+        match self.begin_change(faults) {
+            Fate::Done => Ok(()),
+            Fate::Part(kind) | Fate::Refused(kind) => Err(kind.into()),
+        }
+    }
+
+    fn open_contents(&self, contents: &Arc<Mutex<Contents>>) -> Box<dyn StoredFile> {
+        Box::new(OpenFile { process: self.clone(), contents: contents.clone(), end: Mutex::new(0) })
+    }
+}
+
+impl Directory for Process {
+    fn path(&self) -> &Path {
+        Path::new("/simulated")
+    }
+
+    fn make(&self) -> io::Result<()> {
+        self.check()?;
+        self.machine.state().is_there = true;
+        Ok(())
+    }
+
+    fn names(&self) -> io::Result<Vec<String>> {
+        self.check()?;
+        let state = self.machine.state();
+        if !state.is_there {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(state.names.keys().cloned().collect())
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn StoredFile>> {
+        let mut state = self.machine.state();
+        if !state.is_there {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        self.may_change_names(state.faults)?;
+        let contents = match state.names.get(name) {
+            Some(contents) => contents.clone(),
+            None => {
+                let contents = Arc::<Mutex<Contents>>::default();
+                state.names.insert(name.to_string(), contents.clone());
+                state.unsynced_names.push(NameChange::Set(name.to_string(), contents.clone()));
+                contents
+            }
+        };
+        contents.lock().unwrap().change(Change::Length(0));
+        Ok(self.open_contents(&contents))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn StoredFile>> {
+        self.check()?;
+        let state = self.machine.state();
+        let contents = state.names.get(name).ok_or(io::ErrorKind::NotFound)?;
+        Ok(self.open_contents(contents))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut state = self.machine.state();
+        self.may_change_names(state.faults)?;
+        let contents = state.names.remove(from).ok_or(io::ErrorKind::NotFound)?;
+        if let Some(replaced) = state.names.insert(to.to_string(), contents.clone()) {
+            replaced.lock().unwrap().is_removed = true;
+        }
+        // Both at once, as a file system does it.
+        state.unsynced_names.push(NameChange::Set(to.to_string(), contents));
+        state.unsynced_names.push(NameChange::Remove(from.to_string()));
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let mut state = self.machine.state();
+        // Nothing is written but names: that works on a full disk.
+        let faults = Faults { failing_writes: 0, ..state.faults };
+        self.may_change_names(faults)?;
+        if state.remove(name) { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.check()?;
+        let mut state = self.machine.state();
+        if chance::percent(state.faults.failing_syncs) {
+            return Err(io::ErrorKind::Other.into());
+        }
+        state.unsynced_names.clear();
+        state.synced_names = state.names.clone();
+        Ok(())
+    }
+
+    fn lock(&self) -> io::Result<Option<Box<dyn Send>>> {
+        let mut state = self.machine.state();
+        if !state.is_there {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        self.check()?;
+        if state.locked_by.is_some_and(|other| other != self.number) {
+            return Ok(None);
+        }
+        state.locked_by = Some(self.number);
+        Ok(Some(Box::new(Locked(self.clone()))))
+    }
+
+    fn start_of_machine(&self) -> Option<String> {
+        // No changed bit makes one of another, as it is with the identifiers that kernels choose.
+        Some(format!("{:016x}\n", self.machine.state().start.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+    }
+}
+
+struct Locked(Process);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        self.0.unlock();
+    }
+}
+
+/// A file that a process has open.
+struct OpenFile {
+    process: Process,
+    contents: Arc<Mutex<Contents>>,
+    /// Where the next bytes are appended.
+    end: Mutex<usize>,
+}
+
+impl std::fmt::Debug for OpenFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OpenFile")
+    }
+}
+
+impl OpenFile {
+    /// Writes as much as the disk lets it; gives how much that was, and the error.
+    fn write(&self, bytes: &[u8], offset: usize) -> (usize, io::Result<()>) {
+        let state = self.process.machine.state();
+        let (mut count, mut outcome) = match self.process.begin_change(state.faults) {
+            Fate::Done => (bytes.len(), Ok(())),
+            Fate::Part(kind) => (chance::size(bytes.len() + 1), Err(kind.into())),
+            Fate::Refused(kind) => (0, Err(kind.into())),
+        };
+        if state.faults.most_bytes > 0 {
+            let room = state.faults.most_bytes.saturating_sub(state.used());
+            if count > room {
+                (count, outcome) = (room, Err(io::ErrorKind::StorageFull.into()));
+            }
+        }
+        drop(state);
+        if count > 0 {
+            self.contents.lock().unwrap().change(Change::Write(offset, bytes[..count].to_vec()));
+        }
+        (count, outcome)
+    }
+}
+
+impl StoredFile for OpenFile {
+    fn length(&self) -> io::Result<u64> {
+        self.process.check()?;
+        Ok(self.contents.lock().unwrap().bytes.len() as u64)
+    }
+
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        self.process.check()?;
+        let faults = self.process.machine.state().faults;
+        if chance::percent(faults.failing_reads) {
+            return Err(io::ErrorKind::Other.into());
+        }
+        let contents = self.contents.lock().unwrap();
+        let start = usize::try_from(offset).map_err(io::Error::other)?;
+        let found = contents.bytes.get(start..start + bytes.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        bytes.copy_from_slice(found);
+        Ok(())
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write(bytes, usize::try_from(offset).map_err(io::Error::other)?).1
+    }
+
+    fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut end = self.end.lock().unwrap();
+        let (count, outcome) = self.write(bytes, *end);
+        *end += count;
+        outcome
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        // To make a file shorter needs no room.
+        let faults = Faults { failing_writes: 0, ..self.process.machine.state().faults };
+        self.process.may_change_names(faults)?;
+        let length = usize::try_from(length).map_err(io::Error::other)?;
+        self.contents.lock().unwrap().change(Change::Length(length));
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.process.check()?;
+        if chance::percent(self.process.machine.state().faults.failing_syncs) {
+            return Err(io::ErrorKind::Other.into());
+        }
+        let mut contents = self.contents.lock().unwrap();
+        contents.unsynced.clear();
+        contents.synced = contents.bytes.clone();
+        Ok(())
+    }
+
+    fn is_removed(&self) -> bool {
+        self.contents.lock().unwrap().is_removed
+    }
+}

@@ -1,0 +1,435 @@
+//! The accelerator's store with its disk: responses are fetched, kept, looked up and purged, while processes
+//! are restarted, replaced and killed, the power goes, and the disk does what disks do.
+//!
+//! What must hold: what is found is what was stored, to the byte, under its own key; what was purged never
+//! comes back, and what was replaced does not either once the newer one is written; counts and bytes add up;
+//! what was kept last on a disk without faults is found.
+
+mod machine;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use touchstone_accelerator::disk::{Disk, Steps, open_stepped};
+use touchstone_accelerator::rules::storing::Terms;
+use touchstone_accelerator::store::{Fetching, NewObject, Object, Purge, PurgeMode, Store, Tier, hash_of};
+
+use crate::chance;
+use crate::wire::{is_pattern, pattern};
+use machine::{Faults, Machine, Process};
+
+const LIMIT_BYTES: u64 = 400_000;
+const SEGMENT_BYTES: u64 = 40_000;
+const MOST_BODY_BYTES: usize = 12_000;
+const KEYS: u64 = 10;
+const VARIANTS: u64 = 2;
+
+/// A life.
+pub fn live() {
+    let mut world = World::new();
+    for _ in 0..chance::between(20, 250) {
+        world.turn();
+    }
+    world.machine.mend();
+    if !world.serving.process.is_dead() {
+        world.drain();
+    }
+    world.restart();
+    world.look_at_everything();
+}
+
+/// A response that may be stored: which, and the how-manyeth of it.
+type Name = (u64, u64);
+
+/// A process with its store, its disk and what it is doing.
+struct Serving {
+    process: Process,
+    store: Arc<Store>,
+    disk: Arc<Disk>,
+    steps: Option<Steps>,
+    fetches: Vec<(Fetching, Arc<Object>, Name, u64)>,
+    promotions: Vec<(Fetching, Object)>,
+}
+
+struct World {
+    machine: Machine,
+    serving: Serving,
+    /// A process that was replaced, and still has to write.
+    leaving: Option<Serving>,
+    /// The number of the last version of anything.
+    last_version: u64,
+    /// The lowest version that may be found of each: those below were purged, for ever.
+    purged_below: BTreeMap<Name, u64>,
+    /// The lowest that may be found while nothing has gone wrong: those below were replaced.
+    replaced_below: BTreeMap<Name, u64>,
+    /// What was given to the disk and need not be written yet.
+    kept: BTreeMap<Name, u64>,
+    /// Names whose last purge the disk could not take, with the lowest version from before it: what they
+    /// name may come back with another process.
+    uncertain: BTreeMap<Name, u64>,
+    faults: Faults,
+    /// The disk may have faults in this life.
+    has_faults: bool,
+    /// Processes may be killed in this life, and the power may go.
+    has_kills: bool,
+}
+
+fn key(name: Name) -> Vec<u8> {
+    let space = 7 + name.0 % 2;
+    [&space.to_le_bytes()[..], format!("h{}/{}", name.0 % 3, name.0).as_bytes()].concat()
+}
+
+fn tag(name: Name) -> String {
+    format!("t{}", name.0 % 4)
+}
+
+fn owner(name: Name, version: u64) -> u64 {
+    name.0 * 1_000_003 + name.1 * 7919 + version * 31
+}
+
+fn object(name: Name, version: u64) -> Arc<Object> {
+    let (key, selector) = (key(name), format!("{}", name.1));
+    let body = pattern(owner(name, version), chance::length(MOST_BODY_BYTES));
+    let terms = Terms { lifetime: 600, response_time: version as i64, ..Terms::default() };
+    Arc::new(Object::new(NewObject {
+        hash: hash_of(&key),
+        key: &key,
+        selector: selector.as_bytes(),
+        status: 200,
+        terms,
+        fields: format!("Cache-Tag: {}\r\nX-Variant: {}\r\n", tag(name), name.1).as_bytes(),
+        part: None,
+        trailers: if chance::one_in(5) { b"T: 1\r\n" } else { b"" },
+        body: &[Bytes::from(body)],
+    }))
+}
+
+fn name() -> Name {
+    (chance::below(KEYS), chance::below(VARIANTS))
+}
+
+fn start(machine: &Machine) -> Serving {
+    let process = machine.process();
+    let opened = open_stepped(Arc::new(process.clone()), LIMIT_BYTES, SEGMENT_BYTES, |_, message| {
+        chance::note(|| format!("said: {message}"));
+    });
+    let (disk, steps) = opened.expect("a process starts whatever the disk is like");
+    let disk = Arc::new(disk);
+    let tier: Arc<dyn Tier> = disk.clone();
+    let store = Arc::new(Store::new(chance::pick(&[20_000, 60_000, 200_000]), Some(tier)));
+    Serving { process, store, disk, steps: Some(steps), fetches: Vec::new(), promotions: Vec::new() }
+}
+
+impl Serving {
+    fn step(&mut self) -> bool {
+        self.steps.as_mut().is_some_and(Steps::step)
+    }
+
+    /// What a look-up finds: in memory, and where nothing is there, on disk.
+    fn look_up(&mut self, name: Name) -> Vec<Arc<Object>> {
+        let key = key(name);
+        let hash = hash_of(&key);
+        let mut found = self.store.under(hash, &key);
+        if found.is_empty() && self.disk.held(hash) > 0 {
+            let fetching = self.store.begin_fetch(hash);
+            let mut loaded = self.disk.load(hash, &key);
+            // Their order depends on the place in a table, and means nothing.
+            loaded.sort_by(|one, other| one.selector().cmp(other.selector()));
+            for object in loaded {
+                let (fields, terms) = (object.fields().to_vec(), object.terms);
+                found.push(Arc::new(object.with_head(&fields, terms)));
+                if chance::percent(70) {
+                    self.store.promote(Arc::new(object), fetching.purge_count());
+                } else {
+                    self.promotions.push((self.store.begin_again(&fetching, &key, 0).unwrap(), object));
+                }
+            }
+        }
+        found
+    }
+}
+
+impl World {
+    fn new() -> World {
+        let machine = Machine::new();
+        let serving = start(&machine);
+        World {
+            machine,
+            serving,
+            leaving: None,
+            last_version: 0,
+            purged_below: BTreeMap::new(),
+            replaced_below: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            uncertain: BTreeMap::new(),
+            faults: Faults::default(),
+            has_faults: chance::percent(50),
+            has_kills: chance::percent(60),
+        }
+    }
+
+    fn turn(&mut self) {
+        match chance::below(100) {
+            0..=21 => self.begin_fetch(),
+            22..=41 => self.end_fetch(),
+            42..=56 => self.look_up(name()),
+            57..=66 => self.purge(),
+            67..=84 => {
+                for _ in 0..chance::below(4) {
+                    self.serving.step();
+                }
+            }
+            85..=88 => self.drain(),
+            89 => self.restart(),
+            90 => self.replace(),
+            91..=93 if self.has_kills => self.kill(),
+            94..=97 if self.has_faults => self.change_faults(),
+            98 if self.has_faults => self.harm(),
+            _ => self.end_promotion(),
+        }
+        if let Some(leaving) = &mut self.leaving {
+            let is_done = !leaving.step();
+            if is_done || chance::one_in(10) {
+                self.end_leaving();
+            }
+        }
+        if self.serving.process.is_dead() {
+            chance::note(|| "a process is started after one was killed".to_string());
+            self.begin_anew();
+        }
+    }
+
+    fn begin_fetch(&mut self) {
+        if self.serving.fetches.len() > 4 {
+            return;
+        }
+        let name = name();
+        self.last_version += 1;
+        let object = object(name, self.last_version);
+        let fetching = self.serving.store.begin_fetch(object.hash);
+        self.serving.fetches.push((fetching, object, name, self.last_version));
+    }
+
+    fn end_fetch(&mut self) {
+        if self.serving.fetches.is_empty() {
+            return;
+        }
+        let place = chance::size(self.serving.fetches.len());
+        let (fetching, object, name, version) = self.serving.fetches.remove(place);
+        let bytes = object.bytes();
+        let is_stored = self.serving.store.insert(object, fetching.purge_count());
+        chance::note(|| format!("{name:?} version {version}, {bytes} bytes: stored {is_stored}"));
+        chance::mix(u64::from(is_stored));
+        if is_stored {
+            let is_purged = version < self.purged_below.get(&name).copied().unwrap_or(0);
+            assert!(!is_purged, "{name:?}: version {version} was purged while it was fetched, and is stored");
+            // What was fetched earlier may come later: then it is the one that holds.
+            self.kept.insert(name, version);
+            self.replaced_below.entry(name).and_modify(|least| *least = version.min(*least));
+        }
+    }
+
+    fn end_promotion(&mut self) {
+        if let Some((fetching, object)) = self.serving.promotions.pop() {
+            self.serving.store.promote(Arc::new(object), fetching.purge_count());
+        }
+    }
+
+    fn look_up(&mut self, name: Name) {
+        let found = self.serving.look_up(name);
+        let mut variants = Vec::new();
+        for object in &found {
+            let variant: u64 = std::str::from_utf8(object.selector()).unwrap().parse().unwrap();
+            let name = (name.0, variant);
+            let version = object.terms.response_time as u64;
+            assert_eq!(object.key(), key(name), "a response of another key");
+            assert!(!variants.contains(&variant), "{name:?} is there twice");
+            variants.push(variant);
+            assert!(is_pattern(owner(name, version), 0, object.body()), "{name:?} {version}: a torn body");
+            let fields = format!("Cache-Tag: {}\r\nX-Variant: {variant}\r\n", tag(name));
+            assert_eq!(object.fields(), fields.as_bytes(), "{name:?}: other fields");
+            let purged = self.purged_below.get(&name).copied().unwrap_or(0);
+            assert!(version >= purged, "{name:?}: version {version} was purged, below {purged}");
+            let replaced = self.replaced_below.get(&name).copied().unwrap_or(0);
+            assert!(version >= replaced, "{name:?}: version {version} was replaced by {replaced}");
+            chance::mix(version);
+        }
+        chance::note(|| format!("look up {name:?}: {} found", found.len()));
+    }
+
+    fn purge(&mut self) {
+        let name = name();
+        let key = key(name);
+        let (purge, takes): (Purge, Box<dyn Fn(Name) -> bool>) = match chance::below(12) {
+            0..=5 => (Purge::Key(key), Box::new(move |other| other.0 == name.0)),
+            6 | 7 => (Purge::Tag(tag(name).into_bytes()), Box::new(move |other| tag(other) == tag(name))),
+            8 => {
+                let prefix = key[..10].to_vec();
+                let beginning = prefix.clone();
+                (Purge::Prefix(prefix), Box::new(move |other| self::key(other).starts_with(&beginning)))
+            }
+            9 => (Purge::Space(7 + name.0 % 2), Box::new(move |other| other.0 % 2 == name.0 % 2)),
+            10 => {
+                let path = format!("/{}", name.0).into_bytes();
+                (Purge::Path { path, is_prefix: false }, Box::new(move |other| other.0 == name.0))
+            }
+            _ => (Purge::All, Box::new(|_| true)),
+        };
+        chance::note(|| format!("purge {purge:?}"));
+        self.serving.store.purge(&purge, PurgeMode::Remove);
+        if self.serving.process.is_dead() {
+            // It was killed before it could report that.
+            return;
+        }
+        self.last_version += 1;
+        // Nothing can be written to a disk that is read-only, one whose syncs fail may forget it, and the
+        // process that still holds the directory is not told.
+        let is_certain =
+            !self.faults.is_read_only && self.faults.failing_syncs == 0 && self.leaving.is_none();
+        for taken in all_names().filter(|other| takes(*other)) {
+            let before = self.purged_below.insert(taken, self.last_version);
+            self.kept.remove(&taken);
+            match is_certain {
+                true => _ = self.uncertain.remove(&taken),
+                false => _ = self.uncertain.entry(taken).or_insert(before.unwrap_or(0)),
+            }
+        }
+    }
+
+    /// Everything that waits is written.
+    fn drain(&mut self) {
+        while self.serving.step() {}
+        self.look_at_counters();
+        if self.serving.process.is_dead() || self.leaving.is_some() {
+            return;
+        }
+        let kept = std::mem::take(&mut self.kept);
+        if !self.has_faults {
+            let last = kept.iter().max_by_key(|(_, version)| **version).map(|(name, _)| *name);
+            self.replaced_below.extend(kept);
+            if let Some(name) = last
+                && chance::percent(50)
+            {
+                let found = self.serving.look_up(name);
+                assert!(!found.is_empty(), "{name:?} was kept last, and is not found");
+            }
+        }
+    }
+
+    fn look_at_counters(&self) {
+        let (memory, disk) = (self.serving.store.counters(), self.serving.disk.counters());
+        let under = |name| self.serving.store.under(hash_of(&key((name, 0))), &key((name, 0)));
+        let objects: Vec<Arc<Object>> = (0..KEYS).flat_map(under).collect();
+        let bytes: u64 = objects.iter().map(|object| object.bytes()).sum();
+        assert_eq!(memory.objects, objects.len() as u64, "responses in memory");
+        assert_eq!(memory.bytes, bytes, "bytes in memory");
+        assert!(memory.bytes <= memory.budget_bytes, "{memory:?}");
+        if !self.has_faults && !self.has_kills && self.leaving.is_none() {
+            assert_eq!(disk.bytes, self.machine.segment_bytes(), "bytes on disk");
+            assert_eq!(disk.corrupt, 0, "{disk:?}");
+            assert!(disk.bytes <= LIMIT_BYTES, "{disk:?}");
+        }
+        chance::mix(memory.bytes ^ disk.bytes << 20 ^ disk.objects << 40);
+    }
+
+    /// The process ends in order, and another one starts.
+    fn restart(&mut self) {
+        self.end_leaving();
+        if let Some(steps) = self.serving.steps.take() {
+            steps.leave();
+        }
+        chance::note(|| "a process has ended in order".to_string());
+        let was_killed = self.serving.process.is_dead();
+        self.serving.process.kill();
+        if chance::one_in(4) && self.has_kills {
+            self.machine.lose_power();
+        }
+        if !was_killed && !self.has_faults && self.leaving.is_none() {
+            self.replaced_below.append(&mut self.kept);
+        }
+        self.begin_anew();
+    }
+
+    /// Another process takes over while this one still writes.
+    fn replace(&mut self) {
+        self.end_leaving();
+        chance::note(|| "a process takes over from another".to_string());
+        self.serving.fetches.clear();
+        self.serving.promotions.clear();
+        let next = start(&self.machine);
+        self.leaving = Some(std::mem::replace(&mut self.serving, next));
+        self.purged_below.append(&mut self.uncertain);
+        self.kept.clear();
+        self.replaced_below.clear();
+    }
+
+    fn end_leaving(&mut self) {
+        if let Some(mut leaving) = self.leaving.take() {
+            if let Some(steps) = leaving.steps.take() {
+                steps.leave();
+            }
+            leaving.process.kill();
+            chance::note(|| "the process that was replaced has ended".to_string());
+            // The other one may use the directory now.
+            self.serving.step();
+        }
+    }
+
+    fn kill(&mut self) {
+        match chance::below(3) {
+            0 => self.serving.process.kill_within(12),
+            1 => self.serving.process.kill(),
+            _ => {
+                self.serving.process.kill();
+                if let Some(leaving) = self.leaving.take() {
+                    leaving.process.kill();
+                }
+                self.machine.lose_power();
+            }
+        }
+    }
+
+    fn begin_anew(&mut self) {
+        self.kept.clear();
+        self.purged_below.append(&mut self.uncertain);
+        if self.has_kills || self.has_faults {
+            self.replaced_below.clear();
+        }
+        self.serving.process.kill();
+        self.serving = start(&self.machine);
+    }
+
+    fn change_faults(&mut self) {
+        let faults = match chance::below(6) {
+            0 => Faults { most_bytes: chance::between(1, 300_000) as usize, ..Faults::default() },
+            1 => Faults { is_read_only: true, ..Faults::default() },
+            2 => Faults { failing_writes: 30, ..Faults::default() },
+            3 => Faults { failing_reads: 30, failing_syncs: 30, ..Faults::default() },
+            _ => Faults::default(),
+        };
+        chance::note(|| format!("machine: {faults:?}"));
+        self.machine.set_faults(faults);
+        self.faults = faults;
+    }
+
+    fn harm(&mut self) {
+        chance::note(|| "another program does harm".to_string());
+        match chance::below(8) {
+            0 => self.machine.take_away(None),
+            1 => self.machine.take_away(Some("purges")),
+            _ => self.machine.flip(),
+        }
+    }
+
+    fn look_at_everything(&mut self) {
+        for name in all_names() {
+            self.look_up(name);
+        }
+        self.look_at_counters();
+    }
+}
+
+fn all_names() -> impl Iterator<Item = Name> {
+    (0..KEYS).flat_map(|key| (0..VARIANTS).map(move |variant| (key, variant)))
+}

@@ -1,0 +1,384 @@
+//! The engine under the fleet, with everything that goes wrong between machines: messages are late or lost,
+//! members are cut off, an operation is carried out and its answer does not come, kept messages come again.
+//!
+//! It checks itself what no member can: who leads while who holds the claim.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use touchstone_fleet::runtime::{now, sleep};
+use touchstone_fleet::{
+    Clock, Fabric, FabricError, Inbox, InboxSender, KeptMessage, Message, Notice, Order, Traffic, inbox,
+    matches,
+};
+
+use crate::chance;
+
+/// How long a claim holds.
+const CLAIM_TIME: Duration = Duration::from_secs(3);
+/// A kept message that is not acknowledged comes again after this time.
+const ACKNOWLEDGE_TIME: Duration = Duration::from_secs(1);
+/// How long an operation waits for a broker that does not answer.
+const ANSWER_TIME: Duration = Duration::from_secs(2);
+
+/// The broker.
+#[derive(Clone)]
+pub struct Broker(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    members: Vec<Link>,
+    listeners: Vec<Listener>,
+    documents: BTreeMap<String, Vec<u8>>,
+    claims: BTreeMap<String, (String, Instant)>,
+    kept: Vec<Kept>,
+    takers: Vec<Taker>,
+    events: BTreeMap<(Instant, u64), Event>,
+    last_event: u64,
+    /// One in so many published messages is lost; 0: none.
+    lost_one_in: u64,
+    /// By the number of a process: the last time that a lease, or an order to prepare, arrived there, and of
+    /// which run.
+    leases: BTreeMap<usize, BTreeMap<String, Instant>>,
+    /// The run of the last order to prepare that arrived at a member.
+    prepared: BTreeMap<usize, String>,
+}
+
+#[derive(Default)]
+struct Link {
+    is_cut: bool,
+    is_dead: bool,
+    notices: Vec<Notice>,
+    delay_us: u64,
+}
+
+struct Listener {
+    member: usize,
+    pattern: String,
+    sender: InboxSender<Message>,
+    last: Instant,
+}
+
+struct Kept {
+    id: String,
+    subject: String,
+    body: Vec<u8>,
+}
+
+struct Taker {
+    member: usize,
+    pattern: String,
+    sender: InboxSender<KeptMessage>,
+    acknowledged: Arc<Mutex<Vec<usize>>>,
+}
+
+enum Event {
+    Message { listener: usize, subject: String, body: Vec<u8> },
+    Kept { taker: usize, kept: usize },
+}
+
+impl Broker {
+    pub fn new() -> Broker {
+        let lost_one_in = chance::pick(&[0, 0, 100, 20]);
+        Broker(Arc::new(Mutex::new(State { lost_one_in, ..State::default() })))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    pub fn add_member(&self) {
+        let delay_us = chance::pick(&[100, 500, 3000]);
+        self.state().members.push(Link { delay_us, ..Link::default() });
+    }
+
+    /// The fabric of a member.
+    pub fn fabric(&self, member: usize) -> Arc<dyn Fabric> {
+        Arc::new(Way { broker: self.clone(), member })
+    }
+
+    /// Cuts a member off, or connects it again.
+    pub fn cut(&self, member: usize, is_cut: bool) {
+        let mut state = self.state();
+        let link = &mut state.members[member];
+        if link.is_cut != is_cut {
+            link.is_cut = is_cut;
+            link.notices.push(if is_cut { Notice::Disconnected } else { Notice::Connected });
+        }
+    }
+
+    /// No message is lost from now on.
+    pub fn heal(&self) {
+        let count = self.state().members.len();
+        (0..count).for_each(|member| self.cut(member, false));
+        self.state().lost_one_in = 0;
+    }
+
+    pub fn member_dies(&self, member: usize) {
+        self.state().members[member].is_dead = true;
+    }
+
+    /// When a lease of the run that a member works for, or its order to prepare, arrived there last.
+    pub fn latest_lease(&self, member: usize) -> Option<Instant> {
+        let state = self.state();
+        state.leases.get(&member)?.get(state.prepared.get(&member)?).copied()
+    }
+
+    /// What is kept: subjects and bodies.
+    pub fn kept_parts(&self) -> Vec<(String, Vec<u8>)> {
+        self.state().kept.iter().map(|kept| (kept.subject.clone(), kept.body.clone())).collect()
+    }
+
+    pub fn next_moment(&self) -> Option<Instant> {
+        self.state().events.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// The receiver of the next event, if it is due.
+    pub fn next_due(&self, now: Instant) -> Option<usize> {
+        let state = self.state();
+        let ((at, _), event) = state.events.first_key_value()?;
+        (*at <= now).then(|| match event {
+            Event::Message { listener, .. } => state.listeners[*listener].member,
+            Event::Kept { taker, .. } => state.takers[*taker].member,
+        })
+    }
+
+    /// The next event happens later.
+    pub fn postpone(&self, until: Instant) {
+        let mut state = self.state();
+        if let Some((_, event)) = state.events.pop_first() {
+            state.add(until, event);
+        }
+    }
+
+    pub fn deliver_next(&self) {
+        let mut state = self.state();
+        let Some((_, event)) = state.events.pop_first() else { return };
+        match event {
+            Event::Message { listener, subject, body } => {
+                let listener = &state.listeners[listener];
+                let member = listener.member;
+                if state.members[member].is_away() {
+                    return;
+                }
+                // The stamp of the member that receives.
+                let message = Message { subject, body, received: Clock::default().now() };
+                let order = serde_json::from_slice::<Order>(&message.body).ok();
+                listener.sender.send(message.body.len(), message);
+                if let Some(Order::Prepare { run, .. }) = &order {
+                    state.prepared.insert(member, run.clone());
+                }
+                if let Some(Order::Lease { run } | Order::Prepare { run, .. }) = order {
+                    state.leases.entry(member).or_default().insert(run, now());
+                }
+            }
+            Event::Kept { taker: number, kept } => {
+                let taker = &state.takers[number];
+                if state.members[taker.member].is_dead || taker.acknowledged.lock().unwrap().contains(&kept) {
+                    return;
+                }
+                if !state.members[taker.member].is_cut {
+                    let (acknowledged, broker, member) =
+                        (Arc::clone(&taker.acknowledged), self.clone(), taker.member);
+                    let message = &state.kept[kept];
+                    let size = message.body.len();
+                    let message = KeptMessage::new(&message.subject, message.body.clone(), move || {
+                        broker.round_trip(member)?;
+                        if chance::one_in(10) {
+                            return Err(FabricError::Away("the confirmation was lost".to_string()));
+                        }
+                        acknowledged.lock().unwrap().push(kept);
+                        Ok(())
+                    });
+                    taker.sender.send(size, message);
+                }
+                state.add(now() + ACKNOWLEDGE_TIME, Event::Kept { taker: number, kept });
+            }
+        }
+    }
+
+    /// Half of an operation that waits for the broker.
+    fn round_trip(&self, member: usize) -> Result<(), FabricError> {
+        let (delay_us, is_away) = {
+            let state = self.state();
+            (state.members[member].delay_us, state.members[member].is_away())
+        };
+        if is_away {
+            sleep(ANSWER_TIME);
+            return Err(FabricError::Away("the broker does not answer".to_string()));
+        }
+        sleep(Duration::from_micros(chance::between(delay_us / 2, delay_us)));
+        match self.state().members[member].is_away() {
+            true => Err(FabricError::Away("the connection broke".to_string())),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Link {
+    fn is_away(&self) -> bool {
+        self.is_cut || self.is_dead
+    }
+
+    fn delay(&self) -> Duration {
+        let most = if chance::one_in(100) { 200_000 } else { self.delay_us };
+        Duration::from_micros(chance::between(self.delay_us / 2, most.max(self.delay_us)))
+    }
+}
+
+impl State {
+    fn add(&mut self, at: Instant, event: Event) {
+        self.last_event += 1;
+        self.events.insert((at, self.last_event), event);
+    }
+
+    /// Who says that it leads must hold the claim, as long as there is one.
+    fn check_lease(&self, subject: &str, body: &[u8]) {
+        if !subject.ends_with(".all") {
+            return;
+        }
+        let Ok(Order::Lease { run }) = serde_json::from_slice::<Order>(body) else { return };
+        for (holder, until) in self.claims.values() {
+            let is_other = *holder != run && now() < *until;
+            assert!(!is_other, "{run} says that it leads while {holder} holds the fleet");
+        }
+    }
+}
+
+/// A member's way to the broker.
+struct Way {
+    broker: Broker,
+    member: usize,
+}
+
+impl Fabric for Way {
+    fn publish(&self, subject: &str, body: Vec<u8>) -> Result<(), FabricError> {
+        let mut state = self.broker.state();
+        let link = &state.members[self.member];
+        if link.is_dead {
+            return Err(FabricError::Away("dead".to_string()));
+        }
+        if link.is_cut {
+            // Some of it is lost in the buffers of the machine.
+            return match chance::one_in(2) {
+                true => Ok(()),
+                false => Err(FabricError::Away("the broker is away".to_string())),
+            };
+        }
+        state.check_lease(subject, &body);
+        let there = link_delay(&state, self.member);
+        for number in 0..state.listeners.len() {
+            let listener = &state.listeners[number];
+            let is_lost = state.lost_one_in > 0 && chance::one_in(state.lost_one_in);
+            if is_lost || !matches(&listener.pattern, subject) {
+                continue;
+            }
+            let at = now() + there + link_delay(&state, listener.member);
+            let at = at.max(listener.last + Duration::from_nanos(1));
+            state.listeners[number].last = at;
+            state.add(
+                at,
+                Event::Message { listener: number, subject: subject.to_string(), body: body.clone() },
+            );
+        }
+        Ok(())
+    }
+
+    fn subscribe(&self, pattern: &str) -> Result<Inbox<Message>, FabricError> {
+        let (sender, inbox) = inbox();
+        let listener = Listener { member: self.member, pattern: pattern.to_string(), sender, last: now() };
+        self.broker.state().listeners.push(listener);
+        Ok(inbox)
+    }
+
+    fn hand_out(&self, document: &[u8]) -> Result<String, FabricError> {
+        self.broker.round_trip(self.member)?;
+        let name = touchstone_lab::machine::sha256(document);
+        self.broker.state().documents.insert(name.clone(), document.to_vec());
+        self.broker.round_trip(self.member)?;
+        Ok(name)
+    }
+
+    fn fetch(&self, sha256: &str) -> Result<Vec<u8>, FabricError> {
+        self.broker.round_trip(self.member)?;
+        let missing = || FabricError::Failed(format!("there is no document {sha256}"));
+        self.broker.state().documents.get(sha256).cloned().ok_or_else(missing)
+    }
+
+    fn keep(&self, subject: &str, id: &str, body: Vec<u8>) -> Result<(), FabricError> {
+        self.broker.round_trip(self.member)?;
+        {
+            let mut state = self.broker.state();
+            if !state.kept.iter().any(|kept| kept.id == id) {
+                state.kept.push(Kept { id: id.to_string(), subject: subject.to_string(), body });
+                let kept = state.kept.len() - 1;
+                for taker in 0..state.takers.len() {
+                    if matches(&state.takers[taker].pattern, subject) {
+                        let at = now() + link_delay(&state, state.takers[taker].member);
+                        state.add(at, Event::Kept { taker, kept });
+                    }
+                }
+            }
+        }
+        if chance::one_in(8) {
+            return Err(FabricError::Away("the confirmation was lost".to_string()));
+        }
+        self.broker.round_trip(self.member)
+    }
+
+    fn kept(&self, pattern: &str, _name: &str) -> Result<Inbox<KeptMessage>, FabricError> {
+        self.broker.round_trip(self.member)?;
+        let (sender, inbox) = inbox();
+        let acknowledged = Arc::default();
+        let taker = Taker { member: self.member, pattern: pattern.to_string(), sender, acknowledged };
+        self.broker.state().takers.push(taker);
+        Ok(inbox)
+    }
+
+    fn claim(&self, key: &str, owner: &str) -> Result<(), FabricError> {
+        self.broker.round_trip(self.member)?;
+        let outcome = {
+            let mut state = self.broker.state();
+            match state.claims.get(key) {
+                Some((holder, until)) if holder != owner && now() < *until => {
+                    Err(FabricError::Held(holder.clone()))
+                }
+                _ => {
+                    chance::note(|| format!("broker: {owner} holds {key}"));
+                    state.claims.insert(key.to_string(), (owner.to_string(), now() + CLAIM_TIME));
+                    Ok(())
+                }
+            }
+        };
+        self.broker.round_trip(self.member)?;
+        outcome
+    }
+
+    fn release(&self, key: &str, owner: &str) -> Result<(), FabricError> {
+        self.broker.round_trip(self.member)?;
+        let mut state = self.broker.state();
+        if state.claims.get(key).is_some_and(|(holder, _)| holder == owner) {
+            chance::note(|| format!("broker: {owner} releases {key}"));
+            state.claims.remove(key);
+        }
+        drop(state);
+        self.broker.round_trip(self.member)
+    }
+
+    fn is_connected(&self) -> bool {
+        !self.broker.state().members[self.member].is_away()
+    }
+
+    fn notices(&self) -> Vec<Notice> {
+        std::mem::take(&mut self.broker.state().members[self.member].notices)
+    }
+
+    fn traffic(&self) -> Traffic {
+        Traffic::default()
+    }
+}
+
+fn link_delay(state: &State, member: usize) -> Duration {
+    state.members[member].delay()
+}

@@ -1,0 +1,119 @@
+//! The load of a simulated agent: it is counted, and that it may be sent is checked all the time.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use touchstone_fleet::runtime::{now, sleep};
+use touchstone_load::{
+    ClientOutcome, EngineUse, ErrorCounts, HandshakeCounts, Outcome, Plan, Portion, Progress, Saturation,
+};
+
+use super::world::World;
+use crate::chance;
+
+/// How often requests are sent.
+const TURN: Duration = Duration::from_millis(40);
+
+/// An agent may send so much longer than its lease holds: until it has looked at it.
+const LOOK_TIME: Duration = Duration::from_millis(300);
+
+pub fn send(
+    world: &World,
+    process: usize,
+    plan: &Plan,
+    portion: &Portion,
+    start_ns: u64,
+    progress: &Progress,
+) -> Result<Outcome, String> {
+    let agent = world.ledger.borrow().agents[&process].clone();
+    let place = (plan.seed, agent.clone());
+    let is_stopped = || progress.stop.load(Ordering::Relaxed);
+    let ahead_ns = world.process(process).monotonic_ahead_ns;
+    let own_ns = || world.age().as_nanos() as u64 + ahead_ns;
+    while own_ns() < start_ns && !is_stopped() {
+        sleep(Duration::from_nanos(start_ns - own_ns()).min(TURN));
+    }
+    let (first, end_ns) = (own_ns(), start_ns + plan.length.as_nanos() as u64);
+    world.ledger.borrow_mut().sent.entry(place.clone()).or_default().begun += 1;
+    let clients = portion.client_count(plan);
+    let mut by_client = vec![0; clients];
+    let mut requests = 0;
+    while own_ns() < end_ns && !is_stopped() {
+        check_lease(world, process, &agent);
+        let client = chance::size(clients);
+        by_client[client] += chance::below(4);
+        requests = by_client.iter().sum();
+        progress.requests.store(requests, Ordering::Relaxed);
+        sleep(TURN);
+    }
+    let mut ledger = world.ledger.borrow_mut();
+    let sent = ledger.sent.entry(place).or_default();
+    sent.requests = requests;
+    sent.ended += 1;
+    drop(ledger);
+    chance::note(|| format!("{:?} {agent} has sent {requests} requests of mix {}", world.age(), plan.seed));
+    let late = Duration::from_nanos(first.saturating_sub(start_ns));
+    Ok(outcome(plan, &by_client, late, is_stopped()))
+}
+
+/// Load is sent only while the controller is heard.
+fn check_lease(world: &World, process: usize, agent: &str) {
+    let stalled_until = world.process(process).stalled_until;
+    // Who has just gone on after standing still has not looked yet.
+    if now() < stalled_until + LOOK_TIME {
+        return;
+    }
+    let latest = world.broker.latest_lease(process);
+    let age = latest.map(|at| now() - at);
+    let is_led = age.is_some_and(|age| age <= touchstone_fleet::LEASE + LOOK_TIME);
+    assert!(is_led, "agent {agent} sends load, and has not heard its controller for {age:?}");
+}
+
+fn outcome(plan: &Plan, by_client: &[u64], late: Duration, interrupted: bool) -> Outcome {
+    let requests: u64 = by_client.iter().sum();
+    let of_client = |requests: &u64| ClientOutcome {
+        requests: *requests,
+        errors: 0,
+        bytes: 0,
+        latency_ns: Histogram::new_with_bounds(1, 10, 1).expect("the bounds are possible"),
+    };
+    let histogram = || Histogram::new_with_bounds(1, 10, 1).expect("the bounds are possible");
+    Outcome {
+        window: plan.length,
+        requests,
+        requests_by_class: Vec::new(),
+        classes: Vec::new(),
+        statuses: BTreeMap::new(),
+        errors: ErrorCounts::default(),
+        bytes: 0,
+        body_bytes: 0,
+        connections: 0,
+        started: requests,
+        latency_ns: histogram(),
+        service_ns: histogram(),
+        connect_ns: histogram(),
+        handshake_ns: histogram(),
+        handshakes: HandshakeCounts::default(),
+        messages: None,
+        websockets: None,
+        arrivals: None,
+        stages: Vec::new(),
+        clients: by_client.iter().map(of_client).collect(),
+        intervals: Vec::new(),
+        total_requests: requests,
+        total_errors: 0,
+        total_errors_by_kind: ErrorCounts::default(),
+        error_reasons: Vec::new(),
+        tls_error: None,
+        total_connections: 0,
+        total_retries: 0,
+        warnings: Vec::new(),
+        engine: EngineUse::default(),
+        saturation: Saturation::Clear,
+        first_start_lateness: late,
+        start_lateness: late,
+        interrupted,
+    }
+}

@@ -1,0 +1,339 @@
+//! A fleet: controllers that take it over and run mixes, agents with their spools, and a broker between them.
+//! The product's own code runs, with virtual time, while members are cut off, stand still, are killed and
+//! started again, and clocks of the day are set.
+//!
+//! What must hold: who says that it leads holds the claim; an agent sends load only while it hears the
+//! controller whose order it carries out; the sum of a mix is what was really sent, each agent's part once;
+//! no result that was measured is lost or kept twice; and when all is well again a mix runs to its end.
+
+mod asked;
+mod broker;
+mod ledger;
+mod load;
+mod world;
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use touchstone_fleet::runtime::simulate;
+use touchstone_fleet::{
+    AgentEntry, AgentOptions, AllowList, Clock, Controller, ControllerOptions, FleetFile, Part, Role,
+    run_agent,
+};
+use touchstone_lab_run::bench::{Generated, LoadGenerator};
+use touchstone_load::{Plan, Progress, Target};
+
+use crate::chance;
+use asked::Asked;
+use world::World;
+
+/// Faults happen until this age.
+const FAULTY_TIME: Duration = Duration::from_secs(12);
+/// So much time is given to what went wrong to be over.
+const QUIET_TIME: Duration = Duration::from_secs(80);
+/// A mix that nothing disturbs has ended within this time.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A life.
+pub fn live() {
+    let life = Life::new();
+    life.with_faults();
+    life.become_quiet();
+    life.run_a_last_mix();
+}
+
+struct Life {
+    world: Rc<World>,
+    file: FleetFile,
+    place: tempfile::TempDir,
+    /// By name, the present process of each agent, and the switch that ends it.
+    agents: RefCell<BTreeMap<String, usize>>,
+    controllers: RefCell<Vec<usize>>,
+    next_plan: Rc<Cell<u64>>,
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        self.world.end();
+        simulate(None);
+    }
+}
+
+/// The end of a mix.
+type Ends = Rc<RefCell<Vec<Result<Generated, String>>>>;
+
+impl Life {
+    fn new() -> Life {
+        let world = World::new();
+        simulate(Some(Rc::new(Asked(Rc::clone(&world)))));
+        let names: Vec<String> = (0..chance::between(1, 3)).map(|number| format!("agent-{number}")).collect();
+        let file = FleetFile {
+            name: "sim".to_string(),
+            controller: "simulated".to_string(),
+            broker: None,
+            launch: None,
+            agents: names.iter().map(|name| AgentEntry::new(name, Role::Load)).collect(),
+        };
+        let memory = PathBuf::from("/dev/shm");
+        let parent = if memory.is_dir() { memory } else { std::env::temp_dir() };
+        let place = tempfile::tempdir_in(parent).expect("a directory for the spools");
+        let life = Life {
+            world,
+            file,
+            place,
+            agents: RefCell::default(),
+            controllers: RefCell::default(),
+            next_plan: Rc::default(),
+        };
+        names.iter().for_each(|name| life.start_agent(name));
+        life
+    }
+
+    fn start_agent(&self, name: &str) {
+        let process = self.world.add_process();
+        self.agents.borrow_mut().insert(name.to_string(), process);
+        self.world.ledger.borrow_mut().agents.insert(process, name.to_string());
+        let fabric = self.world.broker.fabric(process);
+        let options = AgentOptions {
+            name: name.to_string(),
+            role: Role::Load,
+            cores: vec![0, 1],
+            allow: AllowList(vec!["127.0.0.1".parse().expect("an address is a rule")]),
+            spool: Some(self.place.path().join(name)),
+            pids: Vec::new(),
+            clock: Clock::default(),
+        };
+        let own = name.to_string();
+        self.world.begin(process, name, move || {
+            let never = AtomicBool::new(false);
+            let say = &mut |line: &str| chance::note(|| format!("{own}: {line}"));
+            let end = run_agent(fabric, "sim", options, &never, say);
+            chance::note(|| format!("{own} has ended: {end:?}"));
+        });
+    }
+
+    /// Starts a controller that runs some mixes; gives its process and where their ends are found.
+    fn start_controller(&self, mixes: u64, options: ControllerOptions) -> (usize, Ends) {
+        let process = self.world.add_process();
+        self.controllers.borrow_mut().push(process);
+        let (fabric, file) = (self.world.broker.fabric(process), self.file.clone());
+        let (ends, next_plan, world) = (Ends::default(), Rc::clone(&self.next_plan), Rc::clone(&self.world));
+        let to = Rc::clone(&ends);
+        self.world.begin(process, "controller", move || {
+            let never = AtomicBool::new(false);
+            let controller = match Controller::with(fabric, &file, options, &never) {
+                Ok(controller) => controller,
+                Err(error) => {
+                    chance::note(|| format!("{:?} controller {process}: {error}", world.age()));
+                    to.borrow_mut().push(Err(error.to_string()));
+                    return;
+                }
+            };
+            for _ in 0..mixes {
+                let plan = plan(next_plan.get());
+                next_plan.set(next_plan.get() + 1);
+                let end = run_mix(&controller, &plan, &never);
+                chance::note(|| {
+                    let said = end.as_ref().map(|generated| &generated.invalid);
+                    format!("{:?} controller {process}: mix {} has ended: {said:?}", world.age(), plan.seed)
+                });
+                if let Ok(generated) = &end {
+                    check_sum(&world, plan.seed, generated);
+                }
+                to.borrow_mut().push(end);
+            }
+        });
+        (process, ends)
+    }
+
+    fn with_faults(&self) {
+        let options = ControllerOptions { exploratory: chance::percent(30), ..ControllerOptions::default() };
+        self.start_controller(chance::between(1, 3), options.clone());
+        let is_calm = chance::one_in(6);
+        while self.world.age() < FAULTY_TIME {
+            let until = self.world.age() + Duration::from_millis(chance::between(50, 2500));
+            self.world.live_until(until.min(FAULTY_TIME), &|| false);
+            if is_calm {
+                continue;
+            }
+            match chance::below(12) {
+                0..=2 => self.cut_someone_off(),
+                3 | 4 => self.world.stall(self.someone(), milliseconds(100, 8000)),
+                5 => self.kill_an_agent(),
+                6 | 7 => {
+                    self.start_controller(chance::between(1, 2), options.clone());
+                }
+                8 => self.kill_a_controller(),
+                9 => self
+                    .world
+                    .set_clock(self.someone(), chance::between(0, 20_000_000_000) as i64 - 10_000_000_000),
+                10 => self.restart_agents(),
+                _ => self.world.broker.heal(),
+            }
+        }
+    }
+
+    fn someone(&self) -> usize {
+        let agents = self.agents.borrow();
+        let controllers = self.controllers.borrow();
+        let all: Vec<usize> = agents.values().chain(controllers.iter()).copied().collect();
+        all[chance::size(all.len())]
+    }
+
+    fn cut_someone_off(&self) {
+        let member = self.someone();
+        let is_cut = chance::percent(60);
+        chance::note(|| format!("{:?} process {member} is cut off: {is_cut}", self.world.age()));
+        self.world.broker.cut(member, is_cut);
+    }
+
+    fn kill_an_agent(&self) {
+        let agents = self.agents.borrow();
+        let process = *agents.values().nth(chance::size(agents.len())).unwrap();
+        drop(agents);
+        if !self.world.process(process).is_dead {
+            self.world.kill(process);
+        }
+    }
+
+    fn kill_a_controller(&self) {
+        let process = self.controllers.borrow().last().copied();
+        if let Some(process) = process.filter(|process| !self.world.process(*process).is_dead) {
+            self.world.kill(process);
+        }
+    }
+
+    /// Every agent that is not at work is started again.
+    fn restart_agents(&self) {
+        let idle: Vec<String> = {
+            let agents = self.agents.borrow();
+            let is_idle = |process: &usize| !self.world.is_at_work(*process);
+            agents.iter().filter(|(_, process)| is_idle(process)).map(|(name, _)| name.clone()).collect()
+        };
+        idle.iter().for_each(|name| {
+            let old = self.agents.borrow()[name];
+            if !self.world.process(old).is_dead {
+                self.world.kill(old);
+            }
+            self.start_agent(name);
+        });
+    }
+
+    /// Nothing goes wrong any more: controllers come to their ends, and all results to the broker.
+    fn become_quiet(&self) {
+        self.world.broker.heal();
+        let controllers = self.controllers.borrow().clone();
+        let is_over = || {
+            controllers
+                .iter()
+                .all(|process| !self.world.is_at_work(*process) || self.world.process(*process).is_dead)
+        };
+        self.world.live_until(self.world.age() + QUIET_TIME, &is_over);
+        assert!(is_over(), "a controller does not come to its end");
+        // A claim of one that died is over, and the last results have been sent.
+        self.restart_agents();
+        self.world.live_until(self.world.age() + Duration::from_secs(4), &|| false);
+    }
+
+    fn run_a_last_mix(&self) {
+        let (process, ends) = self.start_controller(1, ControllerOptions::default());
+        let is_over = || !self.world.is_at_work(process);
+        self.world.live_until(self.world.age() + PATIENCE, &is_over);
+        let ends = ends.borrow();
+        match &ends[..] {
+            [Ok(generated)] => {
+                assert_eq!(generated.invalid, None, "a mix that nothing disturbs is not valid")
+            }
+            [Err(error)] => panic!("a mix that nothing disturbs fails: {error}"),
+            _ => panic!("a mix that nothing disturbs does not end: {}", ends.len()),
+        }
+        self.world.live_until(self.world.age() + Duration::from_secs(5), &|| false);
+        self.check_results();
+    }
+
+    /// Every result is with the broker, once, and none is left.
+    fn check_results(&self) {
+        for name in self.agents.borrow().keys() {
+            let left = std::fs::read_dir(self.place.path().join(name)).into_iter().flatten().flatten();
+            let left: Vec<String> = left
+                .map(|entry| entry.file_name().to_string_lossy().into_owned())
+                .filter(|file| file.ends_with(".part"))
+                .collect();
+            assert!(left.is_empty(), "{name} keeps results though the broker is there: {left:?}");
+        }
+        let mut seen = BTreeMap::new();
+        for (subject, body) in self.world.broker.kept_parts() {
+            let part = Part::decode(&body).expect("a kept message is a part");
+            assert!(subject.ends_with(&part.head.agent), "a result under another's name");
+            let head = part.head;
+            *seen.entry((head.agent, head.run, head.mix, head.sequence)).or_insert(0) += 1;
+        }
+        assert!(seen.values().all(|count| *count == 1), "a result is kept twice: {seen:?}");
+        let mut ended: BTreeMap<String, usize> = BTreeMap::new();
+        for ((_, agent), sent) in &self.world.ledger.borrow().sent {
+            *ended.entry(agent.clone()).or_default() += sent.ended as usize;
+        }
+        for (agent, count) in ended {
+            let kept = seen.keys().filter(|(of, _, _, _)| *of == agent);
+            let mixes: BTreeSet<_> = kept.map(|(_, run, mix, _)| (run.clone(), *mix)).collect();
+            assert_eq!(mixes.len(), count, "{agent} has measured so many mixes, and the broker has others");
+        }
+    }
+}
+
+fn milliseconds(first: u64, last: u64) -> Duration {
+    Duration::from_millis(chance::between(first, last))
+}
+
+fn plan(number: u64) -> Plan {
+    let address = "127.0.0.1:80".parse().expect("an address");
+    let target = Target::plain(address, "127.0.0.1:80");
+    Plan {
+        clients: chance::between(2, 9) as usize,
+        length: milliseconds(500, 4000),
+        timeout: Duration::from_secs(1),
+        seed: number,
+        ..Plan::of_one(target, "/x")
+    }
+}
+
+fn run_mix(controller: &Controller, plan: &Plan, never: &AtomicBool) -> Result<Generated, String> {
+    let load = controller.prepare(plan, None, never).map_err(|error| error.to_string())?;
+    load.run(&Progress::default()).map_err(|error| error.to_string())
+}
+
+/// The sum of a mix is what its agents have really sent.
+fn check_sum(world: &World, seed: u64, generated: &Generated) {
+    let ledger = world.ledger.borrow();
+    let fleet = generated.fleet.as_ref().expect("a fleet has made it");
+    let mut sum = 0;
+    for agent in &fleet.agents {
+        let sent = ledger.sent.get(&(seed, agent.name.clone()));
+        if let Some(told) = agent.total_requests {
+            let sent = sent.expect("a result of an agent that has sent nothing");
+            assert_eq!(told, sent.requests, "{}: it has sent another number of requests", agent.name);
+            assert!(
+                sent.begun == 1 && sent.ended == 1,
+                "{} has made the mix {} times",
+                agent.name,
+                sent.begun
+            );
+            if agent.lost_at_s.is_none() || generated.invalid.is_some() {
+                sum += told;
+            }
+        } else {
+            assert!(
+                agent.lost_at_s.is_some() || generated.invalid.is_some(),
+                "{} is missing in a valid mix",
+                agent.name
+            );
+        }
+    }
+    assert_eq!(generated.outcome.total_requests, sum, "the sum is not that of its parts");
+    let of_clients: u64 = generated.outcome.clients.iter().map(|client| client.requests).sum();
+    assert_eq!(of_clients, generated.outcome.requests, "the clients' figures do not add up");
+}

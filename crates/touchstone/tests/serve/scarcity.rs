@@ -1,0 +1,270 @@
+//! What the server needs and does not get: descriptors, processes, memory, names, an origin that answers,
+//! UDP, a clock that goes on. The table in docs/running.md says what happens then; a test compares the names
+//! of these tests with it.
+
+use std::cell::Cell;
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::support::{Origin, Server, Tree, binary, parse_http_date, skipped, unix_now, wait_until};
+
+/// Far longer than anything takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A control group; it is removed with the test.
+struct Group(PathBuf);
+
+impl Group {
+    /// One whose `controller` has this limit in the file of version 1 or of version 2; `None`, with a visible
+    /// message, if that is not permitted.
+    fn with(controller: &str, files: (&str, &str), limit: &str) -> Option<Group> {
+        let root = Path::new("/sys/fs/cgroup");
+        let of_version_1 = root.join(controller);
+        let (parent, file) = match of_version_1.join("cgroup.procs").exists() {
+            true => (of_version_1, files.0),
+            false => (root.to_path_buf(), files.1),
+        };
+        let group = Group(parent.join(format!("touchstone-scarcity-{controller}-{}", std::process::id())));
+        if fs::create_dir(&group.0).is_ok() && fs::write(group.0.join(file), limit).is_ok() {
+            return Some(group);
+        }
+        skipped(&format!("a server in a control group of {controller} (only root can make one)"));
+        None
+    }
+
+    /// A command that becomes the server with this configuration as soon as it is in the group.
+    fn server(&self, configuration: &Path) -> Server {
+        let mut command = Command::new("sh");
+        let program = binary().get_program().to_owned();
+        command.arg("-c").arg("echo $$ >\"$2\"; exec \"$0\" serve --config \"$1\"").arg(program);
+        command.arg(configuration).arg(self.0.join("cgroup.procs")).stdin(Stdio::null());
+        Server::start_piped(command)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // It can be removed when its last process is gone, a moment after the wait for it.
+        for _ in 0..100 {
+            if fs::remove_dir(&self.0).is_ok() || !self.0.exists() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Starts a server of `tree` below a limit of the shell's `ulimit`.
+fn limited(tree: &Tree, limit: &str, sections: &str) -> Server {
+    let configuration = tree.beside("touchstone.toml");
+    fs::write(&configuration, tree.configuration(sections)).expect("the configuration is written");
+    let mut command = Command::new("sh");
+    let program = binary().get_program().to_owned();
+    command.arg("-c").arg(format!("ulimit {limit}; exec \"$0\" serve --config \"$1\""));
+    command.arg(program).arg(configuration).stdin(Stdio::null());
+    Server::start_piped(command)
+}
+
+#[test]
+fn no_descriptors_are_left() {
+    let tree = Tree::standard();
+    let server = limited(&tree, "-n 128", "[server]\ncores = 1\n");
+    let connect = |_| TcpStream::connect_timeout(&server.address(), Duration::from_secs(10)).ok();
+    let held: Vec<TcpStream> = (0..200).filter_map(connect).collect();
+    assert!(held.len() > 100, "the kernel takes connections that the server has not accepted");
+    let said = |line: &str| line.contains("cannot accept a connection") && line.contains("open files");
+    server.wait_for_error_line("says that no descriptor is left", said);
+    drop(held);
+    server.assert_serves_many("/second.txt", "descriptors are there again");
+    let complaints = server.error_text().lines().filter(|line| said(line)).count();
+    assert!(complaints < 100, "{complaints} lines of complaint");
+}
+
+#[test]
+fn a_name_of_an_origin_is_not_resolved() {
+    let tree = Tree::standard();
+    let sections = "[[site.route]]\npath = \"/app/\"\n[site.route.proxy]\nto = \"http://origin.invalid:80\"\n\
+                    resolve_timeout = \"500ms\"\n";
+    let text = format!("{}{sections}", tree.configuration("[server]\ncores = 1\n"));
+    let server = Server::configured(tree.around(), &text);
+    let status = server.get("/app/x").status;
+    assert!([502, 503, 504].contains(&status), "{status}");
+    server.wait_for_error_line("names the origin", |line| line.contains("origin.invalid"));
+    server.assert_serves("/alphabet.txt", crate::support::ALPHABET.as_bytes());
+}
+
+#[test]
+fn an_origin_swallows_connections() {
+    // A listener whose queue is full takes no connection and refuses none: as a network that drops packets.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("it has an address");
+    rustix::net::listen(&listener, 0).expect("the queue is made short");
+    let held: Vec<_> = (0..64)
+        .map_while(|_| TcpStream::connect_timeout(&address, Duration::from_millis(300)).ok())
+        .collect();
+    let tree = Tree::standard();
+    let route = format!(
+        "[[site.route]]\npath = \"/app/\"\n[site.route.proxy]\nto = \"http://{address}\"\n\
+         connect_timeout = \"300ms\"\n"
+    );
+    let text = format!("{}{route}", tree.configuration("[server]\ncores = 1\n"));
+    let server = Server::configured(tree.around(), &text);
+    assert_eq!(server.get("/app/x").status, 504);
+    server.wait_for_error_line("names the origin", |line| line.contains(&address.to_string()));
+    server.assert_serves("/alphabet.txt", crate::support::ALPHABET.as_bytes());
+    drop(held);
+}
+
+#[test]
+fn no_more_processes_can_be_started() {
+    let Some(group) = Group::with("pids", ("pids.max", "pids.max"), "max") else { return };
+    let tree = Tree::standard();
+    let program = tree.write("cgi-bin/hello", "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\nhello'\n");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is made executable");
+    let sections = "[server]\ncores = 1\n";
+    let route = "[[site.route]]\npath = \"/cgi-bin/\"\ncgi = {}\n";
+    let configuration = tree.beside("touchstone.toml");
+    fs::write(&configuration, format!("{}{route}", tree.configuration(sections))).expect("it is written");
+    let server = group.server(&configuration);
+    assert_eq!(server.get("/cgi-bin/hello").status, 200);
+    // What runs may go on.
+    fs::write(group.0.join("pids.max"), "1").expect("the group is limited");
+    let status = server.get("/cgi-bin/hello").status;
+    assert_eq!(status, 503, "a program that cannot be started now");
+    server.wait_for_error_line("names the program", |line| line.contains("hello"));
+    server.assert_serves("/alphabet.txt", crate::support::ALPHABET.as_bytes());
+    fs::write(group.0.join("pids.max"), "max").expect("the group is not limited any more");
+    assert_eq!(server.get("/cgi-bin/hello").status, 200);
+}
+
+#[test]
+fn stored_responses_stay_within_a_group_of_little_memory() {
+    const LIMIT: &str = "201326592";
+    let files = ("memory.limit_in_bytes", "memory.max");
+    let Some(group) = Group::with("memory", files, LIMIT) else { return };
+    const BODY_BYTES: usize = 1 << 20;
+    let head =
+        format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: {BODY_BYTES}\r\n\r\n");
+    let answer = [head.into_bytes(), vec![b'x'; BODY_BYTES]].concat();
+    let origin = Origin::answering(answer.leak());
+    let tree = Tree::standard();
+    let configuration = tree.beside("touchstone.toml");
+    let sections = "[server]\ncores = 1\n[accelerator]\nmemory = \"48MiB\"\n";
+    let text = format!("{}{}cache = {{}}\n", tree.configuration(sections), origin.keys(""));
+    fs::write(&configuration, text).expect("the configuration is written");
+    let server = group.server(&configuration);
+    // Twice what the group has.
+    for number in 0..384 {
+        let response = server.get(&format!("/app/{number}"));
+        assert!(response.status == 200 && response.body.len() == BODY_BYTES, "{number}: {}", response.status);
+    }
+    // The kernel would have ended it.
+    server.assert_serves("/alphabet.txt", crate::support::ALPHABET.as_bytes());
+}
+
+#[test]
+fn the_clock_is_set_back_a_year() {
+    let library = Path::new("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1");
+    if !library.exists() {
+        return skipped("a clock that is set back (install faketime)");
+    }
+    let origin =
+        Origin::answering(b"HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: 5\r\n\r\nhello");
+    let tree = Tree::standard();
+    let clock = tree.beside("clock");
+    fs::write(&clock, "+0").expect("the clock is right");
+    let mut command = binary();
+    command.args(["accelerate", "--origin", &format!("http://{}", origin.address)]);
+    command.args(["--listen", "127.0.0.1:0"]).stdin(Stdio::null());
+    command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", &clock).env("FAKETIME_NO_CACHE", "1");
+    command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("NO_FAKE_STAT", "1");
+    let server = Server::start_piped(command);
+    let ask = |target: &str| {
+        let response = server.get(target);
+        assert_eq!((response.status, &response.body[..]), (200, &b"hello"[..]));
+        let age = response.field("Age").map(|age| age.parse::<u32>());
+        assert!(age.is_none_or(|age| age.is_ok_and(|age| age < 600)), "an age that is none");
+        response.field("Date").and_then(parse_http_date).expect("a date")
+    };
+    // What is stored keeps its date.
+    ask("/stored");
+    let asked = Cell::new(0);
+    let date = || {
+        asked.set(asked.get() + 1);
+        ask("/stored");
+        ask(&format!("/{}", asked.get()))
+    };
+    let is_set = |days: i64| (unix_now() - days * 86_400).abs_diff(date()) < 3600;
+    assert!(is_set(0));
+    fs::write(&clock, "-365d").expect("the clock is set");
+    wait_until("the date is that of the clock", PATIENCE, || is_set(365));
+    (0..20).for_each(|_| _ = date());
+    fs::write(&clock, "+0").expect("the clock is right again");
+    wait_until("the date is right again", PATIENCE, || is_set(0));
+    assert!(!server.error_text().contains("panic"), "{}", server.error_text());
+}
+
+#[test]
+fn udp_is_blocked() {
+    // A network of its own, in which no datagram arrives.
+    let script = "ip link set lo up && nft add table inet t && \
+                  nft 'add chain inet t input { type filter hook input priority 0; }' && \
+                  nft add rule inet t input meta l4proto udp drop && exec \"$0\" serve --config \"$1\"";
+    let attempt = ["--net", "sh", "-c", "ip link set lo up && nft list tables"];
+    let mut can_block = Command::new("unshare");
+    can_block.args(attempt).env("PATH", PATH).stdout(Stdio::null()).stderr(Stdio::null());
+    let can_block = can_block.status();
+    if !can_block.is_ok_and(|status| status.success()) {
+        return skipped("UDP that is blocked (only root can do that; install iproute2, nftables)");
+    }
+    let tree = Tree::standard();
+    let configuration = tree.beside("touchstone.toml");
+    let text = format!(
+        "[server]\ncores = 1\n[[site]]\nlisten = [\"127.0.0.1:8443\"]\nroot = {:?}\n\
+         development_certificate = true\nhttp3 = true\n",
+        tree.root()
+    );
+    fs::write(&configuration, text).expect("the configuration is written");
+    let mut command = Command::new("unshare");
+    command.args(["--net", "sh", "-c", script]).arg(binary().get_program()).arg(&configuration);
+    command.stdin(Stdio::null()).env("PATH", PATH);
+    let server = Server::start_piped(command);
+    let inside = format!("/proc/{}/ns/net", server.process());
+    let output = Command::new("nsenter")
+        .arg(format!("--net={inside}"))
+        .env("PATH", PATH)
+        .args(["curl", "--silent", "--show-error", "--insecure", "--http2", "--max-time", "60", "--include"])
+        .arg(format!("https://{}/second.txt", server.address()))
+        .output()
+        .expect("nsenter is part of every Linux system");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.starts_with("HTTP/2 200"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.to_ascii_lowercase().contains("alt-svc: h3"), "{said}");
+    assert!(said.ends_with(crate::support::SECOND), "{said}");
+}
+
+/// Where the tools of the tests are.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The table names a test for each row, and the test is there.
+#[test]
+fn the_table_names_tests_that_are_there() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = fs::read_to_string(top.join("docs/running.md")).expect("the page is there");
+    let table = page.split("## When something is missing").nth(1).expect("the section is there");
+    let table = table.split("\n## ").next().expect("the section has an end");
+    let mut rows = 0;
+    for line in table.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| what")) {
+        let named = line.split('`').filter(|word| word.contains("::")).next_back();
+        let named = named.unwrap_or_else(|| panic!("no test in the row {line}"));
+        let (file, test) = named.rsplit_once("::").expect("FILE::TEST");
+        let source = fs::read_to_string(top.join("crates").join(file)).expect(file);
+        assert!(source.contains(&format!("fn {test}(")), "{file} has no test {test}");
+        rows += 1;
+    }
+    assert!(rows >= 8, "{rows} rows");
+}
