@@ -1,6 +1,8 @@
 //! Compression dictionaries (RFC 9842) from the outside: the version before is the dictionary of the next,
 //! for curl byte by byte, and for Chromium.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
 use std::fs;
 use std::io::Read;
 use std::process::{Command, Stdio};

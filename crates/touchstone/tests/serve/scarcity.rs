@@ -259,7 +259,7 @@ fn the_table_names_tests_that_are_there() {
     let table = table.split("\n## ").next().expect("the section has an end");
     let mut rows = 0;
     for line in table.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| what")) {
-        let named = line.split('`').filter(|word| word.contains("::")).next_back();
+        let named = line.split('`').rfind(|word| word.contains("::"));
         let named = named.unwrap_or_else(|| panic!("no test in the row {line}"));
         let (file, test) = named.rsplit_once("::").expect("FILE::TEST");
         let source = fs::read_to_string(top.join("crates").join(file)).expect(file);
