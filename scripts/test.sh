@@ -17,6 +17,9 @@ set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
+# Many tests wait for most of their time: for a timeout, a JVM, another program.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) + 1))}
+
 passed=0 failed=0 ignored=0 skipped=0
 
 # Of each failed test: its name, and the beginning and the end of what it said, without the backtrace.
