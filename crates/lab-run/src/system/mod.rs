@@ -127,8 +127,8 @@ impl Definition {
         BUILT_IN.iter().map(|(name, text)| Definition::read(name, text)).collect()
     }
 
-    /// A built-in system by name, or a definition by the path of its file; with `=` and a path behind it, that
-    /// system with the executable there, for example another version: `nginx=/opt/nginx/sbin/nginx`.
+    /// A built-in system by name, or a definition by the path of its file; with `=` and a path behind it,
+    /// that system with the executable there, for example another version: `nginx=/opt/nginx/sbin/nginx`.
     pub fn find(name_or_path: &str) -> Result<Definition, String> {
         if let Some((name, executable)) = name_or_path.split_once('=') {
             let mut definition = Definition::find(name)?;

@@ -20,8 +20,8 @@ use crate::shared::segment::{Direction, Segment};
 /// A core that has not been told of an answer for so long is woken before the next request.
 const TOLD_AFTER: Duration = Duration::from_micros(100);
 
-/// A core that has not been told of so many bytes is woken too, and gets the processor where it shares it with
-/// the worker: answers that it sends at once are still in the processor's cache.
+/// A core that has not been told of so many bytes is woken too, and gets the processor where it shares it
+/// with the worker: answers that it sends at once are still in the processor's cache.
 const TOLD_AFTER_BYTES: usize = 48 * 1024;
 
 /// How long the worker waits before it looks again whether a full ring has room.

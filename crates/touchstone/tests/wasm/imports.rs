@@ -114,7 +114,7 @@ fn what_does_not_fit_into_a_bucket_is_refused() {
 #[test]
 fn output_is_logged_up_to_its_limit() {
     let tree = Tree::empty();
-    let server = start(&tree, "output_size = 250");
+    let server = start(&tree, "output_size = 250\ncomputing_timeout = \"60s\"");
     assert_eq!(get(&server, "/print/10000"), done());
     server.wait_for_error_line("the rest", |line| line.contains("999750 bytes more are left out"));
     let lines = server.error_text().lines().filter(|line| line.contains("xxxxxxxxxx")).count();

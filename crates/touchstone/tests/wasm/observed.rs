@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn components_are_counted() {
     let tree = Tree::empty();
     let admin = free_port();
-    let keys = "computing_timeout = \"300ms\"\nmemory = \"32MiB\"\nreuse = 100";
+    let keys = "computing_timeout = \"10s\"\nmemory = \"32MiB\"\nreuse = 100";
     let text_of =
         format!("[admin]\nlisten = \"127.0.0.1:{admin}\"\n{}", configuration(&tree, &behaviours(), keys));
     let server = Server::configured(tree.around(), &text_of);
