@@ -303,10 +303,7 @@ impl Hub {
 
     /// Tells the cores of answers, where they were not told for a while or nothing else is to do.
     pub fn tell(&self, all: bool) {
-        let is_much = self.lock().links.tell(all);
-        if is_much {
-            std::thread::yield_now();
-        }
+        self.lock().links.tell(all);
     }
 }
 

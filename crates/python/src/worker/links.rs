@@ -6,7 +6,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,10 +19,6 @@ use crate::shared::segment::{Direction, Segment};
 
 /// A core that has not been told of an answer for so long is woken before the next request.
 const TOLD_AFTER: Duration = Duration::from_micros(100);
-
-/// A core that has not been told of so many bytes is woken too, and gets the processor where it shares it
-/// with the worker: answers that it sends at once are still in the processor's cache.
-const TOLD_AFTER_BYTES: usize = 48 * 1024;
 
 /// How long the worker waits before it looks again whether a full ring has room.
 const ROOM_PAUSE: Duration = Duration::from_micros(100);
@@ -44,8 +40,6 @@ pub struct Out {
     segment: Arc<Segment>,
     /// Since when the core has not been told of something, in nanoseconds since the start; 0: it has.
     untold_since: AtomicU64,
-    /// The bytes of payload that it has not been told of.
-    untold_bytes: AtomicUsize,
     start: Instant,
 }
 
@@ -86,8 +80,6 @@ impl Out {
             self.tell();
             wait(ROOM_PAUSE);
         }
-        let bytes = parts.iter().map(|part| part.len()).sum();
-        self.untold_bytes.fetch_add(bytes, Ordering::Relaxed);
         if self.untold_since.load(Ordering::Relaxed) == 0 {
             self.untold_since.store(self.now().max(1), Ordering::Relaxed);
         }
@@ -105,7 +97,6 @@ impl Out {
     /// Tells the core of all that was written.
     pub fn tell(&self) {
         self.untold_since.store(0, Ordering::Relaxed);
-        self.untold_bytes.store(0, Ordering::Relaxed);
         if self.lock().must_wake() {
             self.wake();
         }
@@ -134,15 +125,8 @@ impl Links {
     pub fn add(&mut self, segment: Segment, wake: OwnedFd, files: OwnedFd, start: Instant) {
         let segment = Arc::new(segment);
         let writer = Mutex::new(Writer::new(segment.clone(), Direction::Answers));
-        let out = Arc::new(Out {
-            writer,
-            wake,
-            files,
-            segment: segment.clone(),
-            untold_since: AtomicU64::new(0),
-            untold_bytes: AtomicUsize::new(0),
-            start,
-        });
+        let untold_since = AtomicU64::new(0);
+        let out = Arc::new(Out { writer, wake, files, segment: segment.clone(), untold_since, start });
         self.all.push(In { reader: Reader::new(segment, Direction::Requests), out });
     }
 
@@ -187,19 +171,14 @@ impl Links {
         self.all.iter().for_each(|link| link.reader.wake_up());
     }
 
-    /// Tells all cores of what was written for them; those that were not told for a while or of much, where
-    /// others may wait. Returns whether one was told of much: the caller then yields the processor.
-    pub fn tell(&self, all: bool) -> bool {
-        let mut is_much = false;
+    /// Tells all cores of what was written for them; those that were not told for a while, where others may
+    /// wait.
+    pub fn tell(&self, all: bool) {
         for link in &self.all {
-            if link.out.untold_bytes.load(Ordering::Relaxed) >= TOLD_AFTER_BYTES {
-                is_much = true;
-                link.out.tell();
-            } else if link.out.is_untold_for(if all { Duration::ZERO } else { TOLD_AFTER }) {
+            if link.out.is_untold_for(if all { Duration::ZERO } else { TOLD_AFTER }) {
                 link.out.tell();
             }
         }
-        is_much
     }
 }
 
