@@ -1,6 +1,10 @@
 //! Compression dictionaries (RFC 9842): which dictionary a client has, and in which codings it takes answers
 //! that were made with it.
 
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::general_purpose::{GeneralPurpose, PAD};
+
 use crate::content_coding::ContentCoding;
 use crate::grammar::list_members;
 use crate::request_view::{RequestFields, values};
@@ -93,30 +97,13 @@ impl AvailableDictionary {
     }
 }
 
-/// A byte sequence (RFC 9651 section 3.3.5) of 32 bytes.
+/// A byte sequence (RFC 9651 section 3.3.5) of 32 bytes. Bits behind the last byte are not looked at.
 fn read_hash(value: &[u8]) -> Option<DictionaryHash> {
-    let text: &[u8; 44] = value.strip_prefix(b":")?.strip_suffix(b":")?.try_into().ok()?;
-    if text[43] != b'=' {
-        return None;
-    }
-    let mut bits: u32 = 0;
-    let mut hash = Vec::with_capacity(32);
-    for (position, &letter) in text[..43].iter().enumerate() {
-        let digit = match letter {
-            b'A'..=b'Z' => letter - b'A',
-            b'a'..=b'z' => letter - b'a' + 26,
-            b'0'..=b'9' => letter - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        bits = (bits << 6) | u32::from(digit);
-        let held = (position + 1) * 6 - hash.len() * 8;
-        if held >= 8 {
-            hash.push((bits >> (held - 8)) as u8);
-        }
-    }
-    hash.try_into().ok()
+    const LENIENT: GeneralPurpose = GeneralPurpose::new(&STANDARD, PAD.with_decode_allow_trailing_bits(true));
+    let text = value.strip_prefix(b":")?.strip_suffix(b":")?;
+    let mut hash = [0; 33];
+    let length = LENIENT.decode_slice(text, &mut hash).ok()?;
+    hash[..length].try_into().ok()
 }
 
 #[cfg(test)]

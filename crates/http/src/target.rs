@@ -299,6 +299,12 @@ fn segment_start(path: &[u8]) -> usize {
     memchr::memrchr(b'/', path).map_or(0, |slash| slash + 1)
 }
 
+/// Whether a path is another one, or below it: `/a` and `/a/b` are so of `/a`, and `/ab` is not. It is the
+/// rule for the paths of routes, and of cookies (RFC 6265 section 5.1.4).
+pub fn is_at_or_below(path: &[u8], of: &[u8]) -> bool {
+    path.strip_prefix(of).is_some_and(|rest| rest.is_empty() || of.ends_with(b"/") || rest.starts_with(b"/"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -407,6 +413,22 @@ mod tests {
         path.starts_with(b"/")
             && path.iter().all(|byte| byte.is_ascii_graphic() && !b"%#?\\;".contains(byte))
             && !path.windows(2).any(|pair| pair == b"//" || pair == b"/.")
+    }
+
+    #[test]
+    fn paths_at_or_below_others() {
+        for (path, of, expected) in [
+            ("/a/b", "/a/", true),
+            ("/a/", "/a/", true),
+            ("/a", "/a/", false),
+            ("/ab", "/a", false),
+            ("/a/b", "/a", true),
+            ("/a", "/a", true),
+            ("/b", "/a", false),
+            ("/b", "/", true),
+        ] {
+            assert_eq!(is_at_or_below(path.as_bytes(), of.as_bytes()), expected, "{path} {of}");
+        }
     }
 
     #[test]

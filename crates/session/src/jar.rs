@@ -3,6 +3,7 @@
 
 use crate::answer::FieldSource;
 use touchstone_http::date::parse_http_date;
+use touchstone_http::target::is_at_or_below;
 
 /// The most cookies of a session; the oldest gives way.
 const MAXIMUM_COOKIES: usize = 200;
@@ -81,7 +82,7 @@ impl Jar {
     pub(crate) fn append(&self, target: usize, path: &[u8], is_secure: bool, out: &mut Vec<u8>) -> bool {
         let path = path.split(|&byte| byte == b'?').next().unwrap_or_default();
         let is_for = |cookie: &&Cookie| {
-            cookie.target == target && (is_secure || !cookie.is_secure) && is_below(path, &cookie.path)
+            cookie.target == target && (is_secure || !cookie.is_secure) && is_at_or_below(path, &cookie.path)
         };
         let mut is_first = true;
         for cookie in self.cookies.iter().filter(is_for) {
@@ -119,11 +120,6 @@ fn default_path(request_path: &[u8]) -> &[u8] {
         None | Some(0) => b"/",
         Some(at) => &path[..at],
     }
-}
-
-/// Whether a path matches that of a cookie (RFC 6265, section 5.1.4).
-fn is_below(path: &[u8], of: &[u8]) -> bool {
-    path.strip_prefix(of).is_some_and(|rest| rest.is_empty() || of.ends_with(b"/") || rest.starts_with(b"/"))
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Se
 use touchstone_handler::pipe::{Gone, Sender, pipe};
 use touchstone_handler::request::{ReceivedHead, Request};
 use touchstone_http::request::Method;
+use touchstone_http::target::is_at_or_below;
 
 use super::CachedRoute;
 use crate::rules::esi::{Include, Node, is_page, parse};
@@ -353,7 +354,7 @@ impl Composition {
             None => path,
         };
         let mut request = page.derive(&written).ok_or("it is no path")?;
-        if !is_below(&request.path, &self.of_core.path) {
+        if !is_at_or_below(&request.path, &self.of_core.path) {
             return Err("it is not on the route of the page".to_string());
         }
         let is_coding = |name: &[u8]| name.eq_ignore_ascii_case(b"accept-encoding");
@@ -463,12 +464,6 @@ impl Composition {
     }
 }
 
-/// Whether a path is that of a route, or below it.
-fn is_below(path: &[u8], route: &[u8]) -> bool {
-    path.strip_prefix(route)
-        .is_some_and(|rest| route.ends_with(b"/") || rest.is_empty() || rest.starts_with(b"/"))
-}
-
 /// A part of a body that is no stream.
 async fn bytes_of(part: Part) -> std::io::Result<Bytes> {
     match part {
@@ -505,25 +500,4 @@ async fn whole_body(parts: Vec<Part>, most: usize) -> Result<Bytes, String> {
         whole.extend_from_slice(&piece);
     }
     Ok(whole.into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_below;
-
-    #[test]
-    fn paths_of_a_route() {
-        for (path, route, expected) in [
-            ("/a/b", "/a/", true),
-            ("/a/", "/a/", true),
-            ("/a", "/a/", false),
-            ("/ab", "/a", false),
-            ("/a/b", "/a", true),
-            ("/a", "/a", true),
-            ("/b", "/a", false),
-            ("/b", "/", true),
-        ] {
-            assert_eq!(is_below(path.as_bytes(), route.as_bytes()), expected, "{path} {route}");
-        }
-    }
 }

@@ -32,18 +32,7 @@ pub fn dictionary(text: &[u8]) -> Option<Vec<(Vec<u8>, Value)>> {
         parser.parameters()?;
         members.retain(|(other, _)| *other != key);
         members.push((key, value));
-        parser.white_space();
-        if parser.rest.is_empty() {
-            break;
-        }
-        if !parser.take(b',') {
-            return None;
-        }
-        parser.white_space();
-        if parser.rest.is_empty() {
-            // A comma with nothing behind it.
-            return None;
-        }
+        parser.end_of_member()?;
     }
     Some(members)
 }
@@ -61,18 +50,7 @@ pub fn list(text: &[u8]) -> Option<Vec<Value>> {
             }
             _ => parser.item()?,
         });
-        parser.white_space();
-        if parser.rest.is_empty() {
-            break;
-        }
-        if !parser.take(b',') {
-            return None;
-        }
-        parser.white_space();
-        if parser.rest.is_empty() {
-            // A comma with nothing behind it.
-            return None;
-        }
+        parser.end_of_member()?;
     }
     Some(members)
 }
@@ -96,6 +74,19 @@ impl Parser<'_> {
         while let [b' ' | b'\t', rest @ ..] = self.rest {
             self.rest = rest;
         }
+    }
+
+    /// Reads what stands behind a member: nothing, or a comma and another member.
+    fn end_of_member(&mut self) -> Option<()> {
+        self.white_space();
+        if self.rest.is_empty() {
+            return Some(());
+        }
+        if !self.take(b',') {
+            return None;
+        }
+        self.white_space();
+        (!self.rest.is_empty()).then_some(())
     }
 
     fn while_bytes(&mut self, good: impl Fn(u8) -> bool) -> &[u8] {
