@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from statistics import median
 
 FILE_SERVERS = ["touchstone", "limit", "nginx", "h2o", "lighttpd", "apache", "caddy"]
 SECURE = ["touchstone", "nginx", "h2o", "apache", "caddy"]
@@ -55,8 +56,6 @@ SUITES = {
     "wsgi": ("spice-wsgi", ["touchstone", "granian", "gunicorn", "uwsgi", "apache-wsgi"], "wsgi"),
     "asgi": ("spice-asgi", ["touchstone", "granian-asgi", "uvicorn", "hypercorn"], "asgi"),
 }
-
-CLIENTS = "1,64"
 
 PAGE = """\
 name = "{name}"
@@ -115,25 +114,25 @@ def page_suite(name, directory):
     return path
 
 
-def has(program, system):
-    """Whether a system is installed, as `touchstone systems` says."""
+def installed(program):
+    """The systems that are installed, as `touchstone systems` says. It asks each for its version."""
     text = subprocess.run([program, "systems"], capture_output=True, text=True).stdout
-    for line in text.splitlines():
-        if line.split(" ")[0] == system:
-            return "not installed" not in line and "is missing" not in line
-    return False
+    is_there = lambda line: "not installed" not in line and "is missing" not in line
+    return {line.split(" ")[0] for line in text.splitlines() if is_there(line)}
 
 
-def measure(program, name, paths, runs, scratch):
+def measure(program, name, there, paths, runs, scratch):
     """Runs a work; returns the result and the part that counts, or why there is none."""
+    clients = "1,64"
     if name in PAGES:
         suite, systems, part = page_suite(name, scratch), PAGES[name][5], None
-        clients = "1,64" if PAGES[name][3] == 1 else f"{PAGES[name][3]},{PAGES[name][3] * 8}"
+        streams = PAGES[name][3]
+        if streams > 1:
+            clients = f"{streams},{streams * 8}"
     else:
         suite, systems, part = SUITES[name]
-        clients = CLIENTS
-    chosen = [f"{one}={paths[one]}" if one in paths else one for one in systems]
-    chosen = [one for one in chosen if "=" in one or has(program, one)]
+    chosen = [one for one in systems if one in paths or one in there]
+    chosen = [f"{one}={paths[one]}" if one in paths else one for one in chosen]
     output = Path("results") / f"{time.strftime('%Y%m%dT%H%M%S')}-{name}"
     command = [program, "bench", str(suite), "--quick", "--sut", ",".join(chosen), "--clients", clients]
     command += ["--runs", str(runs), "--output", str(output), "--progress", "plain"]
@@ -164,12 +163,6 @@ def cpu_us(mix):
     return mix["server"]["cpu_us_per_request"] if mix.get("server") and mix["requests"] else None
 
 
-def median(values):
-    values = sorted(values)
-    middle = len(values) // 2
-    return values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2
-
-
 def main():
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
@@ -191,11 +184,12 @@ def main():
     if unknown:
         parser.error(f"there is no work {unknown[0]} (--list names them)")
     paths = dict(one.partition("=")[::2] for one in options.sut)
+    there = installed(options.program)
     rows = {}
     print(f"{'work':<15}{'server':<24}{'CPU us/request':>15}{'ours/theirs':>13}{'p99 us, least load':>20}")
     with tempfile.TemporaryDirectory() as scratch:
         for name in works:
-            result, part = measure(options.program, name, paths, options.runs, scratch)
+            result, part = measure(options.program, name, there, paths, options.runs, scratch)
             if result is None:
                 print(f"{name:<15}not measured: {part}")
                 continue
