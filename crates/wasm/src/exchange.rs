@@ -499,7 +499,7 @@ impl Future for Metered {
     type Output = Ended;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Ended> {
-        self.meter.begin_turn();
+        self.meter.begin_turn_in_thread();
         let polled = self.work.as_mut().poll(context);
         self.meter.end_turn();
         polled

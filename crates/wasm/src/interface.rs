@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::Body as _;
@@ -52,7 +53,7 @@ struct Component {
     ready: Arc<Ready>,
     imports: Imports,
     origins: Arc<[String]>,
-    most_ticks: u64,
+    computing: Duration,
     /// Requests under way.
     at_work: AtomicUsize,
     /// Until this tick requests begin in a thread.
@@ -72,7 +73,7 @@ impl Wasm {
             ready,
             imports,
             origins: settings.outgoing.iter().map(|origin| origin.origin.clone()).collect(),
-            most_ticks: ticker::ticks_of(settings.limits.computing),
+            computing: settings.limits.computing,
             at_work: AtomicUsize::new(0),
             long_until: Arc::default(),
             settings,
@@ -240,7 +241,7 @@ impl WasmOfCore {
             wasi_request.headers_mut().remove(http::header::CONTENT_LENGTH);
         }
         let (hooks, orders) = self.hooks(next.is_some());
-        let meter = Meter::new(component.most_ticks);
+        let meter = Meter::new(component.computing);
         let kept = self.kept.borrow_mut().pop();
         let (instance, output) = match kept {
             Some(mut live) => {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use touchstone_handler::component_counts::Counts;
 use wasmtime::component::ResourceTable;
@@ -30,6 +31,9 @@ const MOST_TABLE_ENTRIES: usize = 200_000;
 
 /// Ticks after which compiled code looks at its time again.
 const TICKS_BETWEEN_LOOKS: u64 = 2;
+
+/// The length of a tick.
+const TICK_NANOSECONDS: u64 = ticker::TICK.as_nanos() as u64;
 
 /// What the imports of a route's component give.
 #[derive(Clone)]
@@ -81,13 +85,18 @@ impl WasiHttpView for State {
     }
 }
 
-/// Counts how long an instance computes. Only computing counts, not waiting.
+/// Counts how long an instance computes. Only computing counts, not waiting: on a core, where a turn lasts a
+/// tick or two, the ticks; in a thread the thread's processor time, because the threads have a low priority and
+/// stand still while others have the processors.
 pub struct Meter {
-    /// Ticks in earlier turns.
+    /// Nanoseconds in earlier turns.
     spent: AtomicU64,
-    /// When the present turn began.
+    /// The tick in which the present turn began.
     since: AtomicU64,
-    most_ticks: u64,
+    /// The thread's processor time when the present turn began, in nanoseconds; 0 on a core.
+    since_of_thread: AtomicU64,
+    /// The nanoseconds that it may compute.
+    most: u64,
     is_over: AtomicBool,
     /// It has computed for so long that it should not go on on a core.
     is_long: AtomicBool,
@@ -97,12 +106,13 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A meter with this many ticks.
-    pub fn new(most_ticks: u64) -> Arc<Meter> {
+    /// A meter for at most so much computing.
+    pub fn new(most: Duration) -> Arc<Meter> {
         Arc::new(Meter {
             spent: AtomicU64::new(0),
             since: AtomicU64::new(0),
-            most_ticks,
+            since_of_thread: AtomicU64::new(0),
+            most: u64::try_from(most.as_nanos()).unwrap_or(u64::MAX),
             is_over: AtomicBool::new(false),
             is_long: AtomicBool::new(false),
             memory_refused: AtomicBool::new(false),
@@ -110,17 +120,32 @@ impl Meter {
         })
     }
 
-    /// Called before each turn.
+    /// Called before each turn on a core.
     pub fn begin_turn(&self) {
         ticker::note_busy();
+        self.since_of_thread.store(0, Ordering::Relaxed);
         self.since.store(ticker::now(), Ordering::Relaxed);
+    }
+
+    /// Called before each turn in a thread.
+    pub fn begin_turn_in_thread(&self) {
+        self.begin_turn();
+        self.since_of_thread.store(thread_time(), Ordering::Relaxed);
     }
 
     /// Called after each turn.
     pub fn end_turn(&self) {
-        let ticks = ticker::now() - self.since.load(Ordering::Relaxed);
-        if ticks > 0 {
-            self.spent.fetch_add(ticks, Ordering::Relaxed);
+        let turn = self.turn();
+        if turn > 0 {
+            self.spent.fetch_add(turn, Ordering::Relaxed);
+        }
+    }
+
+    /// The nanoseconds of the present turn.
+    fn turn(&self) -> u64 {
+        match self.since_of_thread.load(Ordering::Relaxed) {
+            0 => (ticker::now() - self.since.load(Ordering::Relaxed)).saturating_mul(TICK_NANOSECONDS),
+            since => thread_time().saturating_sub(since),
         }
     }
 
@@ -151,19 +176,24 @@ impl Meter {
 
     /// What compiled code does when it looks at its time.
     fn look(&self) -> wasmtime::Result<UpdateDeadline> {
-        let turn = ticker::now() - self.since.load(Ordering::Relaxed);
         ticker::note_busy();
-        if self.spent.load(Ordering::Relaxed) + turn >= self.most_ticks {
+        if self.spent.load(Ordering::Relaxed).saturating_add(self.turn()) >= self.most {
             self.is_over.store(true, Ordering::Relaxed);
             return Ok(UpdateDeadline::Interrupt);
         }
-        if turn == 0 {
+        if ticker::now() == self.since.load(Ordering::Relaxed) {
             // It has waited meanwhile.
             return Ok(UpdateDeadline::Continue(TICKS_BETWEEN_LOOKS));
         }
         self.is_long.store(true, Ordering::Relaxed);
         Ok(UpdateDeadline::Yield(TICKS_BETWEEN_LOOKS))
     }
+}
+
+/// The processor time of this thread, in nanoseconds.
+fn thread_time() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0).max(1)
 }
 
 /// Holds an instance to its limits, and counts it and its memory as long as it is there.
@@ -266,4 +296,38 @@ pub fn renew(store: &mut Store<State>, hooks: Hooks, meter: Arc<Meter>) -> Outpu
     let output = state.output.clone();
     store.set_epoch_deadline(TICKS_BETWEEN_LOOKS);
     output
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_that_stands_still_spends_nothing() {
+        let meter = Meter::new(Duration::from_millis(20));
+        meter.begin_turn_in_thread();
+        thread::sleep(Duration::from_millis(50));
+        assert!(matches!(meter.look(), Ok(UpdateDeadline::Continue(_) | UpdateDeadline::Yield(_))));
+        assert!(!meter.is_over());
+    }
+
+    #[test]
+    fn turns_of_a_thread_add_up_to_the_limit() {
+        let meter = Meter::new(Duration::from_millis(20));
+        let mut turns = 0;
+        while !meter.is_over() {
+            meter.begin_turn_in_thread();
+            let since = thread_time();
+            while thread_time() - since < 5_000_000 {
+                std::hint::spin_loop();
+            }
+            meter.look().unwrap();
+            meter.end_turn();
+            turns += 1;
+        }
+        assert_eq!(turns, 4);
+    }
 }
