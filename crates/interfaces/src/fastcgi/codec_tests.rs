@@ -197,8 +197,8 @@ proptest! {
     }
 }
 
-/// The answer that the decoder finds: its pieces joined, if the bytes end with the answer and contain no other
-/// output.
+/// The answer that the decoder finds: its pieces joined, if the bytes end with the answer and contain no
+/// other output.
 fn answer_of_the_decoder(bytes: &[u8]) -> Option<Vec<u8>> {
     let (mut decoder, mut received) = (Decoder::new(), BytesMut::from(bytes));
     let mut answer = Vec::new();

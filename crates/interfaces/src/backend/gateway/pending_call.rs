@@ -4,7 +4,7 @@
 //! In most cases the first received bytes contain the whole answer. The answer is then made directly from the
 //! receive buffer, without further copies of request or answer; this saves half of the cost of a call through
 //! a program. In all other cases (a long answer, one in pieces, a message, an error, a connection that has
-//! ended) the [`Caller`] continues, as if it had sent the request.
+//! ended) the [`Caller`](crate::backend::caller::Caller) continues, as if it had sent the request.
 
 use std::rc::Rc;
 use std::task::{Context, Poll};
