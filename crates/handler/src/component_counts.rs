@@ -1,11 +1,11 @@
-//! What is counted of WebAssembly components in this process, for metrics and status. It is here, because
+//! Counts of WebAssembly components in this process, for metrics and status. They are in this crate because
 //! builds without components have the metrics too.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// A number of this process that all cores may change.
+/// A number that all cores may change.
 #[derive(Debug, Default)]
 pub struct Count(AtomicU64);
 
@@ -26,12 +26,12 @@ impl Count {
     }
 }
 
-/// Why a request has got no answer of its component, or not all of it.
+/// Why a component gave no answer, or only a part of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// A trap, or an answer that is none.
+    /// A trap, or an invalid answer.
     Fault = 0,
-    /// The same, after it was refused memory.
+    /// The same, after the component was refused memory.
     Memory = 1,
     /// A time limit.
     Time = 2,
@@ -49,21 +49,21 @@ impl Cause {
     }
 }
 
-/// What is counted of one component of a route.
+/// The counts of one component of a route.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Counts {
     /// Requests that it was given.
     pub requests: Count,
-    /// Requests under way.
+    /// Requests in progress.
     pub busy: Count,
-    /// Instances that were made.
+    /// Instances made so far.
     pub made: Count,
-    /// Instances that there are.
+    /// Instances that exist now.
     pub instances: Count,
     /// Bytes of their memories.
     pub memory_bytes: Count,
-    /// Computations that have gone on in a thread beside their core.
+    /// Computations that moved from their core to a thread.
     pub moved: Count,
     failures: [Count; Cause::ALL.len()],
 }
@@ -95,7 +95,7 @@ type Known = BTreeMap<Name, Weak<Counts>>;
 
 static KNOWN: Mutex<Known> = Mutex::new(Known::new());
 
-/// The counts of a component. They go on over reloads.
+/// The counts of a component. They are kept over reloads.
 pub fn of_component(name: Name) -> Arc<Counts> {
     let known = &mut *KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     known.retain(|_, counts| counts.strong_count() > 0);

@@ -9,8 +9,8 @@ pub const LONGEST_BYTES: usize = 256;
 pub struct ReasonPhrase(Box<[u8]>);
 
 impl ReasonPhrase {
-    /// `None` where the registered phrase is to be sent: for the same phrase, for none, and for one that is
-    /// too long or holds other bytes than visible characters, spaces and those from 0x80.
+    /// `None` if the registered phrase should be sent: `phrase` equals it, is empty, is too long, or holds
+    /// other bytes than visible characters, spaces and bytes from 0x80.
     pub fn new(status: u16, phrase: &[u8]) -> Option<ReasonPhrase> {
         let phrase = phrase.trim_ascii();
         let may_be_sent = |byte: &u8| *byte >= b' ' && *byte != 0x7f;

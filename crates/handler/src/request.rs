@@ -143,7 +143,7 @@ impl ReceivedHead {
     }
 }
 
-/// What answers a request behind a handler that stands before it.
+/// Answers a request for a handler that stands before something else.
 pub trait Next {
     /// Answers the request. Its path, query and method must be those of the request that the handler got,
     /// because the rules have judged these.
@@ -158,7 +158,7 @@ pub struct Request {
     pub body: Receiver,
     /// Takes the interim responses that a handler has for the client.
     pub interim: Option<Rc<dyn TakesInterim>>,
-    /// What answers behind the handler, if it stands before something.
+    /// What answers after this handler, if the handler stands before something.
     pub next: Option<Rc<dyn Next>>,
 }
 
@@ -206,19 +206,19 @@ pub struct RequestDetails {
     pub tls: Option<Arc<TlsFacts>>,
     /// The user that the server has authenticated.
     pub user: Option<Box<str>>,
-    /// An authority has let it pass, so answers to it may be for this client alone.
+    /// An authority has allowed it, so answers to it may be for this client alone.
     pub is_admitted: bool,
     /// The request's id in logs; empty if ids are not configured.
     pub id: Box<str>,
-    /// How deep it was derived from a request of a client; 0: it is the client's own.
+    /// How often it was derived from a request of a client; 0: it is the client's own.
     pub depth: u32,
     /// The number of its connection, which no other connection of the process has.
     pub connection: u64,
     /// The identifier of its stream, in HTTP/2 and HTTP/3.
     pub stream: Option<u64>,
-    /// The variables that were set by the page which includes a program.
+    /// The variables that were set by the page that includes a program.
     pub page_variables: Option<PageVariables>,
-    /// The route of its site that matched it, by its position, once that is known.
+    /// The index of the route that matched it, once known.
     pub route: Option<usize>,
 }
 
@@ -268,17 +268,17 @@ impl<'a> PlainGet<'a> {
         head.fields.iter().map(move |line| (line.name.of(buffer), line.value.of(buffer)))
     }
 
-    /// Whether the client asked over HTTPS, see [`Request::is_https`].
+    /// Whether the client used HTTPS, see [`Request::is_https`].
     pub fn is_https(&self) -> bool {
         forwarded_is_https(|name| self.said_by_proxy(name)).unwrap_or(self.tls.is_some())
     }
 
-    /// The port that the client has asked at a trusted proxy, where that says it.
+    /// The port that the client used at a trusted proxy, if the proxy reports it.
     pub fn port_at_proxy(&self) -> Option<u16> {
         forwarded_port(|name| self.said_by_proxy(name))
     }
 
-    /// The first value of a field, where a trusted proxy says it.
+    /// The first value of a field, if a trusted proxy sent it.
     fn said_by_proxy(&self, name: &str) -> Option<&'a [u8]> {
         let is_it = |other: &[u8]| self.is_from_trusted_proxy && other.eq_ignore_ascii_case(name.as_bytes());
         self.fields().find(|(other, _)| is_it(other)).map(|(_, value)| value)
@@ -306,12 +306,12 @@ impl Request {
         forwarded_is_https(|name| self.said_by_proxy(name)).unwrap_or(self.tls.is_some())
     }
 
-    /// The port that the client has asked at a trusted proxy, where that says it.
+    /// The port that the client used at a trusted proxy, if the proxy reports it.
     pub fn port_at_proxy(&self) -> Option<u16> {
         forwarded_port(|name| self.said_by_proxy(name))
     }
 
-    /// The first value of a field, where a trusted proxy says it.
+    /// The first value of a field, if a trusted proxy sent it.
     fn said_by_proxy(&self, name: &'static str) -> Option<&[u8]> {
         self.trusted_proxy.and_then(|_| self.received.values(name).next())
     }

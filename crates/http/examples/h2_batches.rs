@@ -1,5 +1,5 @@
-//! How long the HTTP/2 engine takes for a request: batches of 100 requests for a small cached response go
-//! through it, with neither socket nor TLS.
+//! Measures how long the HTTP/2 engine takes for a request: batches of 100 requests for a small cached
+//! response go through it, without socket or TLS.
 //!
 //! ```text
 //! cargo run --release -p touchstone-http --example h2_batches [BODY_BYTES [BATCHES]]
@@ -17,7 +17,7 @@ use touchstone_http::h2::{Body, Event, Events, Limits, Responded, ServerConnecti
 
 const STREAMS: u32 = 100;
 
-/// What h2load sends: names and values in the dynamic table but for the path.
+/// The request that h2load sends: all names and values except the path are in the dynamic table.
 fn append_request(encoder: &mut Encoder, stream: u32, out: &mut Vec<u8>) {
     let fields: [(&[u8], &[u8]); 5] = [
         (b":method", b"GET"),
@@ -31,7 +31,7 @@ fn append_request(encoder: &mut Encoder, stream: u32, out: &mut Vec<u8>) {
     frame::append_headers(stream, &block, true, 16_384, out);
 }
 
-/// What a server does when bytes have come; gives how many of them are done with.
+/// Processes received bytes as a server does; returns how many were consumed.
 #[inline(never)]
 fn serve(
     connection: &mut ServerConnection,

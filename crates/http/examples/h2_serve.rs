@@ -1,5 +1,5 @@
-//! A minimal HTTP/2 server around the engine, without TLS: what `h2spec`, `h2load`, `nghttp` and
-//! `curl --http2-prior-knowledge` can be pointed at, and how the engine is driven.
+//! A minimal HTTP/2 server around the engine, without TLS: a target for `h2spec`, `h2load`, `nghttp` and
+//! `curl --http2-prior-knowledge`, and an example of how to drive the engine.
 //!
 //! ```text
 //! cargo run --release -p touchstone-http --example h2_serve [PORT]
@@ -7,8 +7,8 @@
 //! h2load -n 100000 -c 1 -m 100 http://127.0.0.1:PORT/64
 //! ```
 //!
-//! `GET /N` is answered with N bytes; the body of a POST comes back. One thread a connection, and a thread
-//! that writes does not read: good enough for tools, not for the world.
+//! `GET /N` is answered with N bytes; the body of a POST comes back. Each connection has one thread, which
+//! does not read while it writes: sufficient for tools, not for production.
 
 #![allow(clippy::print_stdout, reason = "an example prints what it finds")]
 
@@ -40,7 +40,7 @@ fn prepare(status: u16, body: Vec<u8>) -> Prepared {
     Prepared { block: ResponseBlock::new(status, fields), body }
 }
 
-/// A body that did not go out at once.
+/// A body that was not sent at once.
 enum Sending {
     Cached { prepared: Arc<Prepared>, sent: usize },
     Echo { bytes: Vec<u8>, sent: usize },
@@ -176,7 +176,8 @@ impl Server {
                     self.connection.release(frame.stream, frame.length);
                     (&*bytes, sent)
                 }
-                // Cannot be: whatever was queued was kept. The frame is begun, so the connection must end.
+                // This cannot occur: everything queued was kept. The frame has begun, so the connection must
+                // end.
                 _ => return self.connection.close(ErrorCode::INTERNAL_ERROR, "a body was lost"),
             };
             self.out.extend_from_slice(&bytes[*sent..*sent + frame.length]);

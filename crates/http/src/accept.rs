@@ -69,7 +69,8 @@ fn matching_range(member: &[u8], (kind, subtype): (&str, &str)) -> Option<(Speci
     Some((specificity, weight))
 }
 
-/// The parts between separators, those inside quoted strings (RFC 9110 section 5.6.4) not counted.
+/// The parts of `value` between separators. Separators inside quoted strings (RFC 9110 section 5.6.4) do not
+/// split.
 fn split_outside_quotes(value: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     let (mut quoted, mut escaped) = (false, false);
     value.split(move |&byte| {

@@ -1,5 +1,5 @@
-//! Field lines that a server adds to answers, with a rule for each name: beside the lines of that name which
-//! an answer has, instead of them, or only where it has none.
+//! Field lines that a server adds to answers. A rule for each name says what happens when the answer already
+//! has lines of that name: both stay, the new line replaces them, or the new line is left out.
 
 /// A name in lower case, and its line.
 type NamedLine = (Box<[u8]>, Box<[u8]>);
@@ -18,11 +18,11 @@ pub struct AddedFields {
 /// The rule for a field that an answer has already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IfPresent {
-    /// Both stay.
+    /// The line of the answer and the added line both stay.
     Beside,
-    /// That of the answer stays, alone.
+    /// The line of the answer stays; nothing is added.
     Keep,
-    /// That of the answer goes.
+    /// The added line replaces the line of the answer.
     Replace,
 }
 

@@ -1,7 +1,7 @@
 //! The scheme of `Authorization` (RFC 9110 section 11.6.2).
 
-/// The scheme by which an authenticated user was authenticated: `Basic`, or `Bearer` for a token, which may
-/// also be in a cookie.
+/// The scheme that authenticated the user of a request: `Basic`, or `Bearer` for a token, which may also be
+/// in a cookie.
 pub fn authentication_scheme<'f>(mut fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) -> &'static str {
     let is_basic = |value: &[u8]| value.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"basic "));
     let has_basic =

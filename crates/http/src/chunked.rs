@@ -1,10 +1,10 @@
 //! The chunked transfer coding (RFC 9112 section 7.1): a decoder for bytes as they arrive, and what a sender
 //! writes.
 //!
-//! [`ChunkedDecoder`] holds the state between reads and no bytes of its own: it tells which part of what was
-//! read is data. It is strict, because a lenient reader behind a strict one lets a request hide in a body
-//! (section 11.2): lines end in CRLF, a size is hexadecimal digits and nothing else, extensions and trailers
-//! are checked against the grammar and then dropped.
+//! [`ChunkedDecoder`] holds the state between reads and no bytes: it says which part of the input is data. It
+//! is strict, because a lenient reader that comes after a strict one lets a request hide in a body (section
+//! 11.2): lines end in CRLF, a size is hexadecimal digits and nothing else, extensions and trailers are
+//! checked against the grammar and then dropped.
 
 use std::fmt;
 use std::ops::Range;
@@ -17,11 +17,11 @@ pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 /// The most hexadecimal digits that a chunk size may have, leading zeros included: as many as 64 bits need.
 const MAX_SIZE_DIGITS: u8 = 16;
 
-/// How much may come along with the data of a chunked body.
+/// The limits for what a chunked body contains beside its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkedLimits {
-    /// Bytes of chunk extensions in all chunks of the body together. They mean nothing, but each costs a
-    /// look.
+    /// Bytes of chunk extensions in all chunks of the body together. They have no meaning here, but each byte
+    /// must be checked.
     pub extension_bytes: u32,
     /// Bytes of the trailer section.
     pub trailer_bytes: u32,
@@ -33,10 +33,10 @@ impl Default for ChunkedLimits {
     }
 }
 
-/// What was found at the beginning of the input.
+/// The result of decoding the beginning of the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decoded {
-    /// How many bytes of the input are dealt with; the caller goes on behind them.
+    /// How many bytes of the input were decoded; the next call must begin after them.
     pub consumed: usize,
     /// Which of the consumed bytes are data of the body. May be empty.
     pub data: Range<usize>,
@@ -83,32 +83,32 @@ impl fmt::Display for ChunkError {
 
 impl std::error::Error for ChunkError {}
 
-/// Where in the grammar the next byte stands.
+/// The position in the grammar of the next byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Before the first digit of a chunk size.
     SizeStart,
-    /// Behind a digit of a chunk size.
+    /// After a digit of a chunk size.
     Size,
     /// In white space that only `;` can follow.
     BeforeSemicolon,
-    /// Behind `;`, before the name of an extension.
+    /// After `;`, before the name of an extension.
     BeforeExtensionName,
     ExtensionName,
-    /// In white space behind the name of an extension; `=` or `;` must follow.
+    /// In white space after the name of an extension; `=` or `;` must follow.
     AfterExtensionName,
-    /// Behind `=`, before the value of an extension.
+    /// After `=`, before the value of an extension.
     BeforeExtensionValue,
     ExtensionToken,
     QuotedString,
-    /// Behind a backslash in a quoted string.
+    /// After a backslash in a quoted string.
     QuotedPair,
-    /// Behind the closing quote.
+    /// After the closing quote.
     AfterQuotedString,
-    /// Behind the CR of a chunk size line.
+    /// After the CR of a chunk size line.
     SizeLineFeed,
     Data,
-    /// Behind the last data byte of a chunk.
+    /// After the last data byte of a chunk.
     DataCarriageReturn,
     DataLineFeed,
     /// At the beginning of a line of the trailer section.
@@ -116,12 +116,12 @@ enum State {
     TrailerName,
     TrailerValue,
     TrailerLineFeed,
-    /// Behind the CR of the empty line that ends the body.
+    /// After the CR of the empty line that ends the body.
     LastLineFeed,
     Done,
 }
 
-/// Decodes one chunked body, however it is cut into reads.
+/// Decodes one chunked body. The body may arrive in pieces of any size.
 ///
 /// ```
 /// use touchstone_http::chunked::ChunkedDecoder;
@@ -171,7 +171,7 @@ impl ChunkedDecoder {
         }
     }
 
-    /// Goes through `input` up to the end of the first piece of data, of the body, or of the input.
+    /// Decodes `input` up to the end of the first piece of data, of the body, or of the input.
     ///
     /// At least one byte is consumed as long as there is input and the body is not done. After an error the
     /// decoder must not be used again: it gives the same error, or another, but never data.
@@ -206,12 +206,12 @@ impl ChunkedDecoder {
 
     /// How many data bytes of the present chunk are still to come, once its size line has been read; else 0.
     ///
-    /// With it a chunk that would pass a limit on the body can be refused before it is read.
+    /// With it, a caller can refuse a chunk that would exceed a limit on the body before reading the chunk.
     pub fn chunk_remaining(&self) -> u64 {
         if self.state == State::Data { self.chunk_remaining } else { 0 }
     }
 
-    /// The state behind `byte`.
+    /// The state after `byte`.
     fn step(&mut self, byte: u8) -> Result<State, ChunkError> {
         match self.state {
             State::SizeStart | State::Size => self.step_in_size(byte),
@@ -233,20 +233,20 @@ impl ChunkedDecoder {
             | State::TrailerValue
             | State::TrailerLineFeed
             | State::LastLineFeed => self.step_in_trailers(byte),
-            // `decode` steps neither in data nor behind the end.
+            // `decode` does not call this within data or after the end.
             State::Data | State::Done => Ok(self.state),
             _ => self.step_in_extension(byte),
         }
     }
 
-    /// `1*HEXDIG`, and what may follow it.
+    /// `1*HEXDIG`, and what may follow.
     fn step_in_size(&mut self, byte: u8) -> Result<State, ChunkError> {
         if let Some(digit) = (byte as char).to_digit(16) {
             if self.size_digits == MAX_SIZE_DIGITS {
                 return Err(ChunkError::SizeTooLarge);
             }
             self.size_digits += 1;
-            // The present size is 0 here at its first digit: the chunk before was read to its end.
+            // At the first digit the present size is 0: the previous chunk was read to its end.
             self.chunk_remaining = self.chunk_remaining << 4 | u64::from(digit);
             return Ok(State::Size);
         }
@@ -309,7 +309,7 @@ impl ChunkedDecoder {
     }
 }
 
-/// As much of a chunk as there is input.
+/// How many bytes of a chunk are in the input.
 fn data_length(chunk_remaining: u64, available: usize) -> usize {
     usize::try_from(chunk_remaining).map_or(available, |remaining| remaining.min(available))
 }
@@ -325,7 +325,7 @@ fn spend(remaining: &mut u32, error: ChunkError) -> Result<(), ChunkError> {
 
 /// Writes the line that a sender puts before `length` bytes of data; CRLF follows the data.
 ///
-/// A `length` of 0 gives the line of the last chunk, behind which the trailer section comes; see
+/// A `length` of 0 gives the line of the last chunk, after which the trailer section comes; see
 /// [`LAST_CHUNK`].
 pub fn chunk_head(length: u64, buffer: &mut [u8; 18]) -> &[u8] {
     let digits = length.checked_ilog2().unwrap_or(0) as usize / 4 + 1;

@@ -34,8 +34,9 @@ impl<'a> FieldLines<'a> {
         }
     }
 
-    /// The value of a field that may occur only once. A repeated one has, combined, a value with a comma that
-    /// no such field allows (RFC 9110 section 5.3); it becomes an empty value, which is as invalid.
+    /// The value of a field that may occur only once. Repeated lines would combine to a value with a comma,
+    /// which no such field allows (RFC 9110 section 5.3); the result is then an empty value, which is invalid
+    /// as well.
     fn singleton(&self) -> Option<&'a [u8]> {
         match *self.as_slice() {
             [] => None,
@@ -75,8 +76,8 @@ pub struct Conditions<'a> {
 /// What identifies the representation that the server would send now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validators<'a> {
-    /// The value of its `ETag` field, with the quotes. Empty, or anything else that is not an entity tag: it
-    /// has none.
+    /// The value of its `ETag` field, with the quotes. An empty value, or one that is not an entity tag,
+    /// means that it has none.
     pub etag: &'a [u8],
     /// When it was last modified, in Unix seconds.
     pub last_modified: i64,
@@ -132,7 +133,8 @@ pub fn evaluate(
 /// Whether the `Range` of a request counts (RFC 9110 section 13.1.5): there is no `If-Range`, or it names the
 /// current representation, by a strong entity tag or by exactly its modification date.
 ///
-/// A value that cannot be read does not hold: the whole representation is always a right answer.
+/// When the value cannot be read, the condition does not hold: sending the whole representation is always
+/// correct.
 pub fn if_range_holds(if_range: FieldLines<'_>, validators: &Validators<'_>, now_unix_seconds: i64) -> bool {
     let Some(value) = if_range.singleton() else { return true };
     match (EntityTag::parse(value), EntityTag::parse(validators.etag)) {

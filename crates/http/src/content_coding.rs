@@ -176,8 +176,8 @@ impl CodingGroup {
 }
 
 impl CodingPreference {
-    /// Four bits for each representation, the most wanted in the lowest: one bit says that it is there, one
-    /// that it begins a group, and two name it (0: identity).
+    /// Each representation takes four bits, the most wanted in the lowest: one bit says that the entry is
+    /// present, one that it begins a group, and two name the representation (0: identity).
     const THERE: u16 = 0b1000;
     const BEGINS_GROUP: u16 = 0b0100;
 

@@ -106,10 +106,10 @@ fn two_digits(value: u8) -> [u8; 2] {
 /// `asctime`.
 ///
 /// `now_unix_seconds` settles the century of RFC 850's two-digit years: the latest one that is not more than
-/// 50 years ahead of it (RFC 9110 section 5.6.7). A day name must be one, but need not be the right one for
-/// the date, as in other servers. Second 60, a leap second, is the first second of the next minute. Names may
-/// be in upper or lower case, as RFC 9111 section 4.2 asks of caches and nothing forbids others. Anything
-/// else, also another zone than `GMT` and white space around the date, is `None`.
+/// 50 years ahead of it (RFC 9110 section 5.6.7). A day name must be valid, but it need not match the date,
+/// as in other servers. Second 60, a leap second, is the first second of the next minute. Names may be in
+/// upper or lower case, as RFC 9111 section 4.2 asks of caches. Anything else gives `None`, including a zone
+/// other than `GMT` and white space around the date.
 pub fn parse_http_date(value: &[u8], now_unix_seconds: i64) -> Option<i64> {
     match value.get(3)? {
         b',' => parse_imf_fixdate(value),
@@ -184,7 +184,7 @@ fn index_of(text: &[u8], names: &[&str]) -> Option<usize> {
     names.iter().position(|name| name.as_bytes().eq_ignore_ascii_case(text))
 }
 
-/// Any other zone is not to be guessed at (RFC 9111 section 4.2).
+/// Only GMT is accepted; a recipient must not guess another zone (RFC 9111 section 4.2).
 fn is_gmt(zone: &[u8]) -> bool {
     zone.eq_ignore_ascii_case(b"GMT")
 }
@@ -263,7 +263,7 @@ mod tests {
         ] {
             assert_eq!(parse_http_date(form.as_bytes(), NOW), Some(784_111_777), "{form}");
         }
-        // The name of the day is not held against the date.
+        // A wrong day name is accepted.
         assert_eq!(parse_http_date(b"Mon, 06 Nov 1994 08:49:37 GMT", NOW), Some(784_111_777));
     }
 

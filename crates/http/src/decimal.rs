@@ -28,7 +28,7 @@ pub fn digits(value: u64) -> usize {
     value.checked_ilog10().unwrap_or(0) as usize + 1
 }
 
-/// The number that `bytes` are, where they are one or more digits, nothing else, and fit in a `u64`.
+/// Reads a decimal number: one or more digits and nothing else, that fit in a `u64`.
 ///
 /// Signs, spaces and an empty value are refused: two readers that disagree about such a length can be made to
 /// disagree about where a message ends (RFC 9112 section 11.2).

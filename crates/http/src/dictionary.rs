@@ -10,7 +10,7 @@ use crate::grammar::list_members;
 use crate::request_view::{RequestFields, values};
 use crate::weight::split_weight;
 
-/// The SHA-256 of a dictionary, by which client and server mean the same one.
+/// The SHA-256 of a dictionary. Client and server identify the dictionary by it.
 pub type DictionaryHash = [u8; 32];
 
 /// A content coding that needs a dictionary.
@@ -42,8 +42,8 @@ impl DictionaryCoding {
         }
     }
 
-    /// What a coded body begins with, before the hash of its dictionary: for dcz the head of a skippable
-    /// frame.
+    /// The bytes at the beginning of a coded body, before the hash of its dictionary. For dcz they are the
+    /// head of a skippable frame.
     pub fn magic(self) -> &'static [u8] {
         match self {
             DictionaryCoding::Brotli => b"\xffDCB",
@@ -52,22 +52,22 @@ impl DictionaryCoding {
     }
 }
 
-/// The dictionary that a client has, and what it takes.
+/// The dictionary that a client has, and the codings that it accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AvailableDictionary {
-    /// Which one.
+    /// The hash of the dictionary.
     pub hash: DictionaryHash,
     /// Weights in thousandths, by [`DictionaryCoding`].
     weights: [u16; 2],
 }
 
 impl AvailableDictionary {
-    /// What a request with these fields says. `None`: it has no dictionary, takes no coding that needs one,
+    /// Reads the fields of a request. `None`: the client has no dictionary, accepts no coding that needs one,
     /// or the field is not valid.
     pub fn of(fields: &dyn RequestFields) -> Option<AvailableDictionary> {
         let mut hashes = values(fields, b"available-dictionary");
         let hash = read_hash(hashes.next()?)?;
-        // Section 2.2: a client sends one.
+        // Section 2.2: a client sends one hash.
         if hashes.next().is_some() {
             return None;
         }
@@ -97,7 +97,7 @@ impl AvailableDictionary {
     }
 }
 
-/// A byte sequence (RFC 9651 section 3.3.5) of 32 bytes. Bits behind the last byte are not looked at.
+/// A byte sequence (RFC 9651 section 3.3.5) of 32 bytes. Unused bits after the last byte are ignored.
 fn read_hash(value: &[u8]) -> Option<DictionaryHash> {
     const LENIENT: GeneralPurpose = GeneralPurpose::new(&STANDARD, PAD.with_decode_allow_trailing_bits(true));
     let text = value.strip_prefix(b":")?.strip_suffix(b":")?;

@@ -1,9 +1,8 @@
-//! Fields of a request that neither programs nor origins get from a client: they would say something in its
-//! name that
-//! only this server, or a trusted proxy, may say.
+//! Fields of a request that are not passed on to programs and origins when a client sends them: only this
+//! server or a trusted proxy may set them.
 
-/// What proxies say of the client, under all its names; the path that the rules have judged; and what a user
-/// proved to be.
+/// Fields in which proxies describe the client, under all their names; the path that the rules have judged;
+/// and the identity that a user has proved.
 const OF_PROXIES: [&str; 26] = [
     "cf-connecting-ip",
     "client-ip",
@@ -33,14 +32,12 @@ const OF_PROXIES: [&str; 26] = [
     "x-url-scheme",
 ];
 
-/// Fields that are never handed on: `HTTP_PROXY` is a setting of many programs (httpoxy), and settings of
-/// HTTP/2 belong
-/// to one connection.
+/// Fields that are never passed on: many programs take `HTTP_PROXY` for a setting (httpoxy), and the settings
+/// of HTTP/2 belong to one connection.
 const OF_NOBODY: [&str; 2] = ["http2-settings", "proxy"];
 
-/// Fields whose names mean something in their right spelling. With an underscore for a hyphen, many programs
-/// take them
-/// for the same.
+/// Fields that have a meaning only in their correct spelling. Many programs treat an underscore as a hyphen
+/// and would take the misspelled field for the real one.
 const SPELLED_WITH_HYPHENS: [&str; 9] = [
     "content-length",
     "content-type",
@@ -53,7 +50,7 @@ const SPELLED_WITH_HYPHENS: [&str; 9] = [
     "max-forwards",
 ];
 
-/// Whether a field ends here. What a trusted proxy says in a field that is spelled right goes on.
+/// Whether a field is dropped here. A correctly spelled field from a trusted proxy is passed on.
 pub fn ends_here(name: &[u8], is_from_trusted_proxy: bool) -> bool {
     let is_one_of = |names: &[&str]| names.iter().any(|other| is_alike(name, other.as_bytes()));
     let is_misspelled = name.contains(&b'_');
@@ -62,15 +59,14 @@ pub fn ends_here(name: &[u8], is_from_trusted_proxy: bool) -> bool {
         || is_misspelled && is_one_of(&SPELLED_WITH_HYPHENS)
 }
 
-/// Whether a field looks like one that frames a body, spelled with an underscore: `Content_Length`. A reader
-/// that takes it for the real one sees another end of the body than this server.
+/// Whether a field looks like one that frames a body, but is spelled with an underscore: `Content_Length`. A
+/// reader that takes it for the real one finds another end of the body than this server.
 pub fn looks_like_framing(name: &[u8]) -> bool {
     let framing = ["content-length", "transfer-encoding"];
     name.contains(&b'_') && framing.iter().any(|other| is_alike(name, other.as_bytes()))
 }
 
-/// Whether two names are the same for a program that makes no difference between cases, nor between
-/// underscores and hyphens.
+/// Whether two names are equal for a program that ignores case and treats underscores as hyphens.
 pub fn is_alike(name: &[u8], other: &[u8]) -> bool {
     let plain = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
     name.len() == other.len() && name.iter().map(plain).eq(other.iter().map(plain))

@@ -1,9 +1,9 @@
-//! What a proxy says of the scheme that the client has used: `X-Forwarded-Proto`, or `proto` in `Forwarded`
+//! The scheme that the client used, as a proxy reports it: `X-Forwarded-Proto`, or `proto` in `Forwarded`
 //! (RFC 7239).
 
-/// Whether the client came over HTTPS, as the first value of these fields says; `None`: they say nothing.
-/// `first` gives the
-/// value of the first field line with a name. Only what a trusted proxy sends may be asked for this.
+/// Whether the client used HTTPS, according to the first value of these fields; `None`: the fields are
+/// absent. `first` returns the value of the first field line with a name. Only call this for the fields of a
+/// trusted proxy.
 pub fn forwarded_is_https<'a>(first: impl Fn(&'static str) -> Option<&'a [u8]>) -> Option<bool> {
     if let Some(value) = first("x-forwarded-proto") {
         return scheme(value.split(|&byte| byte == b',').next()?);
@@ -16,7 +16,7 @@ pub fn forwarded_is_https<'a>(first: impl Fn(&'static str) -> Option<&'a [u8]>) 
     })
 }
 
-/// The port that the client has asked, as the first value of `X-Forwarded-Port` says.
+/// The port that the client connected to, according to the first value of `X-Forwarded-Port`.
 pub fn forwarded_port<'a>(first: impl Fn(&'static str) -> Option<&'a [u8]>) -> Option<u16> {
     let value = first("x-forwarded-port")?.split(|&byte| byte == b',').next()?;
     std::str::from_utf8(value.trim_ascii()).ok()?.parse().ok().filter(|port| *port != 0)

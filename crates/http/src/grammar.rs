@@ -1,7 +1,7 @@
 //! The character classes and list syntax that every HTTP field shares (RFC 9110 section 5.5 and 5.6).
 //!
-//! The other modules ask here what a token byte is, where a field value ends and how a list is cut, so that
-//! the strict answer to each of these is given once.
+//! The other modules use these functions for token bytes, the end of a field value and the members of a list,
+//! so that each rule is written once.
 
 /// For each byte value, whether it may stand in a token.
 static TOKEN_BYTES: [bool; 256] = letters_digits_and(b"!#$%&'*+-.^_`|~");
@@ -65,7 +65,7 @@ pub fn field_value_length(bytes: &[u8]) -> usize {
         // Here `rest` begins with a control byte or is shorter than a word.
         match rest.iter().position(|&byte| !is_field_value_byte(byte)) {
             Some(0) => return bytes.len() - rest.len(),
-            // A tab made the words stop: step past it, and whatever is good behind it, and go on by words.
+            // A tab ended the word loop: skip it and the valid bytes after it, and go on by words.
             Some(good) => rest = &rest[good..],
             None => return bytes.len(),
         }

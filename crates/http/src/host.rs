@@ -1,8 +1,8 @@
 //! Host and port as they stand in `Host` and in a target (RFC 9110 section 7.2, RFC 3986 section 3.2).
 //!
-//! Two servers that read a strange authority differently can be played against each other, so only what the
-//! grammar allows is a host: a registered name, an IPv4 address, or an IP literal in brackets, and perhaps a
-//! port.
+//! If two servers read an unusual authority differently, an attacker can use the difference. Therefore only
+//! what the grammar allows is a host: a registered name, an IPv4 address, or an IP literal in brackets, with
+//! an optional port.
 
 use std::net::Ipv6Addr;
 
@@ -63,8 +63,8 @@ fn parse_port(digits: &[u8]) -> Option<u16> {
 /// For each byte value, whether it may stand in a registered name as itself: `unreserved` or `sub-delims`.
 static REGISTERED_NAME_BYTES: [bool; 256] = letters_digits_and(b"-._~!$&'()*+,;=");
 
-/// The length of the registered name (or IPv4 address, which looks like one) before the port or the end;
-/// `None` where a percent escape in it is broken.
+/// The length of the registered name (or IPv4 address, which has the same form) before the port or the end;
+/// `None` if a percent escape in it is broken.
 #[inline]
 fn registered_name_length(value: &[u8]) -> Option<usize> {
     let mut position = 0;

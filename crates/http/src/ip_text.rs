@@ -1,5 +1,5 @@
-//! Addresses as text, for what is said of every request: without the standard library's formatting, which
-//! costs more than all the rest of such a variable.
+//! IP addresses as text, without the standard library's formatting: it is called for each request, and
+//! formatting would cost more than the rest of a variable.
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
@@ -24,7 +24,7 @@ impl IpText {
             IpAddr::V4(address) => text.write_v4(address),
             IpAddr::V6(address) => {
                 let mut rest = &mut text.bytes[..];
-                // There is room for the longest.
+                // The buffer has room for the longest address.
                 let _ = write!(rest, "{address}");
                 text.length = LONGEST_BYTES - rest.len();
             }

@@ -1,16 +1,16 @@
 //! HTTP without input and output: parsing, writing, dates, ranges, conditions.
 //!
-//! Nothing here reads a socket, a file or a clock; every function takes bytes and gives values, so that each
-//! rule of RFC 9110 and RFC 9112 can be tested by table and fuzzed.
+//! Nothing here reads a socket, a file or a clock; every function takes bytes and returns values, so that
+//! each rule of RFC 9110 and RFC 9112 can be tested by table and fuzzed.
 //!
-//! A request goes through [`request`] (the head), [`target`] and [`host`] (what is asked of whom),
-//! [`chunked`] (its body), [`conditional`] with [`entity_tag`] and [`date`] (whether to answer in full) and
-//! [`range`] (which part); [`content_coding`] and [`accept`] with [`weight`] say which form of it the client
-//! wants, [`status`] names the answer. [`request_view`] is a request of any version as rules see it.
-//! [`response`] is the other side: the head as a client sees it. [`added_fields`] are what a server adds to
-//! answers. [`trace_context`] is the trace that a request belongs to. [`grammar`] and [`decimal`] hold what
-//! all of them share. [`h2`] is HTTP/2 as a whole, from frames to priorities; [`h3`] is HTTP/3, on the
-//! streams of QUIC.
+//! A request goes through [`request`] (the head), [`target`] and [`host`] (the resource and the server that
+//! it names), [`chunked`] (its body), [`conditional`] with [`entity_tag`] and [`date`] (whether to answer in
+//! full) and [`range`] (which part); [`content_coding`] and [`accept`] with [`weight`] say which
+//! representation the client wants, [`status`] names the answer. [`request_view`] is a request of any version
+//! as rules see it. [`response`] is the other side: the head as a client sees it. [`added_fields`] are what a
+//! server adds to answers. [`trace_context`] is the trace that a request belongs to. [`grammar`] and
+//! [`decimal`] hold what all of them share. [`h2`] is HTTP/2 as a whole, from frames to priorities; [`h3`] is
+//! HTTP/3, on the streams of QUIC.
 //!
 //! # Fuzzing
 //! The parsers have cargo-fuzz targets in `fuzz/`: `request_head`, `response_head`, `chunked`, `target`,

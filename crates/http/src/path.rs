@@ -1,46 +1,43 @@
-//! The path of a request, read once: the form that rules judge, and the same written anew.
+//! The path of a request in two forms: the form that rules judge, and a normal spelling that is sent on.
 //!
-//! What leaves this server is what was judged. [`PathRules::read`] gives both forms. A path that two readers
-//! can take
-//! for two paths even then (an escaped slash, a backslash, parameters behind a semicolon) has
-//! [`other_readings`]: it
-//! may pass only where the rules say the same of all of them. Where a reader would find a dot segment that
-//! another
-//! does not find, the path is refused.
+//! Programs and origins receive the path that the rules have judged. [`PathRules::read`] gives both forms.
+//! Some paths can still be read as two different paths (an escaped slash, a backslash, parameters after a
+//! semicolon). Such a path has [`other_readings`]: it may pass only if the rules decide the same for all of
+//! them. If one reader would find a dot segment where another finds none, the path is refused.
 
 use memchr::memchr;
 
 use crate::target::{PathError, decode_escape, end_segment};
 
-/// Stands for an escaped slash in the form that rules judge. No path has a zero byte otherwise.
+/// Stands for an escaped slash in the form that rules judge. A path cannot contain a zero byte otherwise.
 pub const ESCAPED_SLASH: u8 = 0;
 
 /// How paths are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathRules {
-    /// Repeated slashes are sent on as they came. Rules take them for one.
+    /// Repeated slashes are sent on unchanged. Rules treat them as one.
     pub keep_slashes: bool,
     /// Escaped slashes, tabs and line ends are refused.
     pub refuse_escapes: bool,
 }
 
-/// A path that was read.
+/// The two forms of a path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadPath {
     /// What rules judge: decoded, without dot segments and repeated slashes; [`ESCAPED_SLASH`] for `%2F`.
     pub judged: Vec<u8>,
-    /// The same for others: what need not be escaped is not, what must be is, in upper case.
+    /// The form that is sent on: only the bytes that must be escaped are escaped, with digits in upper case.
     pub written: Vec<u8>,
 }
 
 impl PathRules {
-    /// Repeated slashes become one, and legal escapes pass.
+    /// Repeated slashes become one, and valid escapes pass.
     pub const USUAL: PathRules = PathRules { keep_slashes: false, refuse_escapes: false };
 
     /// Reads a path.
     ///
     /// # Errors
-    /// It is none, leads above the root, or means different things to different readers.
+    /// The value is not a path, leads above the root, or means different things to different readers.
     pub fn read(self, path: &[u8]) -> Result<ReadPath, PathError> {
         let [b'/', rest @ ..] = path else { return Err(PathError::ForbiddenByte) };
         let mut reader = Reader { read: ReadPath::default(), rules: self, kept: false, moved: false };
@@ -101,9 +98,8 @@ impl Reader {
         let is_empty = segment.is_empty();
         self.moved |= segment == b"." || segment == b"..";
         self.kept |= is_empty && slash_follows && self.rules.keep_slashes;
-        // A dot segment takes back another segment where repeated slashes count. Two slashes at the
-        // beginning can be
-        // taken for the name of a server.
+        // A reader that counts repeated slashes resolves a dot segment differently. Two slashes at the
+        // beginning can be read as the name of a server.
         if self.kept && (self.moved || self.read.judged.len() == 1) {
             return Err(PathError::Ambiguous);
         }
@@ -125,9 +121,8 @@ fn escape(byte: u8) -> [u8; 3] {
     [b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]
 }
 
-/// Appends a decoded path as it is sent, [`ESCAPED_SLASH`] as `%2F`; `stays` are the bytes beside letters
-/// and digits
-/// that stand for themselves.
+/// Appends a decoded path with escapes, [`ESCAPED_SLASH`] as `%2F`; the bytes of `stays`, letters and digits
+/// are not escaped.
 pub fn append_escaped(path: &[u8], stays: &[u8], out: &mut Vec<u8>) {
     for &byte in path {
         match byte {
@@ -138,17 +133,16 @@ pub fn append_escaped(path: &[u8], stays: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether only a reader of escaped slashes, tabs or line ends understands this judged path.
+/// Whether a judged path contains an escaped slash, tab or line end, which not every handler understands.
 pub fn needs_escapes(judged: &[u8]) -> bool {
     judged.iter().any(|&byte| byte < b' ')
 }
 
-/// Whether a reader finds a dot segment in a judged path where another finds none, or cuts parameters off at
-/// another
-/// place.
+/// Whether one reader of a judged path finds a dot segment where another finds none, or finds other
+/// parameters than another reader.
 fn is_ambiguous(judged: &[u8]) -> bool {
     let is_slash = |byte: &u8| matches!(*byte, ESCAPED_SLASH | b'\\');
-    // With readers in mind that drop tabs and line ends.
+    // Some readers drop tabs and line ends.
     let is_dots = |piece: &[u8]| {
         let name = piece.split(|&byte| byte == b';').next().unwrap_or_default();
         let mut kept = name.iter().filter(|byte| !is_dropped(**byte));
@@ -172,7 +166,7 @@ const BACKSLASH: u8 = 2;
 const PARAMETERS: u8 = 4;
 const DROPPED: u8 = 8;
 
-/// What in a judged path is read in two ways.
+/// Which parts of a judged path can be read in two ways.
 fn features(judged: &[u8]) -> u8 {
     judged.iter().fold(0, |found, &byte| {
         found
@@ -186,11 +180,9 @@ fn features(judged: &[u8]) -> u8 {
     })
 }
 
-/// What others may take a judged path for: an escaped slash or a backslash for a slash, a segment with
-/// parameters for
-/// one without, and each of these together. Most paths have no other reading. Those without parameters are
-/// left out
-/// where what answers asks the rules about these itself.
+/// The other paths that a reader may see in a judged path: an escaped slash or a backslash as a slash, a
+/// segment without its parameters, and each combination of these. Most paths have no other reading. Readings
+/// without parameters are left out if the handler asks the rules about them itself.
 pub fn other_readings(judged: &[u8], with_parameters: bool) -> impl Iterator<Item = Vec<u8>> + '_ {
     let found = features(judged) & if with_parameters { !0 } else { !PARAMETERS };
     (1..=found).filter(move |reading| reading & !found == 0).map(move |reading| read_as(judged, reading))

@@ -28,7 +28,7 @@ impl ByteRange {
 /// What a `Range` field asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ranges {
-    /// Nothing that counts: answer 200 with the whole representation.
+    /// The field is ignored: answer 200 with the whole representation.
     Ignore,
     /// Only bytes that the representation does not have: answer 416.
     Unsatisfiable,
@@ -57,7 +57,8 @@ pub fn parse(value: &[u8], complete_length: u64, max_ranges: usize) -> Ranges {
             return Ranges::Ignore;
         }
         if complete_length == 0 && matches!(spec, RangeSpec::Suffix(1..)) {
-            // Satisfiable, but no Content-Range can name a part of nothing; the empty whole is the answer.
+            // The range is satisfiable, but Content-Range cannot name a part of an empty representation; the
+            // whole is sent.
             return Ranges::Ignore;
         }
         if let Some(range) = spec.within(complete_length) {
@@ -104,7 +105,7 @@ impl RangeSpec {
         }
     }
 
-    /// The bytes that it names of a representation, if there are any.
+    /// The bytes of a representation that it names, if there are any.
     fn within(&self, complete_length: u64) -> Option<ByteRange> {
         let end = complete_length.checked_sub(1)?;
         match *self {
@@ -119,8 +120,8 @@ impl RangeSpec {
     }
 }
 
-/// One or more digits. A number too large for 64 bits is beyond the end of anything, like the largest that
-/// fits.
+/// One or more digits. A number too large for 64 bits becomes the largest 64-bit number, which is after the
+/// end of any representation.
 fn position(digits: &[u8]) -> Option<u64> {
     (!digits.is_empty() && digits.iter().all(u8::is_ascii_digit))
         .then(|| decimal::parse(digits).unwrap_or(u64::MAX))

@@ -1,10 +1,10 @@
-//! A request as rules see it: whatever protocol it came in, and nothing copied.
+//! A request of any version of HTTP as rules see it, without copies.
 
 use std::net::IpAddr;
 
 use crate::request::RequestHead;
 
-/// What rules look at.
+/// The parts of a request that rules use.
 #[derive(Clone, Copy)]
 pub struct RequestView<'a> {
     /// The client's address, behind proxies that are trusted; `None` where the connection has none.
@@ -12,8 +12,7 @@ pub struct RequestView<'a> {
     /// The method.
     pub method: &'a [u8],
     /// The path in its normal form (see [`normalise_path`](crate::target::normalise_path)): decoded, without
-    /// dot segments and repeated slashes. A rule for a path must not be walked around by writing the path
-    /// differently.
+    /// dot segments and repeated slashes. So a client cannot avoid a rule by writing the path differently.
     pub path: &'a [u8],
     /// The query as it was sent, without its question mark.
     pub query: Option<&'a [u8]>,
@@ -25,7 +24,7 @@ pub struct RequestView<'a> {
 
 /// The header fields of a request, in order.
 pub trait RequestFields {
-    /// The name (in any case) and the value of the field line at this position; `None` behind the last.
+    /// The name (in any case) and the value of the field line at this position; `None` after the last.
     fn field(&self, position: usize) -> Option<(&[u8], &[u8])>;
 }
 

@@ -5,8 +5,8 @@
 //! nothing is allocated once it has grown to the size of the heads. It is strict where two readers could
 //! disagree about a message: bare LF, folded lines, white space before a colon, more than one length.
 //!
-//! A client that repeats a request usually gets the same head, byte for byte, until the second of its `Date`
-//! ends. Such a head is not parsed: its bytes are compared with those of the previous head.
+//! A client that repeats a request usually gets the same head, byte for byte, until the second in its `Date`
+//! changes. Such a head is not parsed: its bytes are compared with those of the previous head.
 
 use std::fmt;
 
@@ -84,7 +84,7 @@ impl fmt::Display for ResponseError {
 
 impl std::error::Error for ResponseError {}
 
-/// How the body behind a head ends (RFC 9112 section 6.3).
+/// How the body after a head ends (RFC 9112 section 6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyFraming {
     /// There is no body, even if the head has a length.
@@ -334,7 +334,7 @@ impl ResponseHead {
         }
     }
 
-    /// Takes the framing of the message from a field.
+    /// Notes the framing of the message if the field states it.
     fn note_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), ResponseError> {
         // The length is compared first, because it distinguishes most names.
         match name.len() {
@@ -365,7 +365,8 @@ impl ResponseHead {
     fn check_framing(&self) -> Result<(), ResponseError> {
         match (self.chunked, self.content_length) {
             (true, Some(_)) => Err(ResponseError::TwoFramings),
-            // HTTP/1.0 has no transfer codings: an intermediary has forwarded this without understanding it.
+            // HTTP/1.0 has no transfer codings: an intermediary has forwarded the field without understanding
+            // it.
             (true, None) if self.version_minor == 0 => Err(ResponseError::TransferEncoding),
             _ => Ok(()),
         }

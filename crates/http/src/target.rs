@@ -1,8 +1,7 @@
 //! The request target (RFC 9112 section 3.2) and the path in it.
 //!
-//! [`parse_target`] tells the four forms apart. [`is_plain_path`] finds in one fast pass whether a path
-//! already is what [`normalise_path`] would make of it, as nearly every path is; only the others pay for
-//! decoding.
+//! [`parse_target`] distinguishes the four forms. [`is_plain_path`] finds in one fast pass whether a path is
+//! already what [`normalise_path`] would return, as nearly every path is; only other paths are decoded.
 
 use memchr::memchr;
 
@@ -64,10 +63,10 @@ impl std::fmt::Display for TargetError {
 
 impl std::error::Error for TargetError {}
 
-/// Takes a request target apart. `CONNECT` allows the authority form only, `*` goes with `OPTIONS` only.
+/// Reads a request target. `CONNECT` allows the authority form only, `*` goes with `OPTIONS` only.
 ///
-/// Bytes from 0x80, and the ASCII that a URI should escape but that browsers send as it is, such as `|`,
-/// pass.
+/// Accepts bytes from 0x80, and the ASCII characters that a URI should escape but browsers do not, such as
+/// `|`.
 pub fn parse_target(
     method_is_connect: bool,
     method_is_options: bool,
@@ -131,12 +130,11 @@ fn split_query(target: &[u8]) -> (&[u8], Option<&[u8]>) {
 }
 
 /// Whether `path` is its own [normal form](normalise_path), found in one pass: it begins with a slash, has no
-/// percent escape, no two slashes in a row, no segment that begins with a dot, and only visible ASCII but
-/// `#`,
-/// `?`, and what others may read in another way: the backslash and the semicolon.
+/// percent escape, no two slashes in a row, no segment that begins with a dot, and only visible ASCII except
+/// `#`, `?`, and the backslash and the semicolon, which other programs may read differently.
 ///
-/// A path that is not plain may still be good: it goes through [`normalise_path`]. A plain path is safe to
-/// append to a directory, and names no hidden file.
+/// A path that is not plain may still be valid: [`normalise_path`] decides. A plain path is safe to append to
+/// a directory, and names no hidden file.
 #[inline]
 pub fn is_plain_path(path: &[u8]) -> bool {
     let [b'/', rest @ ..] = path else { return false };
@@ -168,11 +166,11 @@ pub fn is_plain_path(path: &[u8]) -> bool {
     }
 }
 
-/// The high bits of the bytes of `word` that make a path not plain, `before` being the bytes one place to the
+/// The high bits of the bytes of `word` that make a path not plain; `before` holds the bytes one place to the
 /// left.
 ///
 /// Exact for words of ASCII. A byte from 0x80 may set the bits of its neighbours, but it makes the path not
-/// plain anyhow.
+/// plain in any case.
 #[inline]
 fn not_plain_bytes(before: u64, word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -198,7 +196,7 @@ fn not_plain_bytes(before: u64, word: u64) -> u64 {
 /// Why a path is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathError {
-    /// A `%` that two hexadecimal digits do not follow: 400.
+    /// A `%` that is not followed by two hexadecimal digits: 400.
     BadEscape,
     /// A control byte, plain or escaped, a plain `?` or `#`, or no slash at the beginning: 400.
     ForbiddenByte,
@@ -206,7 +204,7 @@ pub enum PathError {
     EncodedSlash,
     /// The dot segments lead above the root: 400.
     AboveRoot,
-    /// Others may resolve it to another path: 400.
+    /// Another program may resolve it to another path: 400.
     Ambiguous,
 }
 
@@ -272,12 +270,12 @@ pub(crate) fn decode_escape(bytes: &[u8]) -> Result<u8, PathError> {
     Ok((digit(0)? << 4 | digit(1)?) as u8)
 }
 
-/// Deals with the segment at the end of `out`, which begins with a slash and holds only finished segments
+/// Processes the segment at the end of `out`, which begins with a slash and holds only finished segments
 /// before it.
 pub(crate) fn end_segment(out: &mut Vec<u8>, slash_follows: bool) -> Result<(), PathError> {
     let start = segment_start(out);
     match &out[start..] {
-        // A slash behind a slash.
+        // A repeated slash.
         b"" => {}
         b"." => out.truncate(start),
         b".." => {
@@ -294,13 +292,13 @@ pub(crate) fn end_segment(out: &mut Vec<u8>, slash_follows: bool) -> Result<(), 
     Ok(())
 }
 
-/// Where the last segment of `path` begins: behind its last slash.
+/// Where the last segment of `path` begins: after its last slash.
 fn segment_start(path: &[u8]) -> usize {
     memchr::memrchr(b'/', path).map_or(0, |slash| slash + 1)
 }
 
-/// Whether a path is another one, or below it: `/a` and `/a/b` are so of `/a`, and `/ab` is not. It is the
-/// rule for the paths of routes, and of cookies (RFC 6265 section 5.1.4).
+/// Whether a path equals another one or is below it: `/a` and `/a/b` are at or below `/a`, `/ab` is not. This
+/// is the rule for the paths of routes, and of cookies (RFC 6265 section 5.1.4).
 pub fn is_at_or_below(path: &[u8], of: &[u8]) -> bool {
     path.strip_prefix(of).is_some_and(|rest| rest.is_empty() || of.ends_with(b"/") || rest.starts_with(b"/"))
 }
@@ -408,7 +406,7 @@ mod tests {
         assert_eq!(parse_target(true, false, b""), Err(TargetError::Empty));
     }
 
-    /// The rule of [`is_plain_path`], said simply.
+    /// A simple version of the rule of [`is_plain_path`].
     fn is_plain_slowly(path: &[u8]) -> bool {
         path.starts_with(b"/")
             && path.iter().all(|byte| byte.is_ascii_graphic() && !b"%#?\\;".contains(byte))
@@ -566,7 +564,7 @@ mod tests {
             ("/./../x", AboveRoot),
             ("/%2e%2e/x", AboveRoot),
             ("/%2e./x", AboveRoot),
-            // The way back does not count.
+            // A path that leaves the root is refused even if it returns.
             ("/../x/y/z", AboveRoot),
         ];
         for (path, error) in table {
@@ -574,7 +572,7 @@ mod tests {
         }
     }
 
-    /// Paths in which what matters is frequent.
+    /// Paths with many of the bytes that matter.
     fn path() -> impl Strategy<Value = Vec<u8>> {
         let piece = prop_oneof![
             4 => Just("/".to_owned()),
@@ -617,7 +615,7 @@ mod tests {
 
         #[test]
         fn escaping_changes_nothing(path in path(), escape in proptest::collection::vec(any::<bool>(), 60)) {
-            // Escaping any byte but the slash and what an escape is made of leaves the meaning.
+            // Escaping any byte except the slash and the bytes of an escape does not change the meaning.
             if !path.contains(&b'%') && !path.contains(&b'?') && !path.contains(&b'#') {
                 let escaped: Vec<u8> = path.iter().zip(escape.iter().cycle())
                     .flat_map(|(&byte, &escape)| {

@@ -79,7 +79,7 @@ pub fn from_fields<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Op
     TraceParent::parse(first)
 }
 
-/// Whether a field of a request is passed on to a program or an origin. Only the fields of an invalid trace
+/// Whether a field of a request is passed on to a program or an origin. The fields of an invalid trace
 /// context are not: a recipient could take them for a valid one, or begin a trace of its own.
 pub fn is_handed_on(name: &[u8], trace: Option<&TraceParent<'_>>) -> bool {
     trace.is_some()

@@ -2,10 +2,10 @@
 
 use crate::grammar::trim_optional_white_space;
 
-/// The weight of what is wanted most, and of what names none.
+/// The weight of a member without a weight, which is also the largest weight.
 pub const MOST_WANTED: u16 = 1000;
 
-/// The weight of what is not acceptable.
+/// The weight of a member that is not acceptable.
 pub const NOT_ACCEPTABLE: u16 = 0;
 
 /// Reads a qvalue in thousandths: `0.5` is 500. `None`: it is not one.
@@ -28,8 +28,8 @@ pub fn parse_qvalue(text: &[u8]) -> Option<u16> {
     (thousandths <= MOST_WANTED).then_some(thousandths)
 }
 
-/// Splits a list member that knows no parameter but its weight, such as `gzip;q=0.5`, into what is weighed
-/// and the weight. `None`: something else follows, or the weight is not one.
+/// Splits a list member that has no parameter except its weight, such as `gzip;q=0.5`, into the name and the
+/// weight. `None`: something else follows, or the weight is not valid.
 pub fn split_weight(member: &[u8]) -> Option<(&[u8], u16)> {
     let Some(semicolon) = member.iter().position(|&byte| byte == b';') else {
         return Some((trim_optional_white_space(member), MOST_WANTED));

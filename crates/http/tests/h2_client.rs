@@ -1,5 +1,5 @@
-//! The HTTP/2 engine against the client of the h2 crate, in memory: what one writes the other must read,
-//! whatever the windows, the frame sizes, the tables, and however the bytes are cut on the way.
+//! Tests of the HTTP/2 engine against the client of the h2 crate, in memory: each must read what the other
+//! writes, whatever the windows, the frame sizes, the tables, and however the bytes are split.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -15,7 +15,7 @@ use touchstone_http::h2::{
     Body, ConnectionError, ErrorCode, Event, Events, Limits, Responded, ServerConnection, StreamKey,
 };
 
-/// The bytes of a body, different from place to place so that nothing can be mixed up.
+/// The bytes of a body, different at each position so that no part can be mistaken for another.
 fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|place| (place % 251) as u8).collect()
 }
@@ -38,7 +38,7 @@ struct Server {
     sending: HashMap<StreamKey, Sending>,
     block: Vec<u8>,
     out: Vec<u8>,
-    /// Begin a graceful shutdown after so many requests.
+    /// After how many requests to begin a graceful shutdown.
     shut_down_after: usize,
     requests: usize,
     read_size: usize,
@@ -246,7 +246,7 @@ impl Setup {
         }
     }
 
-    /// Runs a client with a connection to a server; gives what the server has to say in the end.
+    /// Runs a client with a connection to a server; returns what the server reports at the end.
     fn run<F: Future<Output = ()>>(
         self,
         shut_down_after: usize,
@@ -373,7 +373,7 @@ async fn check(send_request: h2::client::SendRequest<Bytes>, number: usize) {
     assert_eq!(received.len(), expected_length, "{kind}/{length}");
     assert!(received == pattern(expected_length), "{kind}/{length}");
     match kind {
-        // What was sent without a body ends with the request; there are no trailers to give back.
+        // A request that was sent without a body has ended; there are no trailers to give back.
         "echo" => assert_eq!(received_trailers, trailers),
         "stream" if length > 0 => assert_eq!(received_trailers.unwrap()["last"], "yes"),
         _ => assert_eq!(received_trailers, None),
@@ -502,7 +502,7 @@ fn a_graceful_shutdown_loses_nothing() {
     assert_eq!(served, Ok(20));
 }
 
-/// A client that loses interest, again and again, does not disturb its other requests.
+/// A client that cancels requests again and again does not disturb its other requests.
 #[test]
 fn resets_in_the_middle() {
     let mut setup = Setup::new();

@@ -1,12 +1,13 @@
-//! What starting programs through the spawner costs: many of one program, so many at a time, on one core.
+//! Measures the cost of starting programs through the spawner: many of one program, a given number at a time,
+//! on one core.
 //!
 //! ```text
 //! taskset -c 0 target/release/examples/spawn_rate 1000 8 target/programs/cgi-bin/spice
 //! ```
 //!
-//! prints microseconds a program, to be held against `touchstone limit`, which starts the same program one at
-//! a time with posix_spawn. With `--resident 2GiB` worth of memory (third argument, MiB) and so many open
-//! files (fourth) the figure stays.
+//! prints microseconds per program. Compare it with `touchstone limit`, which starts the same program one at
+//! a time with posix_spawn. The figure stays the same with more resident memory (third argument, MiB) and
+//! more open files (fourth).
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,

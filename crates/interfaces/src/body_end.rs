@@ -1,30 +1,29 @@
-//! Where the body of a program's answer ends: at the length that it has named, at its last chunk, or with
-//! its output.
+//! Where the body of a program's answer ends: at the declared length, at its last chunk, or with the end of
+//! the output.
 
 use bytes::Bytes;
 use touchstone_http::chunked::ChunkedDecoder;
 
 use crate::cgi_response::DocumentHead;
 
-/// Where a body ends, and how far it has come. By default it ends with the output.
+/// Where a body ends, and how much of it has arrived. By default it ends with the output.
 #[derive(Default)]
 pub struct BodyEnd {
-    /// What Content-Length leaves.
+    /// How many bytes are still to come according to Content-Length.
     left: Option<u64>,
     chunks: Option<ChunkedDecoder>,
 }
 
 impl BodyEnd {
-    /// Of the body behind this head.
+    /// The end of the body after this head.
     pub fn of(head: &DocumentHead) -> BodyEnd {
         BodyEnd { left: head.content_length, chunks: head.is_chunked.then(ChunkedDecoder::default) }
     }
 
-    /// Leaves of some output what belongs to the body: without the framing of chunks, and without what is
-    /// behind the end.
+    /// Keeps only the bytes of the body in `output`: removes the framing of chunks, and bytes after the end.
     ///
     /// # Errors
-    /// Why it is no body.
+    /// The output is not a valid body.
     pub fn take(&mut self, output: &mut Vec<u8>) -> Result<(), String> {
         if let Some(left) = &mut self.left {
             output.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
@@ -44,10 +43,10 @@ impl BodyEnd {
         Ok(())
     }
 
-    /// The same of output that need not be copied where it is not in chunks.
+    /// The same for a piece, which is copied only if it is chunked.
     ///
     /// # Errors
-    /// Why it is no body.
+    /// The output is not a valid body.
     pub fn take_piece(&mut self, mut piece: Bytes) -> Result<Bytes, String> {
         if self.chunks.is_some() {
             let mut output = piece.to_vec();
@@ -61,22 +60,22 @@ impl BodyEnd {
         Ok(piece)
     }
 
-    /// Whether so many bytes are more than Content-Length leaves.
+    /// Whether so many bytes exceed Content-Length.
     pub fn is_exceeded_by(&self, bytes: usize) -> bool {
         self.left.is_some_and(|left| bytes as u64 > left)
     }
 
-    /// Whether the body is in chunks.
+    /// Whether the body is chunked.
     pub fn is_chunked(&self) -> bool {
         self.chunks.is_some()
     }
 
-    /// Whether the body is complete, whatever follows.
+    /// Whether the body is complete.
     pub fn is_reached(&self) -> bool {
         self.left == Some(0) || self.chunks.as_ref().is_some_and(ChunkedDecoder::is_done)
     }
 
-    /// What is missing where the output ends now.
+    /// What is missing if the output ends now.
     pub fn missing(&self) -> Option<String> {
         match (self.left, &self.chunks) {
             (Some(left @ 1..), _) => {

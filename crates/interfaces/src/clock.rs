@@ -1,10 +1,9 @@
-//! The clock by which the health of origins and backends is kept: one for all of them, because routes share
-//! them.
+//! The clock for the health of origins and backends: one for all of them, because routes share them.
 
 use std::sync::LazyLock;
 use std::time::Instant;
 
-/// When it was first asked.
+/// The time of the first call.
 static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// The present time in milliseconds; never 0, which means never.

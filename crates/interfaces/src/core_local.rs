@@ -1,22 +1,22 @@
-//! What each core has of something that cores share: its connections to an origin or to a backend. Routes
-//! that share the one thing share what the core has of it.
+//! A core's own part of something that all cores share, such as its connections to an origin or to a backend.
+//! Routes that share the origin also share this part.
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak as LocalWeak};
 use std::sync::{Arc, Weak};
 
-/// The values of one core, each for a value that cores share. For a `thread_local!`.
+/// The values of one core, one for each shared value. For a `thread_local!`.
 pub struct CoreLocal<S, L> {
     known: RefCell<Vec<(Weak<S>, LocalWeak<L>)>>,
 }
 
 impl<S, L> CoreLocal<S, L> {
-    /// None yet.
+    /// No values.
     pub const fn new() -> CoreLocal<S, L> {
         CoreLocal { known: RefCell::new(Vec::new()) }
     }
 
-    /// The value for `shared`: the one in use, or a new one.
+    /// The value for `shared`: the existing one, or a new one.
     pub fn get(&self, shared: &Arc<S>, make: impl FnOnce() -> Rc<L>) -> Rc<L> {
         let mut known = self.known.borrow_mut();
         known.retain(|(_, local)| local.strong_count() > 0);

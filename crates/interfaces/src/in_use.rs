@@ -1,14 +1,14 @@
-//! The values of one kind that are in use in this process: what routes and configurations share.
+//! A registry of shared values in this process, which routes and configurations share.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The values in use. For a `static`: a value leaves when its last owner drops it.
+/// The values in use, for a `static`. A value is removed when its last owner drops it.
 pub struct InUse<T> {
     values: Mutex<Vec<Weak<T>>>,
 }
 
 impl<T> InUse<T> {
-    /// None yet.
+    /// No values.
     pub const fn new() -> InUse<T> {
         InUse { values: Mutex::new(Vec::new()) }
     }
@@ -18,7 +18,7 @@ impl<T> InUse<T> {
         self.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// The value that is the wanted one, or a new one. `make` is given what was wanted and all values in use.
+    /// The value that matches what is wanted, or a new one. `make` gets what is wanted and all values in use.
     pub fn get<W>(
         &self,
         wanted: W,
@@ -36,7 +36,7 @@ impl<T> InUse<T> {
         value
     }
 
-    /// What the lock guards is whole even where `make` has panicked.
+    /// The list is valid even if `make` has panicked.
     fn lock(&self) -> MutexGuard<'_, Vec<Weak<T>>> {
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -12,10 +12,10 @@
 //! | `backend` | programs that listen: backends, kept connections, time limits; for the next three |
 //! | `fastcgi`, `scgi` | the protocols of programs that listen |
 //! | `ajp` | servlet containers, over AJP13 |
-//! | `in_use`, `core_local` | what routes share: of all cores, and of each core |
-//! | `clock` | the clock by which health is kept |
-//! | `outage` | whether an origin or a backend fails all the time |
-//! | `upstream` | several servers that do the same: their health and the choice among them |
+//! | `in_use`, `core_local` | state that routes share: of all cores, and of each core |
+//! | `clock` | the clock for health |
+//! | `outage` | whether an origin or a backend fails continuously |
+//! | `upstream` | several equal servers: their health and the choice among them |
 //! | `proxy` | other servers, over HTTP/1.1 or HTTP/2 |
 
 pub mod ajp;

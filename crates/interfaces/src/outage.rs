@@ -1,27 +1,26 @@
-//! Whether an origin or a backend has failed so often in a row that the log need not say it each time.
+//! Detects an origin or a backend that fails again and again, so that not every failure is logged.
 //!
-//! A failure between answers is worth a line of its own, with its request. One that every request meets is
-//! not: a server that is down would fill the log.
+//! A single failure is logged with its request. If every request fails, the messages would fill the log.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// So many failures in a row are more than faults of single requests.
+/// More failures in a row than this are not faults of single requests.
 const FAILURES_IN_A_ROW: u32 = 3;
 
-/// What is known of one origin or backend. Shared by all cores.
+/// The state of one origin or backend. Shared by all cores.
 #[derive(Debug, Default)]
 pub struct Outage {
     failures: AtomicU32,
 }
 
 impl Outage {
-    /// It has failed; true where it has so again and again.
+    /// Notes a failure; returns true if it fails again and again.
     pub fn failed(&self) -> bool {
-        // Saturating would take a loop: after four thousand million failures a few more lines do no harm.
+        // A saturating addition would need a loop. After an overflow, only a few more lines are logged.
         self.failures.fetch_add(1, Relaxed).wrapping_add(1) >= FAILURES_IN_A_ROW
     }
 
-    /// It has answered; true where it had failed again and again.
+    /// Notes an answer; returns true if it had failed again and again.
     #[inline]
     pub fn answered(&self) -> bool {
         self.failures.load(Relaxed) > 0 && self.failures.swap(0, Relaxed) >= FAILURES_IN_A_ROW

@@ -1,4 +1,5 @@
-//! The spawner as a process of its own: it starts this test's executable again, which then is the spawner.
+//! Tests of the spawner as a separate process: this test's executable is started again and becomes the
+//! spawner.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -16,7 +17,7 @@ use touchstone_interfaces::cgi::spawner;
 
 const IS_SPAWNER: &str = "TOUCHSTONE_TEST_IS_SPAWNER";
 
-/// Not a test of its own: what a spawner that the tests have started runs.
+/// Not a test: the function that runs in a spawner which the tests have started.
 #[test]
 fn spawner_process() {
     if std::env::var_os(IS_SPAWNER).is_some() {

@@ -1,7 +1,7 @@
 /*
- * exit and its like, as plug-ins find them: the program stands before the C library where a plug-in looks
- * for a name, so that a plug-in does not end the server without a word. Calls of others go to the C library.
- * build.rs reads the names behind EXPORT from here.
+ * exit and similar functions for plug-ins. A plug-in finds the program's functions before those of the C
+ * library, so that src/ending.rs can report a plug-in that ends the server. Other calls are passed to the C
+ * library. build.rs reads the names after EXPORT from this file.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -11,10 +11,10 @@
 #define EXPORT(type, name, parameters) type name parameters
 #define noreturn_void __attribute__((noreturn)) void
 
-/* src/ending.rs; it does not return where a plug-in has called. */
+/* src/ending.rs; it does not return if the caller is a plug-in. */
 extern void touchstone_nsapi_ends(const char *name, int status, const void *caller);
 
-/* For install() in src/ending.rs: a linker leaves out what nothing asks for. */
+/* For install() in src/ending.rs: the linker leaves out functions without a reference. */
 const int touchstone_nsapi_exit_is_here = 1;
 
 static void end(const char *name, int status)

@@ -1,7 +1,7 @@
 /*
- * What plug-ins find in the server: the three tables, and the functions under their plain names as well, for
+ * The symbols of the server for plug-ins: the three tables, and the functions under their plain names, for
  * plug-ins that were not compiled with the macros of nsapi.h. sem_init is left out: the name belongs to
- * POSIX. build.rs reads the names behind EXPORT from here.
+ * POSIX. build.rs reads the names after EXPORT from this file.
  */
 #define INTNSAPI
 #include "nsapi.h"

@@ -1,6 +1,6 @@
 /*
  * The functions of the tables that take "..." or a va_list: stable Rust can call such functions, but not
- * define them. Each formats its text here and hands it on.
+ * define them. Each formats its text here and passes it on.
  */
 #define INTNSAPI
 #include "nsapi.h"
@@ -55,7 +55,7 @@ EXPORT(int, log_ereport, (int degree, const char *format, ...))
 
 EXPORT(int, util_vsnprintf, (char *str, int size, const char *format, va_list arguments))
 {
-    /* Answers with the bytes that are there, not with those that there would be as vsnprintf does. */
+    /* Returns the number of bytes written, not the number needed, which vsnprintf returns. */
     int length;
     if (size <= 0)
         return 0;

@@ -1,6 +1,6 @@
-//! The structures that plug-ins read and write, laid out as `include/nsapi.h` has them, and its constants.
+//! The structures and constants of `include/nsapi.h`, which plug-ins read and write.
 //!
-//! Every size and offset is asserted below while this is compiled, and once more from C in `shim/layout.c`.
+//! Every size and offset is asserted below at compile time, and once more from C in `shim/layout.c`.
 
 #![allow(missing_docs, reason = "the members are those of nsapi.h, which says what they are")]
 
@@ -117,7 +117,7 @@ pub struct Filebuffer {
     pub errmsg: *const c_char,
 }
 
-/// What is known of a file from its endings.
+/// What the file name extensions say about a file.
 #[repr(C)]
 pub struct Cinfo {
     pub r#type: *mut c_char,
@@ -158,7 +158,7 @@ pub struct FuncStruct {
     pub pool_resolved: c_uint,
 }
 
-/// Memory that processes share.
+/// Memory shared between processes.
 #[repr(C)]
 pub struct SharedMemory {
     pub data: *mut c_void,
@@ -167,7 +167,7 @@ pub struct SharedMemory {
     pub fd: *mut c_void,
 }
 
-/// What the macros `server_hostname`, `server_portnum`, `security_active` and so on read.
+/// The values that the macros `server_hostname`, `server_portnum`, `security_active` and so on read.
 #[repr(C)]
 pub struct ConfGlobals {
     pub port: c_int,
@@ -231,7 +231,7 @@ pub const LOG_FAILURE: c_int = 3;
 pub const LOG_CATASTROPHE: c_int = 4;
 pub const LOG_INFORM: c_int = 5;
 
-/// The version of the interface that this server answers with.
+/// The version of the interface that this server reports.
 pub const NSAPI_VERSION: c_int = 303;
 
 /// `SYS_ERROR_FD` and `SYS_NET_ERRORFD`.

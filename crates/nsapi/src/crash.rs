@@ -1,10 +1,10 @@
-//! A report when a plug-in crashes: which plug-in, which function, which signal.
+//! Reports when a plug-in crashes: the plug-in, the function and the signal.
 //!
-//! Nothing can be saved then: the process ends as it would have. But the last line of the log says whose
-//! fault it was. The memory of the thread may be overwritten, what it knows of its function with it: so that
-//! is believed only where it is a function that there is. (Where the kernel's own part of that memory is
-//! overwritten, no handler is run at all.) Otherwise the place of the instruction tells the plug-in, and
-//! where that is in none of them, all are named.
+//! The process cannot continue: it ends as it would without this module. But the last line of the log names
+//! the plug-in. The thread's memory may be overwritten, including its record of the running function: the
+//! record is used only if it names an existing function. (If the kernel's own part of that memory is
+//! overwritten, no handler runs at all.) Otherwise the address of the instruction identifies the plug-in, and
+//! if it is in none of them, all plug-ins are named.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
@@ -22,16 +22,16 @@ const SIGNALS: [(c_int, &CStr); 5] = [
     (libc::SIGABRT, c"SIGABRT (it gave up)"),
 ];
 
-/// The actions that were there before, to go on with.
+/// The previous signal actions, which are used afterwards.
 static mut BEFORE: [MaybeUninit<libc::sigaction>; SIGNALS.len()] =
     [const { MaybeUninit::uninit() }; SIGNALS.len()];
 
-/// Names of functions and their plug-ins, which last for good. What is beyond is not known by name.
+/// Names of functions and their plug-ins, which are never freed. Further functions have no entry.
 static FUNCTIONS: [(AtomicPtr<c_char>, AtomicPtr<c_char>); 512] =
     [const { (AtomicPtr::new(ptr::null_mut()), AtomicPtr::new(ptr::null_mut())) }; 512];
 static FUNCTION_COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Where the code of a plug-in lies.
+/// The address range of a plug-in's code.
 struct Place {
     begin: AtomicUsize,
     end: AtomicUsize,
@@ -43,7 +43,7 @@ static PLACES: [Place; 128] = [const {
 }; 128];
 static PLACE_COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Makes a function known. Both texts last for good.
+/// Registers a function. Both texts must never be freed.
 pub fn know_function(function: &'static CStr, plugin: &'static CStr) {
     let index = FUNCTION_COUNT.fetch_add(1, Ordering::AcqRel);
     if let Some((name, of)) = FUNCTIONS.get(index) {
@@ -52,7 +52,7 @@ pub fn know_function(function: &'static CStr, plugin: &'static CStr) {
     }
 }
 
-/// Makes known where the code of a plug-in lies, and of the libraries that came with it.
+/// Registers where the code of a plug-in and of its libraries lies.
 pub fn know_places(places: &[(usize, usize)], plugin: &CStr) {
     let name: &'static CStr = Box::leak(plugin.into());
     for (begin, end) in places {
@@ -65,7 +65,7 @@ pub fn know_places(places: &[(usize, usize)], plugin: &CStr) {
     }
 }
 
-/// Where the segments of all loaded libraries lie.
+/// The address ranges of the segments of all loaded libraries.
 pub fn loaded_places() -> Vec<(usize, usize)> {
     unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _size: usize, to: *mut c_void) -> c_int {
         let (info, places) = (&*info, &mut *to.cast::<Vec<(usize, usize)>>());
@@ -82,7 +82,7 @@ pub fn loaded_places() -> Vec<(usize, usize)> {
     places
 }
 
-/// The plug-in whose code is at an address, or null. May be called in a signal handler.
+/// The plug-in whose code contains an address, or null. May be called in a signal handler.
 pub fn plugin_at(address: usize) -> *const c_char {
     let count = PLACE_COUNT.load(Ordering::Acquire).min(PLACES.len());
     let is_there = |place: &&Place| {
@@ -92,7 +92,7 @@ pub fn plugin_at(address: usize) -> *const c_char {
     PLACES[..count].iter().find(is_there).map_or(ptr::null(), |place| place.plugin.load(Ordering::Acquire))
 }
 
-/// What the thread says that it is at, where that is a function that there is.
+/// The function in the thread's record, if it is a registered one.
 fn known(here: Breadcrumb) -> Option<(*const c_char, *const c_char)> {
     let count = FUNCTION_COUNT.load(Ordering::Acquire).min(FUNCTIONS.len());
     FUNCTIONS[..count]
@@ -102,17 +102,17 @@ fn known(here: Breadcrumb) -> Option<(*const c_char, *const c_char)> {
         .map(|(function, plugin)| (function.cast_const(), plugin.cast_const()))
 }
 
-/// Reports crashes from now on. Signals that hit other code go where they went before.
+/// Reports crashes from now on. Signals in other code are passed to the previous action.
 pub fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         for (index, (signal, _)) in SIGNALS.iter().enumerate() {
-            // SAFETY: the handler calls only what may be called in one; nothing else touches BEFORE.
+            // SAFETY: the handler calls only async-signal-safe functions; nothing else uses BEFORE.
             unsafe {
                 let mut action: libc::sigaction = std::mem::zeroed();
                 action.sa_sigaction =
                     on_signal as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) as usize;
-                // The stack may be what ran out: Rust's threads have another for handlers.
+                // The stack may have overflowed: Rust's threads have another stack for handlers.
                 action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
                 libc::sigaction(*signal, &action, (&raw mut BEFORE[index]).cast());
             }
@@ -122,9 +122,9 @@ pub fn install() {
 
 extern "C" fn on_signal(signal: c_int, _info: *mut libc::siginfo_t, context: *mut c_void) {
     let index = SIGNALS.iter().position(|(known, _)| *known == signal).unwrap_or(0);
-    // SAFETY: `install` has filled BEFORE. With the earlier action in place, the instruction is run again and
-    // fails again, or the signal is raised again by abort. It comes first: should this handler fail, the
-    // process ends all the same.
+    // SAFETY: `install` has filled BEFORE. With the previous action restored, the instruction runs again and
+    // fails again, or abort raises the signal again. This is done first: if this handler fails, the process
+    // still ends.
     unsafe {
         libc::sigaction(signal, (&raw const BEFORE[index]).cast(), ptr::null_mut());
     }
@@ -154,16 +154,16 @@ extern "C" fn on_signal(signal: c_int, _info: *mut libc::siginfo_t, context: *mu
     }
 }
 
-/// Whether variables of the thread can be reached. On x86-64 that takes a pointer in memory, which the thread
-/// may have overwritten: the kernel knows what it was.
+/// Whether thread-local variables can be accessed. On x86-64 this needs a pointer in memory, which the thread
+/// may have overwritten; the kernel knows its original value.
 fn has_thread_memory() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
         const ARCH_GET_FS: c_int = 0x1003;
         let (mut wanted, found): (usize, usize);
         wanted = 0;
-        // SAFETY: the call writes one word; behind the segment register lies the memory of the thread, which
-        // is there.
+        // SAFETY: the call writes one word; the segment register points to the memory of the thread, which
+        // exists.
         unsafe {
             libc::syscall(libc::SYS_arch_prctl, ARCH_GET_FS, &raw mut wanted);
             std::arch::asm!("mov {}, fs:[0]", out(reg) found, options(nostack, readonly, preserves_flags));
@@ -174,8 +174,8 @@ fn has_thread_memory() -> bool {
     true
 }
 
-/// Whether the action before is that of the system or of Rust's own library: then the process ends now. A
-/// Java virtual machine uses such signals itself, and they are no crashes.
+/// Whether the previous action is that of the system or of Rust's library: then the process ends now. A Java
+/// virtual machine uses such signals itself, and they are no crashes.
 fn goes_on_here(index: usize) -> bool {
     // SAFETY: `install` has filled BEFORE.
     let before = unsafe { BEFORE[index].assume_init_ref() };
@@ -183,7 +183,7 @@ fn goes_on_here(index: usize) -> bool {
     matches!(before.sa_sigaction, libc::SIG_DFL) || (own.0..own.1).contains(&before.sa_sigaction)
 }
 
-/// Where the program's own code lies, as the linker says.
+/// The address range of the program's own code, from the linker.
 fn touchstone_code() -> (usize, usize) {
     unsafe extern "C" {
         static __executable_start: c_char;
@@ -192,7 +192,7 @@ fn touchstone_code() -> (usize, usize) {
     (&raw const __executable_start as usize, &raw const etext as usize)
 }
 
-/// Names all plug-ins: which it was is not known.
+/// Names all plug-ins, because the faulty one is not known.
 fn report_all(what: *const c_char) {
     let mut texts = [c"".as_ptr(); 24];
     texts[0] = c"touchstone: the process has crashed with ".as_ptr();
@@ -212,7 +212,7 @@ fn report_all(what: *const c_char) {
     report(&texts[..=length]);
 }
 
-/// The instruction at which a thread was when the signal came; 0 where that is not known.
+/// The instruction of a thread when the signal came; 0 if unknown.
 fn instruction(context: *mut c_void) -> usize {
     // SAFETY: the kernel gives the context to a handler with SA_SIGINFO.
     let Some(context) = (unsafe { context.cast::<libc::ucontext_t>().as_ref() }) else { return 0 };
@@ -224,14 +224,14 @@ fn instruction(context: *mut c_void) -> usize {
     return 0;
 }
 
-/// Writes texts to the standard error output, as one line that stays whole. It may be called in a handler:
-/// the call goes to the kernel itself, since that of the C library looks at memory of the thread.
+/// Writes texts to standard error as one unbroken line. It may be called in a handler: it makes the system
+/// call directly, because the C library's function uses thread memory.
 pub fn report(texts: &[*const c_char]) {
     let mut line = [0u8; 1024];
     let mut length = 0;
     for text in texts {
         let mut at = *text;
-        // SAFETY: each is a C text that lasts for good.
+        // SAFETY: each is a C text that is never freed.
         unsafe {
             while !at.is_null() && *at != 0 && length < line.len() {
                 line[length] = *at as u8;
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(known(own), None);
         know_function(function, plugin);
         assert_eq!(known(own), Some((function.as_ptr(), plugin.as_ptr())));
-        // What an overwritten thread says.
+        // The record of an overwritten thread.
         let wrong =
             Breadcrumb { plugin: ptr::without_provenance(8), function: ptr::without_provenance(0x4141) };
         assert_eq!(known(wrong), None);
@@ -276,7 +276,7 @@ mod tests {
         know_places(&[(0x10, 0x20), (0x40, 0x50)], name);
         let text = |address| match plugin_at(address) {
             plugin if plugin.is_null() => None,
-            // SAFETY: the names last for good.
+            // SAFETY: the names are never freed.
             plugin => Some(unsafe { CStr::from_ptr(plugin) }),
         };
         assert_eq!([text(0x0f), text(0x20), text(0x3f), text(0x50)], [None; 4]);

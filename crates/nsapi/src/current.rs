@@ -1,5 +1,5 @@
-//! What the calling thread is at: the request, the values behind `server_hostname` and its like, and the
-//! function of a plug-in that runs, for the report of a crash.
+//! The state of the calling thread: its request, the values behind `server_hostname` and the like, and the
+//! running function of a plug-in, for crash reports.
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_int};
@@ -15,10 +15,10 @@ thread_local! {
     static BREADCRUMB: Cell<Breadcrumb> = const { Cell::new(Breadcrumb::NONE) };
 }
 
-/// Values for threads that are at no request.
+/// Values for threads without a request.
 static DEFAULT_GLOBALS: AtomicPtr<ConfGlobals> = AtomicPtr::new(ptr::null_mut());
 
-/// The function that runs, and the plug-in that it is of: C texts that last for good, or null.
+/// The running function and its plug-in: C texts that are never freed, or null.
 #[derive(Clone, Copy)]
 pub struct Breadcrumb {
     pub plugin: *const c_char,
@@ -26,20 +26,20 @@ pub struct Breadcrumb {
 }
 
 impl Breadcrumb {
-    /// None runs.
+    /// No function runs.
     pub const NONE: Breadcrumb = Breadcrumb { plugin: ptr::null(), function: ptr::null() };
 }
 
-/// The thread is at a request until this is dropped.
+/// The thread has entered a request until this is dropped.
 pub struct Entered {
     exchange: *mut Exchange,
     pool: *mut Pool,
 }
 
-/// Makes this the request that the thread is at.
+/// Enters a request on this thread.
 ///
 /// # Safety
-/// The exchange lives and is used by this thread alone until the answer is dropped.
+/// The exchange must live, and only this thread may use it, until the result is dropped.
 pub unsafe fn enter(exchange: *mut Exchange) -> Entered {
     let pool = memory::set_current_pool(&raw mut (*exchange).pool);
     Entered { exchange: EXCHANGE.replace(exchange), pool }
@@ -52,24 +52,24 @@ impl Drop for Entered {
     }
 }
 
-/// The request that the thread is at, or null.
+/// The request that the thread has entered, or null.
 pub fn exchange() -> *mut Exchange {
     EXCHANGE.get()
 }
 
-/// Notes which function runs from now on; answers with the one before.
+/// Sets the running function; returns the previous one.
 #[inline]
 pub fn set_breadcrumb(breadcrumb: Breadcrumb) -> Breadcrumb {
     BREADCRUMB.replace(breadcrumb)
 }
 
-/// The function that runs on this thread. May be called in a signal handler: the variable needs no
+/// The running function of this thread. May be called in a signal handler: the variable needs no
 /// initialisation.
 pub fn breadcrumb() -> Breadcrumb {
     BREADCRUMB.get()
 }
 
-/// Sets the values for threads that are at no request; they stay for good.
+/// Sets the values for threads without a request; they are never freed.
 pub fn set_default_globals(globals: ConfGlobals) {
     DEFAULT_GLOBALS.store(Box::into_raw(Box::new(globals)), Ordering::Release);
 }
@@ -101,8 +101,8 @@ pub unsafe extern "C" fn conf_get_server_string() -> *const c_char {
     system_version()
 }
 
-/// Threads of plug-ins that work on a request say so: from then on they are at it, as the thread of the
-/// server is.
+/// Called by a plug-in's own thread that works on a request: from then on it has entered that request, as the
+/// server's thread has.
 pub unsafe extern "C" fn prepare_nsapi_thread(
     _request: *mut crate::abi::Request,
     session: *mut crate::abi::Session,

@@ -1,4 +1,5 @@
-//! A directive, ready to be applied: its function found, its patterns read, its parameters as C sees them.
+//! A directive that is ready to run: its function was found, its patterns compiled, its parameters converted
+//! for C.
 
 use std::sync::Arc;
 
@@ -9,12 +10,12 @@ use crate::functions::Function;
 use crate::pattern::Pattern;
 use crate::pblock;
 
-/// A directive, ready to be applied.
+/// A directive that is ready to run.
 pub struct Directive {
     function: &'static Function,
     block: *mut Pblock,
     branch: Option<Arc<Branch>>,
-    /// Where parameters have variables in them: all of them, and which these are.
+    /// If parameters contain variables: all parameters, and the templates of those with variables.
     templates: Option<(Parameters, Vec<(usize, Template)>)>,
     client: Option<Arc<ClientRules>>,
     method: Option<Pattern>,
@@ -25,14 +26,14 @@ pub struct Directive {
     is_service: bool,
 }
 
-// SAFETY: the block is made once and lasts for good; what plug-ins do to it is theirs to order, as it always
-// was.
+// SAFETY: the block is made once and never freed; plug-ins must synchronise their own changes to it, as in
+// the original servers.
 unsafe impl Send for Directive {}
 // SAFETY: as above.
 unsafe impl Sync for Directive {}
 
 impl Directive {
-    /// Makes one ready; the error says what is wrong with its parameters.
+    /// Prepares a directive; the error says what is wrong with its parameters.
     pub fn new(
         directive: &conf::Directive,
         function: &'static Function,
@@ -69,12 +70,12 @@ impl Directive {
         self.function
     }
 
-    /// The `<If>`, `<ElseIf>` or `<Else>` that it stands in.
+    /// The `<If>`, `<ElseIf>` or `<Else>` that contains it.
     pub fn branch(&self) -> Option<&Branch> {
         self.branch.as_deref()
     }
 
-    /// Its parameters, for a request that fills those with variables: then the block is of the current pool.
+    /// Its parameters. If they contain variables, the request fills them in, in a block of the current pool.
     pub fn block<E>(
         &self,
         fill: impl FnOnce(&[(usize, Template)], &mut Parameters) -> Result<(), E>,
@@ -85,10 +86,10 @@ impl Directive {
         Ok(block_of(&parameters))
     }
 
-    /// Whether it is for this request.
+    /// Whether it applies to this request.
     ///
     /// # Safety
-    /// Session and request are ones.
+    /// Session and request must be valid.
     pub unsafe fn applies(&self, session: *mut Session, request: *mut Request) -> bool {
         if !self.is_service && self.client.is_none() && self.code.is_none() && self.reason.is_none() {
             return true;
@@ -97,8 +98,8 @@ impl Directive {
         (!self.is_service || self.takes_method(method)) && self.applies_but_for_method(session, request)
     }
 
-    /// Whether it is for requests of this method. Who says nothing of methods takes none that is about the
-    /// server.
+    /// Whether it applies to requests with this method. Without a `method` parameter, it does not apply to
+    /// OPTIONS and TRACE.
     pub fn takes_method(&self, method: &[u8]) -> bool {
         match &self.method {
             Some(pattern) => pattern.matches_any_case(method),
@@ -106,10 +107,10 @@ impl Directive {
         }
     }
 
-    /// Whether it is for this request, were it of another method.
+    /// Whether it applies to this request, apart from the method.
     ///
     /// # Safety
-    /// Session and request are ones.
+    /// Session and request must be valid.
     pub unsafe fn applies_but_for_method(&self, session: *mut Session, request: *mut Request) -> bool {
         let media_type = |pattern: &Pattern| {
             pattern.matches_any_case(pblock::find((*request).srvhdrs, b"content-type").unwrap_or_default())
@@ -133,15 +134,15 @@ impl Directive {
     }
 }
 
-/// The parameters, and the stage as the servers of old gave it: functions that stand in two stages ask for it
-/// (PHP does, to know whether it makes the page of an error).
+/// The parameters, and the stage as in the original servers: functions that are used in two stages read it
+/// (PHP does, to know whether it makes an error page).
 fn with_stage(directive: &conf::Directive) -> Parameters {
     let mut parameters = directive.parameters.clone();
     parameters.push(("Directive".into(), directive.stage.name().into()));
     parameters
 }
 
-/// A block that lasts for good.
+/// A block that is never freed.
 pub fn permanent_block(parameters: &Parameters) -> *mut Pblock {
     let before = crate::memory::set_current_pool(std::ptr::null_mut());
     let block = block_of(parameters);
@@ -149,12 +150,12 @@ pub fn permanent_block(parameters: &Parameters) -> *mut Pblock {
     block
 }
 
-/// A block of the current pool; of the heap where there is none.
+/// A block of the current pool, or of the heap if there is none.
 fn block_of(parameters: &Parameters) -> *mut Pblock {
     // SAFETY: the block is new.
     unsafe {
         let block = pblock::pblock_create((parameters.len() as i32).clamp(1, 32));
-        // What is inserted last is found first, so of two values of a name the first counts.
+        // Later entries are found first, so inserting in reverse order makes the first of two values count.
         for (name, value) in parameters.iter().rev() {
             pblock::insert(block, name, value);
         }
@@ -162,13 +163,13 @@ fn block_of(parameters: &Parameters) -> *mut Pblock {
     }
 }
 
-/// `<Client>`, ready to be compared.
+/// A `<Client>` that is ready to be compared.
 pub struct ClientRules {
     conditions: Vec<(Condition, Pattern)>,
     needed: Needed,
 }
 
-/// What of a request a condition is about.
+/// The part of a request that a condition tests.
 enum Condition {
     /// A field of the request.
     Header(Vec<u8>),
@@ -176,9 +177,9 @@ enum Condition {
     Variable(Vec<u8>),
     /// The parameters of the request.
     Requested(&'static [u8]),
-    /// Of the client.
+    /// A value of the client's block.
     Client(&'static [u8]),
-    /// Of the answer.
+    /// A value of the answer's block.
     Answer(&'static [u8]),
     Host,
     Security,
@@ -189,7 +190,7 @@ enum Condition {
 }
 
 impl ClientRules {
-    /// Reads the conditions; the error names what is wrong.
+    /// Reads the conditions; the error says what is wrong.
     pub fn new(client: &Client, place: &Place) -> Result<ClientRules, String> {
         let mut conditions = Vec::new();
         for (name, value) in &client.conditions {

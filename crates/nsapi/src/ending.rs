@@ -1,5 +1,5 @@
-//! Plug-ins that call `exit` or `_exit`: the server says which, lets the other requests end, and ends with a
-//! status that is not 0. In a process that a plug-in has forked, they do what they always do.
+//! Handles plug-ins that call `exit` or `_exit`: the server logs which one, lets the other requests end, and
+//! ends with a status that is not 0. In a process that a plug-in has forked, these functions work as usual.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -8,26 +8,26 @@ use std::time::Duration;
 use crate::crash;
 use crate::current;
 
-/// The status of a process that a plug-in has ended with 0: EX_SOFTWARE.
+/// The exit status if a plug-in has ended the process with 0: EX_SOFTWARE.
 const ENDED_BY_PLUGIN: c_int = 70;
 
-/// How long the other requests have.
+/// The time for the other requests.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What the process is: it ends in different ways.
+/// The kind of process, which determines how it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Process {
-    /// The server, which ends in good order on SIGTERM.
+    /// The server, which ends gracefully on SIGTERM.
     Server,
     /// The child for plug-ins, which the server starts again.
     Child,
 }
 
-/// The process that plug-ins run in; 0: none do yet.
+/// The process in which plug-ins run; 0: none so far.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 /// Whether it is the server.
 static IS_SERVER: AtomicI32 = AtomicI32::new(0);
-/// The status that the process ends with, whatever it says itself; 0: its own.
+/// The exit status that replaces the process's own; 0: its own is used.
 static STATUS: AtomicI32 = AtomicI32::new(0);
 
 unsafe extern "C" {
@@ -35,20 +35,20 @@ unsafe extern "C" {
     static touchstone_nsapi_exit_is_here: c_int;
 }
 
-/// Looks after calls of `exit` from now on.
+/// Handles calls of `exit` from now on.
 pub fn install(process: Process) {
-    // SAFETY: a constant of the shim; reading it keeps the functions in the program.
+    // SAFETY: a constant of the shim; reading it makes the linker keep the functions.
     assert_eq!(std::hint::black_box(unsafe { touchstone_nsapi_exit_is_here }), 1);
     IS_SERVER.store(i32::from(process == Process::Server), Ordering::Relaxed);
-    // SAFETY: it only asks.
+    // SAFETY: the call only reads.
     let own = unsafe { libc::getpid() };
     if PROCESS.swap(own, Ordering::AcqRel) == 0 && process == Process::Server {
-        // SAFETY: the function calls only what may be called at the end of a process.
+        // SAFETY: the function calls only functions that are allowed at the end of a process.
         unsafe { libc::atexit(at_exit) };
     }
 }
 
-/// Runs when the server has ended in good order.
+/// Runs at the graceful end of the server.
 extern "C" fn at_exit() {
     let status = STATUS.load(Ordering::Acquire);
     if status != 0 {
@@ -56,7 +56,7 @@ extern "C" fn at_exit() {
     }
 }
 
-/// Ends the process by the kernel's own call: `_exit` is looked after.
+/// Ends the process by a direct system call, because `_exit` is replaced by the shim.
 fn end_now(status: c_int) -> ! {
     loop {
         // SAFETY: it does not return.
@@ -64,12 +64,11 @@ fn end_now(status: c_int) -> ! {
     }
 }
 
-/// A call of `exit` or one of its like. Returns where no plug-in has called, or where it is a process that
-/// one
-/// has forked.
+/// Called for `exit` and similar functions. Returns if the caller is not a plug-in, or if this is a process
+/// that a plug-in has forked.
 #[unsafe(no_mangle)]
 pub extern "C" fn touchstone_nsapi_ends(name: *const c_char, status: c_int, caller: *const c_void) {
-    // SAFETY: it only asks.
+    // SAFETY: the call only reads.
     if PROCESS.load(Ordering::Acquire) != unsafe { libc::getpid() } {
         return;
     }
@@ -100,12 +99,12 @@ pub extern "C" fn touchstone_nsapi_ends(name: *const c_char, status: c_int, call
     if IS_SERVER.load(Ordering::Relaxed) == 0 {
         end_now(status);
     }
-    // The first that ends it says how.
+    // The first call determines the status.
     let _ = STATUS.compare_exchange(0, status, Ordering::AcqRel, Ordering::Acquire);
     end_in_good_order(status)
 }
 
-/// Has the server answer the other requests and write its logs, for a while.
+/// Lets the server answer the other requests and write its logs, for a limited time.
 fn end_in_good_order(status: c_int) -> ! {
     let watch = std::thread::Builder::new().name("nsapi-end".to_string()).spawn(move || {
         std::thread::sleep(GRACE);
@@ -114,7 +113,7 @@ fn end_in_good_order(status: c_int) -> ! {
     if watch.is_err() {
         end_now(status);
     }
-    // SAFETY: the exchange is this thread's, which never comes back to it.
+    // SAFETY: the exchange is this thread's, which never uses it again.
     if let Some(exchange) = unsafe { current::exchange().as_mut() } {
         exchange.break_off();
     }
@@ -125,7 +124,7 @@ fn end_in_good_order(status: c_int) -> ! {
     }
 }
 
-/// A number as text, without memory from anywhere.
+/// A number as text, without allocation.
 fn number_text(number: c_int, digits: &mut [u8; 12]) -> &CStr {
     use std::io::Write as _;
     // Twelve bytes hold every number of 32 bits and a NUL.

@@ -1,4 +1,4 @@
-//! A configuration at work: plug-ins loaded, Init functions called, directives ready.
+//! A running configuration: plug-ins loaded, Init functions called, directives prepared.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
@@ -24,47 +24,47 @@ use crate::pattern::Pattern;
 use crate::pblock;
 use crate::plugin::Plugin;
 
-/// What a route says of NSAPI.
+/// The NSAPI settings of a route.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Settings {
     /// An obj.conf.
     pub obj_conf: Option<PathBuf>,
     /// A magnus.conf.
     pub magnus_conf: Option<PathBuf>,
-    /// Init lines, without the word.
+    /// `Init` lines, without the word `Init`.
     pub init: Vec<String>,
     /// Lines of the object `default`.
     pub directives: Vec<String>,
     /// Functions that may run on a core.
     pub inline: Vec<String>,
-    /// Where files are that no NameTrans function has found a place for.
+    /// The directory of files for paths that no NameTrans function translates.
     pub document_root: Option<PathBuf>,
-    /// What relative paths of plug-ins are relative to.
+    /// The directory at which relative paths of plug-ins begin.
     pub directory: PathBuf,
-    /// The site's own media types: endings of files with their types.
+    /// The site's own media types: file name extensions with their types.
     pub media_types: BTreeMap<String, String>,
     /// The name of the site.
     pub server_name: String,
-    /// How many workers there are, for plug-ins that ask.
+    /// The number of workers, for plug-ins that ask.
     pub workers: usize,
-    /// The settings are looked at only.
+    /// The settings are only checked.
     #[serde(default)]
     pub is_check: bool,
 }
 
-/// Where the engine's words go.
+/// The log of the engine.
 pub trait Log: Send + Sync {
-    /// Writes a line; the degree is one of LOG_WARN to LOG_VERBOSE.
+    /// Writes a line; `degree` is one of LOG_WARN to LOG_VERBOSE.
     fn write(&self, degree: c_int, message: &str);
 }
 
-/// A configuration at work.
+/// A running configuration.
 pub struct Engine {
     functions: Functions,
-    /// DirectiveOutcome when the Init functions have run.
+    /// Set after the Init functions have run.
     program: OnceLock<Program>,
     document_root: Vec<u8>,
-    /// Where relative paths of the files begin.
+    /// The directory at which relative paths of the files begin.
     directory: PathBuf,
     root_object: Vec<u8>,
     settings: Vec<Setting>,
@@ -76,7 +76,7 @@ pub struct Engine {
     types: ContentTypes,
 }
 
-// SAFETY: the pointers are texts that last for good, and arguments that plug-ins gave for their own
+// SAFETY: the pointers are texts that are never freed, and arguments that plug-ins gave for their own
 // functions.
 unsafe impl Send for Engine {}
 // SAFETY: as above.
@@ -84,12 +84,12 @@ unsafe impl Sync for Engine {}
 
 type AtEnd = unsafe extern "C" fn(*mut c_void);
 
-/// The objects, and which has which name.
+/// The objects, and their indexes by name.
 #[derive(Default)]
 struct Program {
     objects: Vec<Object>,
     names: HashMap<Vec<u8>, usize>,
-    /// The object where every request begins, where no function or pattern leads on from it.
+    /// The object where every request begins, if no function or pattern leads to another one.
     only_object: Option<usize>,
     /// The functions that the directives name, each once.
     functions: Vec<&'static Function>,
@@ -100,7 +100,7 @@ struct Object {
     directives: [Vec<Directive>; Stage::ALL.len()],
 }
 
-/// Texts behind the values of `conf_getglobals`, which last for good.
+/// Texts of the values of `conf_getglobals`, which are never freed.
 struct GlobalTexts {
     root: CString,
     id: CString,
@@ -113,17 +113,17 @@ thread_local! {
     static STARTING: Cell<*const Engine> = const { Cell::new(std::ptr::null()) };
 }
 
-/// The engine that was started last, for threads that are at no request.
+/// The engine that was started last, for threads without a request.
 static LAST: AtomicPtr<Engine> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Engines that have started and not ended, with their plug-ins.
 static LIVE: Mutex<Vec<(usize, Vec<PathBuf>)>> = Mutex::new(Vec::new());
 
-/// The engine that the calling thread works for.
+/// The engine of the calling thread.
 pub fn current() -> Option<&'static Engine> {
     let exchange = current::exchange();
-    // SAFETY: engines that have been started are kept for good: `start` leaks one reference, because threads
-    // of plug-ins may call whenever they like.
+    // SAFETY: started engines are never freed: `start` leaks one reference, because threads of plug-ins may
+    // call at any time.
     unsafe {
         if let Some(exchange) = exchange.as_ref()
             && let Some(engine) = &exchange.engine
@@ -139,7 +139,7 @@ pub fn current() -> Option<&'static Engine> {
 }
 
 impl Engine {
-    /// Reads the files, loads the plug-ins and calls the Init functions. All that is wrong is named.
+    /// Reads the files, loads the plug-ins and calls the Init functions. The error lists all problems.
     pub fn start(settings: &Settings, log: Arc<dyn Log>) -> Result<Arc<Engine>, Vec<String>> {
         let (configuration, problems) = read(settings);
         if !problems.is_empty() {
@@ -186,8 +186,7 @@ impl Engine {
         }
     }
 
-    /// Calls the Init functions, then makes the directives ready: Init may have added functions or changed
-    /// them.
+    /// Calls the Init functions, then prepares the directives: Init may have added or changed functions.
     fn fill(
         self: Arc<Engine>,
         settings: &Settings,
@@ -222,7 +221,7 @@ impl Engine {
             self.end();
             return Err(problems);
         }
-        // It is set here only, once.
+        // It is set only here, once.
         let _ = self.program.set(program);
         Ok(self)
     }
@@ -243,7 +242,7 @@ impl Engine {
         // SAFETY: Init functions get a block and neither a session nor a request.
         let answer = unsafe { function.call(block, std::ptr::null_mut(), std::ptr::null_mut()) };
         if answer == REQ_ABORTED {
-            // SAFETY: the block is one.
+            // SAFETY: the block is valid.
             let reason = unsafe { pblock::find(block, b"error") }.unwrap_or(b"it gives no reason");
             return Err(format!("the Init function {name} has failed: {}", String::from_utf8_lossy(reason)));
         }
@@ -313,9 +312,9 @@ impl Engine {
         }
     }
 
-    /// Calls what plug-ins want to be called at the end, the last first. A plug-in that a newer configuration
-    /// has loaded as well goes on: it is the same library with the same memory, and its Init functions have
-    /// run again.
+    /// Calls the functions that plug-ins have registered for the end, in reverse order. A plug-in that a
+    /// newer configuration has loaded as well is not ended: it is the same library with the same memory, and
+    /// its Init functions have run again.
     pub fn end(&self) {
         let mut live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
         let mine = std::ptr::from_ref(self) as usize;
@@ -352,7 +351,7 @@ impl Engine {
         self.program.get()?.objects.get(object)
     }
 
-    /// The object of a name.
+    /// The object with a name.
     pub fn object_of_name(&self, name: &[u8]) -> Option<usize> {
         self.program.get()?.names.get(name).copied()
     }
@@ -364,14 +363,14 @@ impl Engine {
         (0..objects.len()).filter(|index| matches(&objects[*index])).collect()
     }
 
-    /// Whether every function that a directive names may run on a core and leaves the answer to no other part
-    /// of the server.
+    /// Whether every function that a directive names may run on a core and none passes the request to another
+    /// part of the server.
     pub fn always_answers_on_core(&self) -> bool {
         let functions = self.program.get().map_or(&[][..], |program| &program.functions);
         functions.iter().all(|function| function.always_answers_on_core())
     }
 
-    /// The one object that applies to every request, where AuthTrans and NameTrans have nothing to do.
+    /// The one object that applies to every request, if AuthTrans and NameTrans have no directives.
     pub fn only_object(&self) -> Option<usize> {
         self.program.get()?.only_object
     }
@@ -381,12 +380,12 @@ impl Engine {
         &self.root_object
     }
 
-    /// Where files are that no NameTrans function has found a place for; empty: nowhere.
+    /// The directory of files for paths that no NameTrans function translates; empty: none.
     pub fn document_root(&self) -> &[u8] {
         &self.document_root
     }
 
-    /// Where relative paths of obj.conf and magnus.conf begin.
+    /// The directory at which relative paths of obj.conf and magnus.conf begin.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -406,7 +405,7 @@ impl Engine {
         &self.types
     }
 
-    /// The values behind `conf_getglobals`, but for those of a request.
+    /// The values of `conf_getglobals`, except those of a request.
     pub fn globals(&self) -> ConfGlobals {
         let texts = &self.globals;
         ConfGlobals {
@@ -423,7 +422,7 @@ impl Engine {
         }
     }
 
-    /// The built-in page of an error, where nothing else has answered.
+    /// The built-in error page, if no function has answered.
     pub fn send_error_page(&self, exchange: &mut Exchange) {
         crate::builtin::error::send_page(exchange);
     }
@@ -434,10 +433,10 @@ impl Engine {
     }
 }
 
-/// What a directive is made to.
+/// The result of preparing a directive.
 enum DirectiveOutcome {
     Ready(Box<Directive>),
-    /// Touchstone does it otherwise, as the text says.
+    /// The directive has no effect, because Touchstone does this in another way, as the text says.
     LeftOut(String),
 }
 
@@ -446,7 +445,7 @@ fn make_directive(functions: &Functions, directive: &conf::Directive) -> Result<
     let name =
         parameter(&directive.parameters, "fn").ok_or(format!("{stage} needs fn=, the name of a function"))?;
     let name = String::from_utf8_lossy(name).into_owned();
-    // A plug-in may have one of the same name.
+    // A plug-in may have replaced the function of this name.
     if functions.find(&name).is_none_or(Function::is_servers_own)
         && let Some(instead) = crate::builtin::directive_without_effect(&name, &directive.parameters)?
     {
@@ -474,7 +473,7 @@ fn missing_root_object(configuration: &Configuration) -> Option<Problem> {
     (!is_there).then(|| Problem { place: in_configuration(1), message })
 }
 
-/// Loads a plug-in and adds the functions that an Init line names; the other is its `nsapi_module_init`, if
+/// Loads a plug-in and adds the functions that an Init line names; also returns its `nsapi_module_init`, if
 /// it has one.
 fn load_plugin(
     functions: &Functions,
@@ -501,9 +500,9 @@ fn load_plugin(
     Ok((plugin, module_init))
 }
 
-/// Reads the files, loads the plug-ins and looks whether every function is there, as [`Engine::start`] does;
-/// but no Init function is called. Where there are such functions, they may add others, so that names that
-/// are not known are not judged.
+/// Checks the settings: reads the files, loads the plug-ins and checks that every function exists, as
+/// [`Engine::start`] does, but calls no Init function. If there are Init functions, they may add others, so
+/// unknown names are then not reported.
 pub fn check(settings: &Settings) -> Vec<String> {
     let (configuration, mut problems) = read(settings);
     let functions = Functions::new();
@@ -533,7 +532,7 @@ pub fn check(settings: &Settings) -> Vec<String> {
     problems.iter().map(Problem::to_string).collect()
 }
 
-/// Whether a function of a plug-in would be called.
+/// Checks the functions of an Init line; true if a plug-in's function would be called.
 fn check_init(settings: &Settings, init: &Init, functions: &Functions) -> Result<bool, String> {
     let name = init_name(init)?;
     if let Some(shlib) = load_modules(init) {
@@ -561,7 +560,7 @@ fn unknown_inline(name: &str) -> Problem {
     Problem { place: in_configuration(1), message: format!("'inline' names {name:?}, which no plug-in has") }
 }
 
-/// The directories that the files lead requests to, as far as lines of built-in functions name them.
+/// The directories that directives with built-in functions name.
 pub fn directories(settings: &Settings) -> Vec<PathBuf> {
     let (configuration, _) = read(settings);
     let mut directories: Vec<PathBuf> = settings.document_root.iter().cloned().collect();
@@ -579,7 +578,7 @@ pub fn directories(settings: &Settings) -> Vec<PathBuf> {
     directories
 }
 
-/// Reads all that the settings name.
+/// Reads all files of the settings.
 fn read(settings: &Settings) -> (Configuration, Vec<Problem>) {
     let mut configuration = Configuration::default();
     let mut problems = Vec::new();
@@ -595,8 +594,8 @@ fn read(settings: &Settings) -> (Configuration, Vec<Problem>) {
             }),
         }
     }
-    // Lines of the configuration are read as an obj.conf of their own; its line 1 is <Object>, so numbers
-    // fit.
+    // Lines of the configuration are read as a separate obj.conf; its line 1 is <Object>, so the line numbers
+    // match.
     if !settings.init.is_empty() || !settings.directives.is_empty() {
         let mut text = String::new();
         settings.init.iter().for_each(|line| text.push_str(&format!("Init {}\n", one_line(line))));
@@ -615,19 +614,19 @@ fn read(settings: &Settings) -> (Configuration, Vec<Problem>) {
     (configuration, problems)
 }
 
-/// The object where every request begins.
+/// The name of the object where every request begins.
 fn root_object_name(configuration: &Configuration) -> &str {
     setting(&configuration.settings, "RootObject").unwrap_or("default")
 }
 
-/// Lines of stages that there are none of, in objects that a request may reach: the first one, those of a
-/// path, and those that a line names. The objects of the default obj.conf that nothing names are as good as
-/// not there.
+/// Lines of unknown stages in objects that a request may reach: the root object, objects with a path, and
+/// objects that a line names. Other objects of the default obj.conf are never used, so their lines are not
+/// reported.
 fn refused_lines(configuration: &Configuration) -> Vec<Problem> {
     let root = root_object_name(configuration).as_bytes();
     let is_named = |name: &[u8]| {
         let directives = configuration.objects.iter().flat_map(|object| &object.directives);
-        // One with a variable in it may lead to any of them.
+        // A name with a variable may lead to any object.
         let names = |value: Option<&[u8]>| value.is_some_and(|value| value == name || value.contains(&b'$'));
         name == root || directives.into_iter().any(|line| names(parameter(&line.parameters, "name")))
     };
@@ -661,24 +660,24 @@ fn read_types(settings: &Settings, configuration: &mut Configuration) -> Vec<Pro
     problems
 }
 
-/// The types of files: what the site says, then what the files of `load-types` say.
+/// The types of files: those of the site, then those of `load-types` files.
 fn media_types(settings: &Settings, configuration: &Configuration) -> ContentTypes {
     let mut types: BTreeMap<String, String> = BTreeMap::new();
     for (ending, media_type) in &configuration.media_types {
-        // What could not be sent is left out.
+        // Types that are not valid are left out.
         if ContentTypes::new([(ending.clone(), media_type.clone())], None).is_ok() {
             types.insert(ending.clone(), media_type.clone());
         }
     }
     let of_site = settings.media_types.iter();
     types.extend(of_site.map(|(ending, media_type)| (ending.to_ascii_lowercase(), media_type.clone())));
-    // Without a charset: the patterns of obj.conf are those of types without one. The site has looked at its
-    // own.
+    // Without a charset: the patterns of obj.conf are written for types without one. The site's own types
+    // were tried before.
     ContentTypes::new(types, None).unwrap_or_default()
 }
 
-/// Types by which a Service line knows its files, and that no file gets: such files would be sent as they
-/// are.
+/// Types by which a Service line recognises its files, but that no file gets: the source of such files would
+/// be sent.
 fn types_that_no_file_has<'a>(
     configuration: &'a Configuration,
     types: &ContentTypes,
@@ -700,12 +699,13 @@ fn types_that_no_file_has<'a>(
         .collect()
 }
 
-/// The document root without "." in it, which unix-uri-clean would take for a way out of the root.
+/// The document root without ".", which unix-uri-clean would take for an attempt to leave the root.
 fn clean_root(settings: &Settings) -> Option<PathBuf> {
     settings.document_root.as_ref().map(|root| root.components().collect())
 }
 
-/// `$docroot` stands for the root of the route or site, as it did for that of a virtual server.
+/// `$docroot` is replaced by the root of the route or site, as by that of a virtual server in the original
+/// servers.
 fn name_document_root(settings: &Settings, configuration: &mut Configuration) {
     use std::os::unix::ffi::OsStrExt;
     let Some(root) = clean_root(settings) else { return };
@@ -726,7 +726,7 @@ fn in_configuration(line: usize) -> Place {
     Place { file: Arc::from("nsapi"), line }
 }
 
-/// The file of a plug-in, where an Init line loads one.
+/// The file of a plug-in, if an Init line loads one.
 fn load_modules(init: &Init) -> Option<&[u8]> {
     let name = parameter(&init.parameters, "fn")?;
     matches!(name, b"load-modules" | b"load_modules").then(|| parameter(&init.parameters, "shlib")).flatten()
@@ -749,7 +749,7 @@ pub unsafe extern "C" fn magnus_atrestart(function: Option<AtEnd>, argument: *mu
     }
 }
 
-/// Says once that a function of the interface does nothing here.
+/// Logs once that a function of the interface has no effect here.
 pub fn unsupported(name: &'static str) {
     static TOLD: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
     let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
@@ -759,7 +759,7 @@ pub fn unsupported(name: &'static str) {
     told.push(name);
     drop(told);
     if let Some(engine) = current() {
-        // SAFETY: names of plug-ins last for good.
+        // SAFETY: names of plug-ins are never freed.
         let plugin = unsafe { crate::memory::bytes(current::breadcrumb().plugin) };
         let plugin = if plugin.is_empty() { "a plug-in".into() } else { String::from_utf8_lossy(plugin) };
         engine.log(

@@ -203,7 +203,7 @@ fn distance(one: &str, other: &str) -> usize {
     row[other.len()]
 }
 
-// ---- What plug-ins call
+// ---- Functions that plug-ins call
 // --------------------------------------------------------------------------------------------
 
 unsafe fn text(name: *const c_char) -> String {

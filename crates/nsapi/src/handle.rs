@@ -1,5 +1,5 @@
-//! What `SYS_NETFD` and `SYS_FILE` point to. A plug-in gets them from us and gives them back; what it gives
-//! that is none of ours is refused, not followed, as far as a tag can tell.
+//! The objects behind `SYS_NETFD` and `SYS_FILE`. A plug-in gets them from the server and passes them back; a
+//! pointer to anything else is refused, as far as the tag shows it.
 
 use std::ffi::c_void;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -27,7 +27,7 @@ impl Handle {
         Handle { tag: TAG, kind: Kind::Client(exchange) }
     }
 
-    /// Makes a handle of a descriptor; `close` takes it back.
+    /// Makes a handle from a descriptor; `close` frees it.
     pub fn open(descriptor: OwnedFd) -> *mut c_void {
         Box::into_raw(Box::new(Handle { tag: TAG, kind: Kind::Descriptor(descriptor) })).cast()
     }
@@ -40,7 +40,7 @@ impl Handle {
         }
     }
 
-    /// The descriptor, where it is one.
+    /// The descriptor, if it has one.
     pub fn descriptor(&self) -> Option<RawFd> {
         match &self.kind {
             Kind::Client(_) => None,
@@ -52,7 +52,7 @@ impl Handle {
 /// The handle behind a pointer of a plug-in.
 ///
 /// # Safety
-/// `pointer` is null, -1, or points to at least 8 readable bytes that live as long as the answer.
+/// `pointer` must be null, -1, or point to at least 8 readable bytes that live as long as the result.
 pub unsafe fn handle<'a>(pointer: *mut c_void) -> Option<&'a Handle> {
     if pointer.is_null() || pointer == error_handle() || !(pointer as usize).is_multiple_of(8) {
         return None;
@@ -64,15 +64,15 @@ pub unsafe fn handle<'a>(pointer: *mut c_void) -> Option<&'a Handle> {
 /// The descriptor behind a pointer of a plug-in.
 ///
 /// # Safety
-/// As [`handle`].
+/// As for [`handle`].
 pub unsafe fn descriptor(pointer: *mut c_void) -> Option<RawFd> {
     handle(pointer)?.descriptor()
 }
 
-/// Closes what [`Handle::open`] has made; the client of a request stays.
+/// Closes a handle of [`Handle::open`]; the client of a request stays open.
 ///
 /// # Safety
-/// As [`handle`], and the handle is not used any more.
+/// As for [`handle`], and the handle must not be used any more.
 pub unsafe fn close(pointer: *mut c_void) -> bool {
     let Some(found) = handle(pointer) else { return false };
     if found.descriptor().is_some() {

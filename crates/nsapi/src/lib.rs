@@ -1,13 +1,13 @@
 //! NSAPI: plug-ins of the Netscape, iPlanet and Sun web servers, with their obj.conf and magnus.conf.
 //!
 //! A plug-in is a shared library in C. It reaches the server through three tables of functions (`slots`) and
-//! through structures that it reads and writes itself (`abi`), so this crate is made of what C sees:
+//! through structures that it reads and writes itself (`abi`). Most modules implement what C code sees:
 //! parameter blocks (`pblock`), memory of requests (`memory`), handles (`handle`) and the functions of the
 //! tables (`api`).
 //!
-//! `engine` is a configuration at work; `exchange` is one request, which `pipeline` takes through the stages.
-//! `connection` is what the server is to them, [`host`] fits that to the server's handlers: on a core where
-//! the functions may run there, on workers otherwise, or in a child process.
+//! `engine` is a running configuration; `exchange` is one request, which `pipeline` takes through the stages.
+//! `connection` is the interface to the server, and [`host`] implements it for the server's handlers:
+//! functions run on the core if they may, otherwise on workers or in a child process.
 #![allow(
     unsafe_op_in_unsafe_fn,
     clippy::missing_safety_doc,

@@ -271,7 +271,7 @@ pub unsafe fn bytes<'a>(text: *const c_char) -> &'a [u8] {
     if text.is_null() { &[] } else { std::ffi::CStr::from_ptr(text).to_bytes() }
 }
 
-// ---- What plug-ins call
+// ---- Functions that plug-ins call
 // --------------------------------------------------------------------------------------------
 
 fn wanted(size: c_int) -> usize {

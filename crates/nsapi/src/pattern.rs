@@ -1,44 +1,44 @@
-//! Shell expressions: the wildcard patterns of obj.conf, and of the functions `shexp_*`.
+//! Shell expressions: the wildcard patterns of obj.conf and of the functions `shexp_*`.
 //!
 //! | in a pattern | stands for |
 //! |---|---|
 //! | `*` | any characters, or none |
 //! | `?` | one character |
-//! | `[abc]`, `[a-z]`, `[^abc]` | one of these; one that is none of these |
+//! | `[abc]`, `[a-z]`, `[^abc]` | one of these characters; a character that is not one of these |
 //! | `(a\|b)` | one of these patterns |
-//! | `a~b` | what `a` matches and `b` does not |
+//! | `a~b` | texts that match `a` and do not match `b` |
 //! | `$` | the end |
 //! | `\x` | the character `x` itself |
 //!
-//! Patterns come from files and plug-ins, what they are compared with comes from clients. A pattern is
-//! therefore made into states that are all followed at once: the time is that of the text times that of the
-//! pattern, whatever either holds.
+//! Patterns come from files and plug-ins, texts come from clients. A pattern is therefore compiled to states
+//! that are followed at the same time: the time is bounded by the length of the text times that of the
+//! pattern, whatever their contents are.
 
 /// The longest pattern in bytes.
 pub const LONGEST_PATTERN_BYTES: usize = 4_096;
 
-/// How deep `(` may stand within `(`.
+/// The deepest nesting of `(`.
 const DEEPEST_GROUP: usize = 32;
 
-/// A pattern, ready to be compared.
+/// A compiled pattern.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     matched: Program,
-    /// All the texts that match, where they are few and nothing is excluded: `(GET|HEAD)`.
+    /// All texts that match, if they are few and nothing is excluded: `(GET|HEAD)`.
     texts: Option<Box<[Box<[u8]>]>>,
-    /// What stands behind `~`.
+    /// The part after `~`.
     excluded: Option<Program>,
     has_wildcards: bool,
 }
 
-/// What is wrong with a pattern.
+/// Why a pattern is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InvalidPattern {
     /// It is longer than [`LONGEST_PATTERN_BYTES`].
     TooLong,
-    /// `[` without `]`, or with nothing in it.
+    /// `[` without `]`, or without characters.
     Bracket,
-    /// `(` without `)`, or the other way round, or too many in each other.
+    /// `(` without `)`, `)` without `(`, or nested too deeply.
     Parenthesis,
     /// `\` at the end.
     Backslash,
@@ -56,7 +56,7 @@ impl std::fmt::Display for InvalidPattern {
 }
 
 impl Pattern {
-    /// Reads a pattern.
+    /// Compiles a pattern.
     pub fn new(text: &[u8]) -> Result<Pattern, InvalidPattern> {
         if text.len() > LONGEST_PATTERN_BYTES {
             return Err(InvalidPattern::TooLong);
@@ -68,8 +68,8 @@ impl Pattern {
             Some(b'~') => {
                 reader.position += 1;
                 reader.has_wildcards = true;
-                // What is excluded may itself leave something out; only the first `~` counts, as it always
-                // did.
+                // An exclusion may contain another exclusion; only the first `~` counts, as in the original
+                // servers.
                 reader.alternatives(0)?;
                 Some(reader.take_program())
             }
@@ -84,7 +84,7 @@ impl Pattern {
         Ok(Pattern { matched, texts, excluded, has_wildcards })
     }
 
-    /// Whether it is more than a plain text.
+    /// Whether it is not a plain text.
     pub fn has_wildcards(&self) -> bool {
         self.has_wildcards
     }
@@ -94,7 +94,7 @@ impl Pattern {
         self.compare(text, false)
     }
 
-    /// Whether the whole of `text` matches, whatever the case of ASCII letters.
+    /// Whether the whole of `text` matches, ignoring the case of ASCII letters.
     pub fn matches_any_case(&self, text: &[u8]) -> bool {
         self.compare(text, true)
     }
@@ -108,7 +108,7 @@ impl Pattern {
     }
 }
 
-/// The states of a pattern; the one behind the last is the match.
+/// The states of a pattern; reaching the end of the list is the match.
 #[derive(Debug, Clone)]
 struct Program(Vec<State>);
 
@@ -122,9 +122,9 @@ enum State {
     Set(Box<[bool; 256]>),
     /// Any number of bytes: this state again, or the next one.
     Star,
-    /// Nothing, then either the next state or this one.
+    /// No byte; continues with the next state and with this one.
     Split(usize),
-    /// Nothing, then this state.
+    /// No byte; continues with this state.
     Jump(usize),
     /// The end of the text, then the next state.
     End,
@@ -165,12 +165,12 @@ impl Program {
     }
 }
 
-/// The most texts that are kept for a pattern, and steps that are made to find them.
+/// The most texts that are stored for a pattern, and the most steps to find them.
 const MOST_TEXTS: usize = 16;
 const MOST_STEPS: usize = 256;
 
 impl Program {
-    /// The texts that match; `None` where they are many, or without end.
+    /// The texts that match; `None` if they are too many or infinite.
     fn texts(&self) -> Option<Box<[Box<[u8]>]>> {
         let states = &self.0;
         let mut texts = Vec::new();
@@ -196,7 +196,7 @@ impl Program {
     }
 }
 
-/// The states that are followed at once, each only once.
+/// The states that are followed at the same time, each only once.
 struct Active {
     list: Vec<usize>,
     is_in: Vec<bool>,
@@ -272,7 +272,7 @@ impl Reader<'_> {
                 continue;
             }
             if depth > 0 {
-                // The last alternative: nothing else to try.
+                // The last alternative: there is nothing else to try.
                 self.states[begin] = State::Jump(begin + 1);
             }
             let end = self.states.len();

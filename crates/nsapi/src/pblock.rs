@@ -243,7 +243,7 @@ unsafe fn take(block: *mut Pblock, name: &[u8]) -> *mut PbParam {
     ptr::null_mut()
 }
 
-// ---- What plug-ins call
+// ---- Functions that plug-ins call
 // --------------------------------------------------------------------------------------------
 
 pub unsafe extern "C" fn param_create(name: *const c_char, value: *const c_char) -> *mut PbParam {

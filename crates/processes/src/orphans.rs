@@ -1,5 +1,5 @@
-//! Processes that the server starts end with it, however that ends: one that stayed would hold sockets and
-//! pipes of a server that is no more.
+//! Makes processes that the server starts end with the server, however the server ends: a process that stayed
+//! would hold sockets and pipes of the ended server.
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -7,17 +7,17 @@ use std::process::Command;
 
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
-/// Has the kernel send this signal to the process that the command starts, as soon as the thread that starts
-/// it has ended: so that should be one that lasts.
+/// Makes the kernel send this signal to the started process when the thread that starts it ends. The thread
+/// should therefore live as long as the server.
 pub fn leave_no_orphan(command: &mut Command, signal: Signal) {
     let server = getpid();
     let bind = move || {
         set_parent_process_death_signal(Some(signal))?;
-        // The server may have ended before that; then nothing would be sent.
+        // The server may have ended before that call; then the signal would never be sent.
         if getppid() == Some(server) { Ok(()) } else { Err(io::Error::other("the server has ended")) }
     };
-    // SAFETY: between fork and exec it only makes system calls; it takes no lock, and allocates only where it
-    // fails in a process that ends next.
+    // SAFETY: between fork and exec it only makes system calls; it takes no lock, and allocates only if it
+    // fails, in a process that then ends.
     unsafe {
         command.pre_exec(bind);
     }

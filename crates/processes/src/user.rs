@@ -1,7 +1,7 @@
 //! The user that a process runs as. It is found by name in /etc/passwd and /etc/group, or by numbers.
 //!
-//! Users from elsewhere (LDAP and the like) are given by their numbers, since asking for them takes the C
-//! library's machinery of loaded modules.
+//! Users from other sources (LDAP and the like) are given by their numbers, because looking them up would
+//! need the modules that the C library loads.
 
 use std::io;
 use std::path::Path;
@@ -18,10 +18,10 @@ pub struct User {
 }
 
 impl User {
-    /// `name`, `name:group`, or with numbers in place of either.
+    /// Reads `name`, `name:group`, or numbers in place of either.
     ///
     /// # Errors
-    /// There is no such user or group.
+    /// The user or the group does not exist.
     pub fn find(text: &str) -> Result<User, String> {
         let read = |path: &str| {
             std::fs::read_to_string(path).map_err(|error: io::Error| format!("cannot read {path}: {error}"))

@@ -1,8 +1,9 @@
-//! Finds the Python of the machine, or of a virtual environment: the program is asked where its library is.
+//! Finds the Python of the machine, or of a virtual environment: the program is asked for the path of its
+//! library.
 //!
-//! A `python3` may have its whole library inside itself: Debian's has, and those that pyenv builds without
-//! `--enable-shared`. Then the library of the same version that the system has is opened instead; Debian's
-//! package of it is named in the error where there is none. The modules of a virtual environment fit either.
+//! A `python3` can contain its library, as in Debian, and when built by pyenv without `--enable-shared`. Then
+//! the system's library of the same version is opened instead; if it is missing, the error names Debian's
+//! package. The modules of a virtual environment work with either.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,7 +11,7 @@ use std::process::{Command, Stdio};
 use serde::{Deserialize, Serialize};
 use touchstone_processes::pool::find_program;
 
-/// What the program is asked. It prints one line a value.
+/// The script for the program. It prints one value on each line.
 const QUESTION: &str = "\
 import os, sys, sysconfig
 get = sysconfig.get_config_var
@@ -31,20 +32,20 @@ pub struct Interpreter {
     pub version: String,
     /// The library that is opened.
     pub library: PathBuf,
-    /// The program, which decides where modules are found.
+    /// The program, which determines where modules are found.
     pub program: PathBuf,
-    /// Threads need not wait for each other.
+    /// A build without the global interpreter lock (free-threaded).
     pub is_free_threaded: bool,
 }
 
-/// Python 3.9, the oldest version, and the first that is too new to be known.
+/// The supported minor versions: from 3.9 up to, but not including, the first unknown version.
 const VERSIONS: std::ops::Range<u32> = 9..15;
 
 impl Interpreter {
-    /// The Python of a virtual environment or of a program; without one, that of the PATH.
+    /// The Python of a virtual environment or of a program; by default, that in PATH.
     ///
     /// # Errors
-    /// There is none that can be opened; the text says what to do.
+    /// None can be opened; the text says what to do.
     pub fn find(virtual_environment: Option<&Path>) -> Result<Interpreter, String> {
         let program = program(virtual_environment)?;
         let answer = ask(&program)?;
@@ -66,7 +67,7 @@ impl Interpreter {
                 program.display()
             )
         })?;
-        // Symbolic links of a virtual environment stay: its `pyvenv.cfg` lies beside them.
+        // Symbolic links of a virtual environment are not resolved: its `pyvenv.cfg` is beside them.
         let program = if executable.is_empty() { program } else { PathBuf::from(executable) };
         Ok(Interpreter { version: version.to_string(), library, program, is_free_threaded: free == "1" })
     }
@@ -108,7 +109,7 @@ fn ask(program: &Path) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What is known of where a library may be.
+/// The facts about a library's possible location.
 struct Library<'a> {
     base: &'a str,
     libdir: &'a str,
@@ -117,7 +118,7 @@ struct Library<'a> {
     multiarch: &'a str,
 }
 
-/// The library, if there is one: first where the program says, then that of the same version elsewhere.
+/// The library, if it exists: first where the program says, then that of the same version elsewhere.
 fn library(known: &Library<'_>) -> Option<PathBuf> {
     let base_lib = Path::new(known.base).join("lib");
     let multiarch = Path::new("/usr/lib").join(known.multiarch);
@@ -129,7 +130,7 @@ fn library(known: &Library<'_>) -> Option<PathBuf> {
     own.iter()
         .chain(&system)
         .flat_map(|directory| names.iter().map(move |name| (directory, name)))
-        // A library inside the program is an archive (`.a`) by its name.
+        // The name of a library inside the program is that of an archive (`.a`).
         .filter(|(directory, name)| name.contains(".so") && directory.is_absolute())
         .map(|(directory, name)| directory.join(name))
         .find(|path| path.is_file())
@@ -149,7 +150,7 @@ mod tests {
         let path = directory.path().join("lib/libpython3.99.so.1.0");
         std::fs::write(&path, "").unwrap();
         assert_eq!(library(&known("libpython3.99.so.1.0")), Some(path.clone()));
-        // The program has an archive; the library is there all the same.
+        // The program reports an archive, but the library exists.
         assert_eq!(library(&known("libpython3.99.a")), Some(path));
     }
 

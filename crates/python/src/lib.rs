@@ -6,11 +6,11 @@
 //!
 //! | module | |
 //! |---|---|
-//! | `settings` | what a route asks for |
+//! | `settings` | the settings of a route |
 //! | `interpreter` | finds the Python of the machine or of a virtual environment |
-//! | `shared` | what the server and a worker write to each other |
+//! | `shared` | the shared memory of server and worker, and the forms of data in it |
 //! | `host` | the server's side: worker processes, and the handler of a route |
-//! | `status` | how the applications are, for operators |
+//! | `status` | the state of the applications, for operators |
 //! | `worker` | the worker's side: the process with the application |
 //! | `api` | the C interface of Python, opened at run time |
 //!
@@ -31,13 +31,13 @@ pub use host::{Python, RouteNames, begin_configuration, log_to, stop, taken_up};
 pub use interpreter::Interpreter;
 pub use worker::run as run_worker;
 
-/// How the applications of the present configuration are now.
+/// The current state of the applications of the current configuration.
 pub fn status_of_server() -> status::Status {
     status::Status { applications: host::applications() }
 }
 
-/// Reads bytes as a request, as the head of an answer, as a ring that another process has written, and as
-/// what a client of a WebSocket sends. The fuzz target calls this, and nothing else does.
+/// Reads bytes as a request, as the head of an answer, as a ring of another process, and as the frames of a
+/// WebSocket client. Only the fuzz target calls this.
 pub fn read_anything(bytes: &[u8]) {
     shared::read_anything(bytes);
     worker::read_anything(bytes);

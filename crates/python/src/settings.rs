@@ -1,4 +1,4 @@
-//! What a route asks for.
+//! The settings of a route.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// The interface between server and application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Protocol {
-    /// As the application looks.
+    /// Determined from the application.
     Detect,
     /// WSGI, PEP 3333.
     Wsgi,
@@ -16,56 +16,56 @@ pub enum Protocol {
     Asgi,
 }
 
-/// The settings of a route. Two routes that have the same share their workers.
+/// The settings of a route. Routes with equal settings share their workers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RouteSettings {
     /// `module:name`
     pub app: String,
-    /// Which interface it has.
+    /// The interface of the application.
     pub protocol: Protocol,
     /// The name is a function that makes the application.
     pub is_factory: bool,
-    /// The current directory, in which modules are looked for first.
+    /// The current directory, which is searched first for modules.
     pub directory: PathBuf,
-    /// More directories in which modules are looked for.
+    /// More directories that are searched for modules.
     pub path: Vec<PathBuf>,
-    /// The virtual environment, or the program `python3` itself; `None`: as `VIRTUAL_ENV` and `PATH` say.
+    /// The virtual environment, or the program `python3` itself; `None`: from `VIRTUAL_ENV` and `PATH`.
     pub virtual_environment: Option<PathBuf>,
     /// Worker processes; 0: as many as processors.
     pub workers: usize,
-    /// Threads of a worker that call a WSGI application at a time.
+    /// How many threads of a worker call a WSGI application at the same time.
     pub threads: usize,
     /// Variables of the environment.
     pub environment: Vec<(String, String)>,
-    /// Who the workers run as; empty: as the server.
+    /// The user of the workers; empty: that of the server.
     pub user: String,
-    /// The beginning of paths that is the application's place.
+    /// The path prefix of the application.
     pub script_name: String,
     /// Workers are replaced when a source file changes.
     pub reload: bool,
-    /// What the workers may use.
+    /// The limits of the workers.
     pub limits: Limits,
 }
 
-/// What workers may use.
+/// The limits of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Limits {
     /// The longest time until an answer begins; `None`: no limit.
     pub answer: Option<Duration>,
     /// The longest time for a worker to start.
     pub start: Duration,
-    /// The longest time for what is under way in a worker that is replaced.
+    /// The longest time for the requests of a worker that is replaced.
     pub drain: Duration,
     /// Bytes of memory of a worker; 0: no limit.
     pub memory: u64,
     /// A worker is replaced after so many requests; 0: never.
     pub requests: u64,
-    /// Requests that may wait in a worker.
+    /// The most requests that may wait in a worker.
     pub queue: usize,
 }
 
 impl RouteSettings {
-    /// How messages name the application.
+    /// The name of the application in messages.
     pub fn name(&self) -> &str {
         &self.app
     }

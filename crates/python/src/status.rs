@@ -1,5 +1,5 @@
-//! How the applications and their workers are, for operators: the status page, `touchstone status` and the
-//! metrics.
+//! The state of the applications and their workers, for operators: the status page, `touchstone status` and
+//! the metrics.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub struct ApplicationStatus {
     pub route: String,
     /// Module and name.
     pub app: String,
-    /// `wsgi` or `asgi`; empty: not known before the first worker has imported it.
+    /// `wsgi` or `asgi`; empty: unknown until the first worker has imported it.
     pub protocol: String,
     /// The version of Python; empty: not known yet.
     pub python: String,
@@ -33,7 +33,7 @@ pub struct ApplicationStatus {
     pub starting: u64,
     /// Workers that take no more requests and end when those that they have are answered.
     pub ending: u64,
-    /// Requests that a worker may have, those that wait in it included.
+    /// The most requests of a worker, including those that wait.
     pub queue_limit: u64,
     /// Bytes of memory that a worker may use; 0: no limit.
     pub memory_limit_bytes: u64,
@@ -41,9 +41,9 @@ pub struct ApplicationStatus {
     pub started: u64,
     /// Workers that were replaced or started again, by reason.
     pub restarts: BTreeMap<&'static str, u64>,
-    /// The last of these; nothing: there was none.
+    /// The last restart; absent: there was none.
     pub last_restart: Option<RestartStatus>,
-    /// What happened to requests that have no answer of the application, by what it was.
+    /// Requests without an answer of the application, by reason.
     pub failures: BTreeMap<&'static str, u64>,
     /// The workers that take requests.
     pub workers: Vec<WorkerStatus>,
@@ -54,7 +54,7 @@ pub struct ApplicationStatus {
 pub struct RestartStatus {
     /// Why.
     pub reason: String,
-    /// What the error log says of it.
+    /// The message in the error log.
     pub text: String,
     /// When, in seconds since 1970.
     pub unix_s: u64,
@@ -71,9 +71,9 @@ pub struct WorkerStatus {
     pub busy: u64,
     /// Requests that wait in the worker.
     pub queue: u64,
-    /// Requests that it was given.
+    /// Requests that it has received.
     pub requests: u64,
-    /// Bytes of memory that it uses, those that it shares with other processes included.
+    /// Bytes of memory that it uses, including memory shared with other processes.
     pub resident_bytes: u64,
 }
 

@@ -1,5 +1,4 @@
-//! What is kept of a request once it has been answered: its counts, and its line in the access log. The same
-//! for every version of HTTP.
+//! Counts an answered request, and writes its line to the access log. The same for every version of HTTP.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -29,19 +28,19 @@ pub struct Origin<'a> {
     pub tls: Option<&'a TlsFacts>,
 }
 
-/// A request that was answered in any other way than straight from the cache.
+/// A request that was answered, except by a hit in the cache.
 pub struct AnsweredRequest<'a> {
     /// Where it came from.
     pub origin: Origin<'a>,
     /// Its head, and the bytes of it; `None`: it could not be read.
     pub received: Option<(&'a RequestHead, &'a [u8])>,
-    /// The beginning of what came, where it could not be read.
+    /// The beginning of the received bytes, if the head could not be read.
     pub unread_line: &'a [u8],
-    /// The sites and routes of the configuration that it was answered by.
+    /// The sites and routes of the configuration under which it was answered.
     pub table: &'a Arc<RouteTable>,
-    /// What was found out on the way.
+    /// The state of the exchange.
     pub progress: &'a Progress,
-    /// The client, behind proxies that are trusted; `None`: as the connection says.
+    /// The client, behind trusted proxies; `None`: the peer of the connection.
     pub client: Option<IpAddr>,
     /// The user that was authenticated.
     pub user: Option<&'a str>,
@@ -49,7 +48,7 @@ pub struct AnsweredRequest<'a> {
     pub status: u16,
     /// Bytes of the body that were sent.
     pub body_bytes: u64,
-    /// When the request was there.
+    /// When the request was complete.
     pub started: Instant,
 }
 
@@ -200,7 +199,7 @@ fn record<'a>(
         request_line: head.request_line.of(buffer),
         method: head.method_span.of(buffer),
         target: head.target.of(buffer),
-        // The parser let through nothing but `HTTP/` and two digits.
+        // The parser accepts only `HTTP/` and two digits.
         version: std::str::from_utf8(head.version_span.of(buffer)).unwrap_or_default(),
         host: head.host.map(|host| host.of(buffer)),
         referer: head.value(buffer, KnownField::Referer),
@@ -210,12 +209,12 @@ fn record<'a>(
     }
 }
 
-/// Requests of these versions are written out as those of HTTP/1.1 for handlers and logs.
+/// For handlers and logs, requests of these versions are written in the form of HTTP/1.1.
 fn is_multiplexed(protocol: Protocol) -> bool {
     matches!(protocol, Protocol::Http2 | Protocol::Http3)
 }
 
-/// The request line with the version that was really spoken.
+/// The request line with the version that the client used.
 fn line_of(line: &[u8], protocol: Protocol) -> Vec<u8> {
     [line.strip_suffix(b"HTTP/1.1").unwrap_or(line), protocol.text().as_bytes()].concat()
 }
@@ -240,7 +239,7 @@ fn canonical(peer: SocketAddr) -> IpAddr {
     peer.ip().to_canonical()
 }
 
-/// The label of what is not known stands in counts only.
+/// The label of an unknown value appears in counts only.
 fn known(label: &str) -> &str {
     if label == "-" { "" } else { label }
 }

@@ -1,4 +1,4 @@
-//! The number of a connection, by which applications tell it from others of the same process.
+//! The number of a connection, by which applications distinguish it from others of the same process.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -9,8 +9,8 @@ use touchstone_handler::request::ReceivedHead;
 use touchstone_http::h2::StreamRequest;
 use touchstone_http::request::{HeadBuilder, Limits, RequestHead};
 
-/// Begins the head of a request. `has_ended`: it has no body. An extended CONNECT (RFC 8441) is what it
-/// stands for: a request to switch protocols.
+/// Begins the head of a request. `has_ended`: it has no body. An extended CONNECT (RFC 8441) becomes a
+/// request to switch protocols.
 pub fn head_of(request: &StreamRequest<'_>, has_ended: bool, limits: Limits) -> HeadBuilder {
     let method = if request.protocol().is_some() { b"GET" } else { request.method_text() };
     // CONNECT has no path: its target is the authority (RFC 9112 section 3.2.3).
@@ -18,7 +18,7 @@ pub fn head_of(request: &StreamRequest<'_>, has_ended: bool, limits: Limits) -> 
     let mut head = HeadBuilder::new(method, target, limits);
     head.field(b"host", request.authority());
     for field in request.fields() {
-        // The connection has dealt with these.
+        // The connection has already processed these fields.
         if !matches!(field.name, b"content-length" | b"expect") {
             head.field(field.name, field.value);
         }
@@ -27,7 +27,7 @@ pub fn head_of(request: &StreamRequest<'_>, has_ended: bool, limits: Limits) -> 
         head.field(b"connection", b"upgrade");
         head.field(b"upgrade", protocol);
         if protocol.eq_ignore_ascii_case(b"websocket") {
-            // RFC 6455 section 4.1 wants one, and RFC 8441 section 5.1 has none.
+            // RFC 6455 section 4.1 requires a key, but RFC 8441 section 5.1 has none.
             let key: [u64; 2] = std::array::from_fn(|index| RandomState::new().hash_one(index));
             head.field(b"sec-websocket-key", STANDARD.encode(key.map(u64::to_ne_bytes).concat()).as_bytes());
         }
@@ -40,7 +40,7 @@ pub fn head_of(request: &StreamRequest<'_>, has_ended: bool, limits: Limits) -> 
     head
 }
 
-/// For requests of which nothing is known.
+/// An empty head, for requests whose head was not received.
 pub fn nothing_received() -> ReceivedHead {
     ReceivedHead { head: RequestHead::new(), buffer: Bytes::new() }
 }

@@ -1,22 +1,22 @@
-//! Answers to a client that are made of what Java has written, or of nothing where there is no application.
+//! Makes answers for a client from the output of Java, or an error answer if there is no application.
 
 use bytes::Bytes;
 use touchstone_handler::answer::{Answer, Part};
 
 use crate::head::Head;
 
-/// What is said to requests while applications start: come again in so many seconds.
+/// The Retry-After of answers while applications start, in seconds.
 const RETRY_AFTER_S: &str = "2";
 
-/// The answer where there is no application.
+/// The answer if there is no application.
 pub fn unavailable() -> Answer {
     Answer::error(503).field("Retry-After", RETRY_AFTER_S)
 }
 
-/// An answer of which all is there.
+/// An answer that is complete.
 pub fn whole(head: Head, body: Bytes, is_head: bool) -> Answer {
     if head.status >= 400 && head.fields.is_empty() && body.is_empty() {
-        // The container could not make a page.
+        // The container could not make an error page.
         return Answer::error(head.status);
     }
     let declared = head.content_length;

@@ -1,5 +1,4 @@
-//! What is wrong with the settings of Java and of applications, as far as it can be told before anything is
-//! started.
+//! Checks the settings of Java and of applications as far as possible without starting anything.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,7 +11,7 @@ use crate::engine;
 use crate::jvm::find;
 use crate::settings::{JavaSettings, RouteSettings};
 
-/// What is wrong with values of `[java]`, with their keys.
+/// The errors in values of `[java]`, with their keys.
 pub fn problems_of_java(settings: &JavaSettings) -> Vec<(&'static str, String)> {
     let home = settings.home.as_deref().and_then(|home| find::find(Some(home)).err());
     let library = settings.jar_directory.as_ref().and_then(|_| engine::jars(settings).err());
@@ -37,7 +36,7 @@ pub fn broken_archives(settings: &RouteSettings) -> Vec<(PathBuf, String)> {
     archives.into_iter().filter_map(broken).collect()
 }
 
-/// Reads the directory of an archive, and looks at the beginning of each entry.
+/// Reads the directory of an archive, and the beginning of each entry.
 fn check_archive(path: &Path) -> Result<(), String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
     let mut archive = ZipArchive::new(BufReader::new(file))

@@ -1,9 +1,9 @@
-//! The archive of Tomcat's classes in the form that the virtual machine has in memory (class-data sharing):
-//! with it Java starts in about half the time.
+//! The archive of Tomcat's classes in the virtual machine's memory format (class-data sharing): it halves the
+//! start time of Java.
 //!
-//! `make java` leaves one beside the jars. It fits one version of Java, and the jars under one path. Where it
-//! does not fit, one that does is made soon after the start, by another process, for the next start: in the
-//! `work_directory`, or else in the cache directory of the service or of the user.
+//! `make java` puts one beside the jars. It is valid for one version of Java and for jars at one path. If it
+//! is not valid, another process makes a valid one soon after the start, for the next start: in the
+//! `work_directory`, otherwise in the cache directory of the service or of the user.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -15,34 +15,34 @@ use rustix::fs::FlockOperation;
 use crate::directory::{make_directory, private_directory_in};
 use crate::server_log::log;
 
-/// The archive, and the text that says what it was made for. `scripts/java.sh` writes the same.
+/// The archive, and the text that describes what it was made for. `scripts/java.sh` writes the same text.
 const ARCHIVE: &str = "classes.jsa";
 const KEY: &str = "classes.key";
 
-/// How long another process may be making one.
+/// After this time, another process that was making one is assumed to have ended.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// How long after the start it is made, so that first requests do not wait for it.
+/// The delay after the start before one is made, so that it does not slow down the first requests.
 const DELAY: Duration = Duration::from_secs(5);
 
-/// The cache directories of a user, or of a service of systemd: the variable that names one, and what is
+/// The cache directories of a user, or of a systemd service: the variable with the directory, and the path
 /// below it.
 const CACHES: [(&str, &str); 3] =
     [("CACHE_DIRECTORY", "java"), ("XDG_CACHE_HOME", "touchstone/java"), ("HOME", ".cache/touchstone/java")];
 
-/// What an archive must be made for.
+/// The properties that an archive must match.
 pub struct ClassArchive {
     home: PathBuf,
     class_path: String,
     key: String,
-    /// Where one may be made.
+    /// The directory in which one may be made.
     place: Option<PathBuf>,
     found: Option<PathBuf>,
 }
 
 impl ClassArchive {
-    /// Looks for one that fits, beside the jars, below `work`, and where there is none in a cache directory,
-    /// which `variable` names. `jars` are those of the library.
+    /// Searches for a valid one, beside the jars, below `work`, and otherwise in a cache directory, which
+    /// `variable` names. `jars` are those of the library.
     pub fn find(
         libjvm: &Path,
         library: &Path,
@@ -69,22 +69,23 @@ impl ClassArchive {
         archive
     }
 
-    /// The archive in a place, if it was made for the same.
+    /// The archive in a directory, if it is valid.
     fn fits(&self, place: &Path) -> Option<PathBuf> {
         let is_same = std::fs::read_to_string(place.join(KEY)).is_ok_and(|found| found == self.key);
         Some(place.join(ARCHIVE)).filter(|archive| is_same && archive.is_file())
     }
 
-    /// The one that fits.
+    /// The valid archive.
     pub fn path(&self) -> Option<&Path> {
         self.found.as_deref()
     }
 
-    /// Has one made for the next start, where none fits and there is a place for it. Returns at once.
+    /// Starts making one for the next start, if there is no valid one and there is a directory for it.
+    /// Returns at once.
     pub fn make_if_missing(self) {
         let java = self.home.join("bin/java");
         let (None, Some(place)) = (&self.found, self.place.clone()) else { return };
-        // It is made upon the archive of Java's own classes, which reduced Javas leave out.
+        // It extends the archive of Java's own classes, which reduced Javas lack.
         if !java.is_file() || !self.home.join("lib/server/classes.jsa").is_file() {
             return;
         }
@@ -94,7 +95,7 @@ impl ClassArchive {
                 log(3, &format!("no archive of Java's classes could be made: {message}"));
             }
         };
-        // Without a thread, the next start takes as long as this one.
+        // If no thread can be started, the next start takes as long as this one.
         let _ = std::thread::Builder::new().name("java-classes".to_string()).spawn(make);
     }
 
@@ -102,7 +103,7 @@ impl ClassArchive {
         let lock = File::create(place.join("lock")).map_err(|error| error.to_string())?;
         let is_free = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
         if !is_free || self.fits(place).is_some() {
-            // Another process makes it, or has made it since this one has started.
+            // Another process is making it, or has made it since this one started.
             return Ok(());
         }
         remove_unfinished(place);
@@ -118,20 +119,20 @@ impl ClassArchive {
             .map_err(|error| error.to_string())?;
         let is_made = ended.success() && new.is_file();
         let kept = || {
-            // The key is written last, so that it never stands beside another archive.
+            // The key is written last, so that it is never beside another archive.
             let _ = std::fs::remove_file(place.join(KEY));
             std::fs::rename(&new, place.join(ARCHIVE))?;
             std::fs::write(place.join(KEY), &self.key)
         };
         let outcome =
             if is_made { kept().map_err(|error| error.to_string()) } else { Err(ended.to_string()) };
-        // It is gone where it was kept.
+        // It was moved to its place.
         let _ = std::fs::remove_file(&new);
         outcome
     }
 }
 
-/// Removes what is left where a server has ended before its archive was made.
+/// Removes the files of servers that ended before their archive was complete.
 fn remove_unfinished(place: &Path) {
     let is_old = |path: &Path| {
         let changed = path.metadata().and_then(|facts| facts.modified());
@@ -152,8 +153,8 @@ fn place_in(parent: &Path, name: &str) -> Option<PathBuf> {
     private_directory_in(parent, name).ok()
 }
 
-/// The first cache directory that is named. A directory that is not there is not made for it: a user without
-/// a home has none.
+/// The first cache directory that is set. A missing directory is not created, because a user without a home
+/// has none.
 fn cache(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     CACHES.iter().find_map(|(name, below)| {
         let above = variable(name).filter(|above| above.is_absolute() && above.is_dir())?;
@@ -161,13 +162,13 @@ fn cache(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     })
 }
 
-/// FNV-1a: a name for what an archive was made for, whose own text decides whether it fits.
+/// FNV-1a: a name for the properties of an archive; the text beside the archive decides whether it is valid.
 fn hash(key: &str) -> u64 {
     key.bytes()
         .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// The line of a Java home's own description that changes with each of its updates.
+/// The line of a Java home's description that changes with each update.
 fn version(home: &Path) -> String {
     let release = std::fs::read_to_string(home.join("release")).unwrap_or_default();
     release.lines().find(|line| line.starts_with("JAVA_RUNTIME_VERSION=")).unwrap_or_default().to_string()

@@ -1,8 +1,8 @@
-//! How Java's threads tell a core that something has happened: a list, and one wake-up for all that is in it.
+//! Tells a core that something has happened on Java's threads: a list, and one wake-up for all entries in it.
 //!
-//! To wake a core costs a system call and, where it sleeps, tens of microseconds. So a thread that has more
-//! to do puts what is done into the list, and wakes the core with the last, or after a while; the
-//! [`Monitor`](crate::monitor::Monitor) sees to it that nothing is left there.
+//! Waking a core costs a system call and, if it sleeps, tens of microseconds. So a thread that has more work
+//! adds finished exchanges to the list, and wakes the core with the last one, or after a while; the
+//! [`Monitor`](crate::monitor::Monitor) makes sure that no entry is forgotten.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,11 +17,11 @@ pub trait Announced: Send + Sync {
     fn take_wakers(&self) -> [Option<Waker>; 2];
 }
 
-/// What is on its way to a core.
+/// The exchanges that a core must look at.
 #[derive(Default)]
 pub struct CoreQueue {
     list: Mutex<List>,
-    /// Something is in the list that the core was not woken for.
+    /// The list has entries that the core was not woken for.
     is_pending: AtomicBool,
 }
 
@@ -33,13 +33,13 @@ struct List {
 }
 
 impl CoreQueue {
-    /// Puts an exchange into the list.
+    /// Adds an exchange to the list.
     pub fn push(&self, exchange: Arc<dyn Announced>) {
         self.lock().exchanges.push(exchange);
         self.is_pending.store(true, Ordering::Release);
     }
 
-    /// Wakes the core, if there is something that it was not woken for.
+    /// Wakes the core, if the list has entries that it was not woken for.
     pub fn wake(&self) {
         if self.is_pending.swap(false, Ordering::AcqRel) {
             let waker = self.lock().waker.take();
@@ -49,12 +49,12 @@ impl CoreQueue {
         }
     }
 
-    /// Whether there is something that the core was not woken for.
+    /// Whether the list has entries that the core was not woken for.
     fn is_pending(&self) -> bool {
         self.is_pending.load(Ordering::Acquire)
     }
 
-    /// The core's handler is gone.
+    /// Called when the core's handler was dropped.
     pub fn close(&self) {
         let mut list = self.lock();
         list.is_closed = true;
@@ -65,7 +65,7 @@ impl CoreQueue {
         }
     }
 
-    /// Wakes what waits on this core, until the queue is closed. It runs as a task of the core.
+    /// Wakes the waiting tasks of this core, until the queue is closed. It runs as a task of the core.
     pub async fn run(self: Arc<Self>) {
         let mut taken = Vec::new();
         loop {

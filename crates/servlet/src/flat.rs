@@ -16,35 +16,35 @@ use touchstone_handler::request::{PlainGet, Protocol, Request, TlsFacts};
 use touchstone_http::ip_text::IpText;
 use touchstone_http::request::{Expectation, RequestHead};
 
-/// The client came over TLS.
+/// The client uses TLS.
 const IS_SECURE: u32 = 1;
-/// The client waits to be asked for its body.
+/// The client waits until it is asked for its body.
 const EXPECTS_CONTINUE: u32 = 2;
 /// There is a body.
 const HAS_BODY: u32 = 4;
-/// The client would speak another protocol.
+/// The client asks to switch protocols.
 const MAY_SWITCH: u32 = 8;
 /// The answer has no body.
 const IS_HEAD: u32 = 16;
 
-/// Where the number of the request is.
+/// The offset of the request's number.
 const NUMBER_AT: usize = 32;
 
-/// Where the texts begin.
+/// The offset of the texts.
 const TEXTS_AT: usize = 52;
 
-/// What a handler says of a request beside the request.
+/// The facts that a handler adds to a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
-    /// The path that the application is to see.
+    /// The path that the application should see.
     pub path: &'a [u8],
     /// There is a body.
     pub has_body: bool,
-    /// The client would speak another protocol.
+    /// The client asks to switch protocols.
     pub may_switch: bool,
 }
 
-/// What is written down.
+/// The request that is written.
 pub struct Source<'a> {
     head: &'a RequestHead,
     buffer: &'a [u8],
@@ -110,7 +110,7 @@ impl Source<'_> {
     }
 }
 
-/// Writes a request down.
+/// Writes a request.
 pub fn write(out: &mut Vec<u8>, request: &Source<'_>, facts: Facts<'_>) {
     out.clear();
     let method = request.head.method_span.of(request.buffer);
@@ -133,7 +133,7 @@ pub fn write(out: &mut Vec<u8>, request: &Source<'_>, facts: Facts<'_>) {
     let length = match (facts.has_body, request.body_length) {
         (true, Some(length)) => i64::try_from(length).unwrap_or(i64::MAX),
         (true, None) => -1,
-        // RFC 9110 section 8.6: GET says nothing of its length, and a server is not to invent it.
+        // RFC 9110 section 8.6: a GET without a length has no body, and a server must not add a length.
         (false, _) if has_length() => 0,
         (false, _) => -1,
     };
@@ -180,7 +180,7 @@ pub fn write(out: &mut Vec<u8>, request: &Source<'_>, facts: Facts<'_>) {
     certificates.iter().for_each(|certificate| text(out, certificate));
 }
 
-/// Gives a request its number, by which later events name it.
+/// Sets the number of a request, by which later events refer to it.
 pub fn set_number(request: &mut [u8], value: i32) {
     if let Some(place) = request.get_mut(NUMBER_AT..NUMBER_AT + 4) {
         place.copy_from_slice(&value.to_le_bytes());
@@ -214,7 +214,7 @@ fn optional(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
     }
 }
 
-/// A name, or the address where there is none; IPv6 without brackets where it is no host.
+/// A host name, or the IP address if there is none; IPv6 without brackets if it is not a host.
 fn address(out: &mut Vec<u8>, name: &[u8], ip: IpAddr) {
     match name {
         b"" => text(out, IpText::of(ip).as_bytes()),

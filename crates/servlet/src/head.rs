@@ -1,12 +1,12 @@
-//! The head of an answer as Java writes it: the length of the field lines, the status, the length of the
-//! body; then room, in which the server may put a whole head in front of the body, and the lines.
+//! The head of an answer in Java's form: the length of the field lines, the status, the length of the body;
+//! then free space, in which the server can put a whole head directly before the body, and the lines.
 
 use std::fmt;
 
 use touchstone_handler::answer::Answer;
 use touchstone_http::grammar::{field_value_length, is_token};
 
-/// Bytes before the field lines: the numbers, and the room. `ResponseHead.java` has the same.
+/// The bytes before the field lines: the numbers and the free space. `ResponseHead.java` has the same value.
 pub const PREFIX_BYTES: usize = 512;
 
 /// The head of an answer.
@@ -16,31 +16,32 @@ pub struct Head {
     pub status: u16,
     /// The field lines with their CRLF.
     pub fields: Vec<u8>,
-    /// The length of the body, where it is known.
+    /// The length of the body, if known.
     pub content_length: Option<u64>,
 }
 
-/// What is in a slab's second buffer: the head if it was not sent before, and some of the body.
+/// The contents of a slab's output: the head if it was not sent before, and a part of the body.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Piece<'a> {
     /// The head.
     pub head: Option<Head>,
-    /// Some of the body.
+    /// A part of the body.
     pub body: &'a [u8],
 }
 
-/// Why what Java has written is no answer.
+/// Why the output of Java is not an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// It has not the form that Java gives it.
+    /// It does not have the form that Java writes.
     Form,
-    /// The status is none of a response's.
+    /// The status is not valid in a response.
     Status(i32),
-    /// A field line is wrong: its name, or what stands in place of one. Its value may be a secret.
+    /// A field line is invalid. Holds its name, or the beginning of a line without one, but not the value,
+    /// which may be a secret.
     Field(Vec<u8>),
 }
 
-/// Bytes of a wrong field line's name that are named.
+/// How many bytes of an invalid field line's name are reported.
 const NAMED_BYTES: usize = 80;
 
 impl fmt::Display for Fault {
@@ -58,14 +59,14 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Reads what Java has written.
+/// Reads the output of Java.
 ///
 /// # Errors
-/// It is no answer.
+/// It is not an answer.
 pub fn read(bytes: &[u8]) -> Result<Piece<'_>, Fault> {
     let (prefix, rest) = bytes.split_at_checked(PREFIX_BYTES).ok_or(Fault::Form)?;
     let number = |at: usize| i32::from_le_bytes([prefix[at], prefix[at + 1], prefix[at + 2], prefix[at + 3]]);
-    // One more than the length, so that a head without any field is told from none.
+    // The number is the length plus one, so that a head without fields differs from no head.
     let Some(lines) = usize::try_from(number(0)).map_err(|_| Fault::Form)?.checked_sub(1) else {
         return Ok(Piece { head: None, body: rest });
     };
@@ -82,12 +83,12 @@ pub fn read(bytes: &[u8]) -> Result<Piece<'_>, Fault> {
     Ok(Piece { head: Some(head), body })
 }
 
-/// Whether these are field lines, each with a name and without control characters.
+/// Whether these are valid field lines: each has a name and no control characters.
 pub fn are_lines(lines: &[u8]) -> bool {
     wrong_line(lines).is_none()
 }
 
-/// The first line that is none, without its end.
+/// The first invalid line, without its end.
 fn wrong_line(mut rest: &[u8]) -> Option<&[u8]> {
     while !rest.is_empty() {
         let next = rest.iter().position(|byte| *byte == b':').and_then(|colon| {

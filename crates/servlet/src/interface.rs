@@ -36,22 +36,22 @@ use crate::turn::Turn;
 /// Bytes of an answer that wait for a client.
 const PIPE_BYTES: usize = 128 * 1024;
 
-/// How long it may take to notice that a process has ended.
+/// The pause in which the end of a process should be noticed.
 const NOTICE: Duration = Duration::from_millis(50);
 
 /// The status of an interim response with hints (RFC 8297).
 const EARLY_HINTS: u16 = 103;
 
-/// Who takes interim responses, if anybody does.
+/// The receiver of interim responses, if there is one.
 type Interim<'a> = Option<&'a dyn TakesInterim>;
 
-/// What a route with `servlet` is.
+/// A route with `servlet`.
 pub struct Servlets {
     route: Arc<Route>,
 }
 
 impl Servlets {
-    /// Starts the applications; Java as well, if it was not. Both start while this returns.
+    /// Starts the applications, and Java if it is not running. Returns before both have started.
     pub fn open(java: &JavaSettings, settings: &RouteSettings) -> Result<Servlets, String> {
         Ok(Servlets { route: routes::get(java, settings)? })
     }
@@ -75,7 +75,7 @@ impl Interface for Servlets {
     }
 
     fn is_called(&self) -> bool {
-        // A call is on a thread of its core's, and never on a virtual one.
+        // Calls run on one of the pool's platform threads, never on a virtual one.
         self.route.pool().is_some() && !self.route.settings().has_virtual_threads
     }
 
@@ -109,9 +109,9 @@ struct OnThisCore {
     queue: Arc<CoreQueue>,
     turn: Rc<Turn>,
     server: Rc<dyn Server>,
-    /// How long requests and answers usually are.
+    /// The usual size of requests and answers.
     sizes: Cell<usize>,
-    /// To the process of the applications, where they have one.
+    /// The connection to the process of the applications, if they have one.
     link: RefCell<Option<Rc<Link>>>,
 }
 
@@ -148,17 +148,17 @@ impl Handler for OnThisCore {
     }
 }
 
-/// A request that Java has. It is told when the core gives the request up.
+/// A request that was passed to Java. Dropping it tells Java that the core has given the request up.
 struct Asked {
-    /// It keeps the applications at work, also where another configuration has taken its place.
+    /// Keeps the applications running, even if the configuration was replaced.
     _handler: Rc<OnThisCore>,
     exchange: Arc<Exchange>,
-    /// The connection to another process that it went through, and its number there.
+    /// The connection to another process through which it was sent, and its number there.
     through: Option<(Rc<Link>, u32)>,
 }
 
 impl Asked {
-    /// What Java has written since the last call.
+    /// The output of Java since the last call.
     async fn output(&self) -> Output {
         let output = poll_fn(|context| self.exchange.poll_output(context)).await;
         if let (Some((link, number)), None) = (&self.through, output.end) {
@@ -185,7 +185,7 @@ impl OnThisCore {
             return answer;
         }
         let has_body = request.body_length() != Some(0);
-        // In HTTP/2 that is an extended CONNECT (RFC 8441), which comes as what it stands for.
+        // In HTTP/2 this is an extended CONNECT (RFC 8441), which the server presents as a GET with Upgrade.
         let may_switch = matches!(request.protocol, Protocol::Http11 | Protocol::Http2)
             && request.received.values("upgrade").next().is_some();
         let mut written = Vec::with_capacity(self.sizes.get());
@@ -200,7 +200,7 @@ impl OnThisCore {
         let is_head = request.received.method_text() == b"HEAD";
         let client = request.interim.clone();
         let client = client.as_deref();
-        // A process that ends takes its requests with it; those that change nothing are asked once more.
+        // If a process ends, its requests get no answer; requests that change nothing are repeated once.
         let is_safe = is_head || request.received.method_text() == b"GET";
         if self.route.child().is_some() && is_safe && !flags.has_body {
             if let Some(asked) = self.ask(written.clone(), PathKey::default(), flags).await
@@ -231,10 +231,10 @@ impl OnThisCore {
         self.route.pool().is_some_and(|pool| pool.pace().is_quick(path))
     }
 
-    /// Hands the request to a thread, or to another process; `None` where neither has room.
+    /// Passes the request to a thread, or to another process; `None` if neither has room.
     async fn ask(self: &Rc<Self>, written: Vec<u8>, path: PathKey, flags: Flags) -> Option<Asked> {
         let pool = self.route.pool().cloned();
-        // In another process it is read as fast as that asks for it.
+        // Another process reads the body as fast as it asks for it.
         let is_wanted = flags.is_wanted && pool.is_some();
         let threads = pool.clone().map(|pool| pool as Arc<dyn Threads>);
         let exchange = Exchange::new(self.queue.clone(), threads, path, flags.has_body, is_wanted);
@@ -263,7 +263,7 @@ impl OnThisCore {
             return Some(link.clone());
         }
         let link = Link::connect(&self.route.child()?.socket()).await?;
-        // Another request may have been quicker.
+        // Another request may have connected first.
         let mut kept = self.link.borrow_mut();
         match kept.as_ref().filter(|kept| kept.is_open()) {
             Some(kept) => {
@@ -282,7 +282,7 @@ impl OnThisCore {
         }
     }
 
-    /// The answer; `None` where there is none and will be none.
+    /// The answer; `None` if there will be none.
     async fn answer_of(&self, asked: Asked, is_head: bool, client: Interim<'_>) -> Option<Answer> {
         let first = async {
             loop {
@@ -311,7 +311,7 @@ impl OnThisCore {
             return (end == Some(End::Unavailable)).then(unavailable);
         };
         if end == Some(End::Whole) && trailers.is_empty() {
-            // The next request brings a buffer of that length with it, for its answer.
+            // The next request brings a buffer of this size for its answer.
             let length = pieces.front().map_or(0, Vec::len);
             self.sizes.set(length.clamp(512, OUTPUT_BYTES));
             let body = if pieces.len() == 1 {
@@ -328,7 +328,7 @@ impl OnThisCore {
         if end == Some(End::Whole) {
             sender.finish_with_trailers(trailers);
         } else if end.is_some() {
-            // What was begun is sent, and the client sees that the end is missing.
+            // The beginning was sent, and the client sees that the end is missing.
             drop(sender);
         } else {
             tokio::task::spawn_local(pass_on(asked, sender));
@@ -338,7 +338,7 @@ impl OnThisCore {
     }
 }
 
-/// Whether a request is one that a connection looks at in passing.
+/// Whether the connection could have passed the request as a `PlainGet`.
 fn is_plain(request: &Request) -> bool {
     let head = &request.received.head;
     request.method() == Method::Get
@@ -348,10 +348,10 @@ fn is_plain(request: &Request) -> bool {
         && request.tls.is_none()
 }
 
-/// Passes on what comes of an answer after its beginning.
+/// Sends the rest of an answer after its beginning.
 async fn pass_on(asked: Asked, mut sender: pipe::Sender) {
     loop {
-        // Java may go on only as fast as the client takes it.
+        // Java may continue only as fast as the client reads.
         if poll_fn(|context| sender.poll_ready(context)).await.is_err() {
             return;
         }
@@ -370,7 +370,7 @@ async fn pass_on(asked: Asked, mut sender: pipe::Sender) {
     }
 }
 
-/// Brings Java the request's body, as fast as it reads it.
+/// Passes the request's body to Java, as fast as Java reads it.
 async fn send_body(mut body: Receiver, exchange: Arc<Exchange>, through: Option<(Rc<Link>, u32)>) {
     while poll_fn(|context| exchange.poll_body_wanted(context)).await {
         let piece = tokio::select! {

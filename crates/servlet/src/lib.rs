@@ -9,25 +9,25 @@
 //! | module | |
 //! |---|---|
 //! | `interface` | the handler: from a request to an answer, on a core |
-//! | `engine` | the one machine of a process: started beside the server, then opens and closes routes |
-//! | `class_archive` | what it starts from in half the time |
-//! | `shared` | what all threads share that call it |
+//! | `engine` | the one machine of a process: starts it, then opens and closes routes |
+//! | `class_archive` | the archive of classes that halves the start time |
+//! | `shared` | what all threads share that call Java |
 //! | `route`, `routes` | the applications of one route and their state, `standing`; the routes in use |
-//! | `pool`, `worker` | the threads of a route, and what they do |
+//! | `pool`, `worker` | the threads of a route, and their work |
 //! | `exchange` | one request and its answer, between a core and Java's threads |
-//! | `caller` | calls on the thread of the connection itself, where they are short |
-//! | `pace` | which they are |
-//! | `turn` | how threads are woken: once for all requests that a core has read in a turn |
-//! | `core_queue`, `monitor` | how cores are woken: once for many answers, and none is left behind |
-//! | `slab` | memory that both share |
-//! | `flat`, `head` | the forms of a request and of an answer's head in it |
-//! | `answers` | what clients get of them |
+//! | `caller` | short calls on the thread of the connection itself |
+//! | `pace` | which calls are short |
+//! | `turn` | wakes threads once for all requests that a core has read in a turn |
+//! | `core_queue`, `monitor` | wakes cores once for many answers, and makes sure that none is forgotten |
+//! | `slab` | buffers that Java and the server share |
+//! | `flat`, `head` | the forms of a request and of an answer's head in these buffers |
+//! | `answers` | makes answers for clients from them |
 //! | `isolated`, `host` | the same in a child process: the server's side, and the child |
-//! | `path_parameters` | semicolons in paths, which mean to Tomcat what they do not to others |
-//! | `jvm`, `natives` | the machine, and what it may call |
+//! | `path_parameters` | semicolons in paths, which Tomcat reads differently from other servers |
+//! | `jvm`, `natives` | the machine, and the functions that it may call |
 //! | `server_log` | lines for the error log |
-//! | `status` | how applications stand, for operators |
-//! | `before_start` | what is wrong before anything is started |
+//! | `status` | the state of applications, for operators |
+//! | `before_start` | checks before anything is started |
 
 mod answers;
 pub mod before_start;
@@ -59,7 +59,7 @@ pub mod status;
 mod turn;
 mod worker;
 
-/// Reads bytes as what Java has written, and as frames of another process: for fuzzing.
+/// Reads bytes as the output of Java, and as frames of another process: for fuzzing.
 #[doc(hidden)]
 pub fn read_anything(bytes: &[u8]) {
     let _ = head::read(bytes);

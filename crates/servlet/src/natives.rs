@@ -1,5 +1,5 @@
-//! What Java calls: the functions of the class `Native`. They are called for what does not fit into one call
-//! and its return.
+//! The functions of the class `Native`, which Java calls for work that does not fit into one call and its
+//! return value.
 
 use std::ffi::{CStr, c_void};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use crate::server_log;
 use crate::shared;
 use crate::slab::{INPUT_BYTES, Slab};
 
-/// Results below zero, as in `Native.java`.
+/// Negative results, as in `Native.java`.
 const END: jint = -1;
 const GONE: jint = -2;
 const REFUSED: jint = -3;
 
-/// What `threads` is asked for.
+/// The argument of `threads` for the number of threads.
 const THREADS: jint = 0;
 const BUSY_THREADS: jint = 1;
 
@@ -132,7 +132,7 @@ extern "system" fn threads(_env: *mut JNIEnv, _class: jclass, route: jint, what:
     jint::try_from(number).unwrap_or(jint::MAX)
 }
 
-/// Says why what was written is no answer; Java says to which request.
+/// Logs why the output is not an answer; Java logs the request.
 fn refuse(fault: &Fault) {
     server_log::log(0, &format!("an answer is refused: {fault}"));
 }
@@ -146,7 +146,7 @@ extern "system" fn acknowledge(_env: *mut JNIEnv, _class: jclass, slab: jint) {
 extern "system" fn request_trailers(_env: *mut JNIEnv, _class: jclass, slab: jint) -> jint {
     let Some((slab, exchange)) = under_way(slab) else { return 0 };
     let lines = exchange.take_body_trailers();
-    // What does not fit is left out as a whole, so that no line is cut.
+    // If the lines do not fit, all of them are left out, so that no line is cut.
     if lines.len() > INPUT_BYTES {
         return 0;
     }
@@ -163,8 +163,8 @@ extern "system" fn early_hints(_env: *mut JNIEnv, _class: jclass, slab: jint, le
     with_lines(slab, length, |exchange, lines| exchange.hint(lines));
 }
 
-/// Calls `take` with the field lines in a slab, which stand where those of a head do; not where they are
-/// none.
+/// Calls `take` with the field lines in a slab, which are in the same place as those of a head; not if they
+/// are invalid.
 fn with_lines(slab: jint, length: jint, take: impl FnOnce(&Arc<Exchange>, &[u8])) {
     let Some((slab, exchange)) = under_way(slab) else { return };
     // SAFETY: as in `drain`.
@@ -184,7 +184,7 @@ extern "system" fn log(env: *mut JNIEnv, _class: jclass, level: jint, text: jstr
 
 type UnderWay = (Arc<Slab>, Arc<Exchange>);
 
-/// A slab with its request; `None` where that has ended.
+/// A slab with its request; `None` if the request has ended.
 fn under_way(slab: jint) -> Option<UnderWay> {
     let slab = shared::of_process().slabs().get(slab)?;
     let exchange = slab.exchange()?;

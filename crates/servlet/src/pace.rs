@@ -1,9 +1,9 @@
-//! Which paths are answered quickly, as far as the last calls tell: those may be called on the thread of a
-//! connection, where a call that takes long has all its neighbours move.
+//! Predicts which paths are answered quickly, from the last calls: these may be called on the thread of a
+//! connection. If such a call takes long, the other connections of the thread must be moved.
 //!
-//! A table of small numbers, by a hash of the path and one of its directory: calls that take long raise them,
-//! quick ones lower them. Paths that share a place by chance share its number; that costs speed, never an
-//! answer.
+//! A table of small numbers, by a hash of the path and a hash of its directory: long calls raise them, quick
+//! calls lower them. Paths with the same hash share a number; a wrong prediction costs speed, and never
+//! changes an answer.
 
 use std::hash::Hasher as _;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -11,21 +11,21 @@ use std::time::Duration;
 
 use rustc_hash::FxHasher;
 
-/// Places in the table.
+/// Entries of the table.
 const PLACES: usize = 4096;
 
-/// A call that takes as long as this is better off on a thread of its own.
+/// A call that takes this long should have its own thread.
 const LONG: Duration = Duration::from_millis(1);
 
-/// One that takes as long as this is no pause for the collection of garbage.
+/// A call that takes this long is slow even without a garbage collection.
 const VERY_LONG: Duration = Duration::from_millis(20);
 
-/// What such calls, and those whose neighbours had to move, add.
+/// How much such calls, and calls that had other connections moved, add.
 const FOR_LONG: u8 = 8;
 const FOR_VERY_LONG: u8 = 64;
 const FOR_MOVED: u8 = 192;
 
-/// From these numbers on, a path and a directory are not quick.
+/// Paths and directories with at least these numbers are not quick.
 const SLOW_PATH: u8 = 64;
 const SLOW_DIRECTORY: u8 = 128;
 
@@ -37,7 +37,7 @@ pub struct PathKey {
 }
 
 impl PathKey {
-    /// That of a path.
+    /// The key of a path.
     pub fn of(path: &[u8]) -> PathKey {
         let slash = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
         PathKey { path: place(path, 1), directory: place(&path[..slash], 2) }
@@ -48,11 +48,11 @@ fn place(text: &[u8], kind: u8) -> usize {
     let mut hasher = FxHasher::default();
     hasher.write(text);
     hasher.write_u8(kind);
-    // The upper bits are the better mixed ones.
+    // The upper bits are mixed better.
     (hasher.finish() >> 40) as usize % PLACES
 }
 
-/// How quickly paths were answered.
+/// How quickly paths were answered so far.
 pub struct Pace {
     places: Box<[AtomicU8]>,
 }
@@ -69,7 +69,7 @@ impl Pace {
         self.at(key.path) < SLOW_PATH && self.at(key.directory) < SLOW_DIRECTORY
     }
 
-    /// A call has taken so long.
+    /// Notes how long a call has taken.
     pub fn note(&self, key: PathKey, took: Duration) {
         if took < LONG {
             self.lower(key.path);
@@ -79,14 +79,14 @@ impl Pace {
         }
     }
 
-    /// A call has had its neighbours move.
+    /// Notes that a call had other connections moved.
     pub fn note_moved(&self, key: PathKey) {
         self.raise(key.path, FOR_MOVED);
-        // Paths that were never asked for before are like others of their directory.
+        // New paths are treated like other paths of their directory.
         self.raise(key.directory, FOR_VERY_LONG);
     }
 
-    // Others may change a number between reading and writing it; one call more or less decides nothing.
+    // Another thread may change the number between reading and writing; losing one call does not matter.
 
     fn at(&self, place: usize) -> u8 {
         self.places[place].load(Ordering::Relaxed)

@@ -1,20 +1,20 @@
 //! Path parameters, such as `;jsessionid=…`.
 //!
-//! To the server a semicolon is a letter like any other; Tomcat takes it, and what follows up to the next
-//! slash, out of the path. So `/shop/x/..;/admin` is one path to the server's access rules and another to
-//! Tomcat, which is how many a server in front of a Tomcat was got past. Here both see the same: a request
-//! with a semicolon goes through the server's routes once more under the path that Tomcat will read, as it
-//! does with containers behind AJP. No cache keeps its answer.
+//! For the server a semicolon is an ordinary character; Tomcat removes it and the text up to the next slash.
+//! So `/shop/x/..;/admin` is one path for the server's access rules and another for Tomcat, which has allowed
+//! many attacks on a Tomcat behind another server. Here both use the same path: a request with a semicolon
+//! passes through the server's routes once more with the path that Tomcat will read, as with containers
+//! behind AJP. Caches do not store the answer.
 
 use std::borrow::Cow;
 
 use touchstone_handler::request::{MOST_DERIVED, Request};
 use touchstone_interfaces::ajp::{Ambiguous, ServletPath};
 
-/// The path that rules must be asked about, where they were asked about another.
+/// The path that the rules must judge, if they have judged another one.
 ///
 /// # Errors
-/// It is no path, or goes in circles.
+/// The value is not a path, or the request is in a loop.
 pub fn other_path(request: &Request) -> Result<Option<Vec<u8>>, Ambiguous> {
     if !has_any(request) {
         return Ok(None);
@@ -27,7 +27,7 @@ pub fn other_path(request: &Request) -> Result<Option<Vec<u8>>, Ambiguous> {
     }
 }
 
-/// The path that an application is to see, with its parameters.
+/// The path for the application, with its parameters.
 pub fn as_sent(request: &Request) -> Cow<'_, [u8]> {
     match has_any(request).then(|| ServletPath::of(&request.path_as_sent)) {
         Some(Ok(ServletPath { uri, .. })) => Cow::Owned(uri),

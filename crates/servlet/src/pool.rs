@@ -1,10 +1,10 @@
 //! The Java threads of one route, and the requests that wait for one of them.
 //!
 //! Waking a sleeping thread costs tens of microseconds, and a surplus thread costs context switches.
-//! Therefore a thread that has just had work looks for more for a short time before it sleeps, if a processor
-//! is free. As many threads as there are processors take requests at once. More threads are added only when
-//! requests stay in the queue because the running threads wait for something else. Each route has its own
-//! threads, so that stuck applications do not block other routes.
+//! Therefore a thread that has just had work checks for more for a short time before it sleeps, if a
+//! processor is free. As many threads as there are processors take requests at once. More threads are added
+//! only when requests stay in the queue because the running threads wait for something else. Each route has
+//! its own threads, so that stuck applications do not block other routes.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -18,10 +18,10 @@ use crate::monitor::{Checked, Found, Monitor};
 use crate::pace::{Pace, PathKey};
 use crate::settings::Limits;
 
-/// How long a thread looks for more work before it sleeps.
+/// How long a thread checks for more work before it sleeps.
 const SPIN: Duration = Duration::from_micros(30);
 
-/// How long a thread stays that is not needed.
+/// How long an idle thread is kept.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// The state of a pool, for operators.
@@ -31,11 +31,11 @@ pub struct PoolStatus {
     pub threads: u64,
     /// Those of them that have a request or an event.
     pub busy: u64,
-    /// The most threads; 0: each request has a virtual one.
+    /// The most threads; 0: each request has a virtual thread.
     pub most_threads: u64,
     /// Requests and events that wait for a thread.
     pub waiting: u64,
-    /// The most that may.
+    /// The most requests and events that may wait.
     pub most_waiting: u64,
     /// Requests that wait for an application which is being started.
     pub held: u64,
@@ -45,7 +45,7 @@ pub struct PoolStatus {
     pub calls: u64,
     /// Requests that were refused because threads and queue were full.
     pub refused: u64,
-    /// How long requests have waited for a thread together, in seconds.
+    /// The sum of the times that requests have waited for a thread, in seconds.
     pub waited_s: f64,
 }
 
@@ -81,7 +81,7 @@ pub struct Pool {
     pace: Pace,
     calls: AtomicU64,
     waited_ns: AtomicU64,
-    /// What each thread does: it takes jobs from the pool until there are none.
+    /// The work of each thread: it takes jobs from the pool until there are none.
     work: fn(&Arc<Pool>),
 }
 
@@ -89,7 +89,7 @@ pub struct Pool {
 struct Queue {
     jobs: VecDeque<Job>,
     threads: usize,
-    /// Threads that look for work without sleeping.
+    /// Threads that check for work without sleeping.
     looking: usize,
     sleeping: usize,
     /// Threads that run a job.
@@ -288,7 +288,7 @@ impl Pool {
         self.calls.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A request has waited so long for its thread.
+    /// Notes how long a request has waited for its thread.
     pub fn note_wait(&self, waited: Duration) {
         self.waited_ns.fetch_add(u64::try_from(waited.as_nanos()).unwrap_or(0), Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What a configuration says of Java and of applications.
+//! The settings of Java and of applications.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 /// `[java]`: the one virtual machine of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JavaSettings {
-    /// Where Java is; none: it is looked for.
+    /// The Java home; `None`: it is searched for.
     pub home: Option<PathBuf>,
-    /// The directory of the jars; none: beside the program.
+    /// The directory of the jars; `None`: beside the program.
     pub jar_directory: Option<PathBuf>,
     /// Options for the machine.
     pub options: Vec<String>,
     /// The largest heap; 0: as the machine chooses.
     pub heap_bytes: u64,
-    /// Where Tomcat keeps what is to outlast a restart; none: nothing does.
+    /// The directory for Tomcat's files that outlive a restart; `None`: none do.
     pub work: Option<PathBuf>,
     /// Jars that all applications may use, such as database drivers.
     pub class_path: Vec<PathBuf>,
@@ -27,14 +27,14 @@ pub struct JavaSettings {
 pub enum Isolation {
     /// In the server.
     InProcess,
-    /// In a process that is watched.
+    /// In a separate process that is watched.
     Isolated,
 }
 
-/// Whether applications of before Jakarta EE 9 are converted.
+/// Whether applications from before Jakarta EE 9 are converted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Convert {
-    /// Where they are such.
+    /// If they need it.
     Auto,
     /// Always.
     Yes,
@@ -42,7 +42,7 @@ pub enum Convert {
     No,
 }
 
-/// What a route is called in metrics.
+/// The names of a route in metrics.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Names {
     /// The name of its site.
@@ -58,11 +58,11 @@ pub struct RouteSettings {
     pub app: Option<PathBuf>,
     /// A directory of applications.
     pub directory: Option<PathBuf>,
-    /// The site that the route is of, as a name that stays: applications of two sites have nothing in common.
+    /// The name of the route's site, which is stable over restarts: applications of two sites are separate.
     pub site: String,
-    /// What its site and the route are called in metrics.
+    /// The names of its site and of the route in metrics.
     pub names: Names,
-    /// The path of the one application, or in front of those of all.
+    /// The context path of the one application, or the prefix for those of a directory.
     pub context: String,
     /// Where they run.
     pub isolation: Isolation,
@@ -70,33 +70,33 @@ pub struct RouteSettings {
     pub standby: bool,
     /// The name of this server among those that a proxy chooses from.
     pub node: String,
-    /// Users and their roles, as a tomcat-users.xml; none: there are none.
+    /// Users and their roles, as a tomcat-users.xml; `None`: no users.
     pub users: Option<PathBuf>,
-    /// Whether changed applications are started anew.
+    /// Whether changed applications are restarted.
     pub reload: bool,
-    /// Whether changed classes of a directory are taken up.
+    /// Whether changed classes of a directory are loaded.
     pub reload_classes: bool,
     /// Whether old applications are converted.
     pub convert: Convert,
-    /// Whether error pages show what applications say in `sendError`.
+    /// Whether error pages show the text that applications pass to `sendError`.
     pub error_text: bool,
-    /// The port that requests are sent to which an application wants over HTTPS.
+    /// The port for requests that an application wants over HTTPS.
     pub https_port: u16,
-    /// The longest form that is read into parameters.
+    /// The longest form that is parsed into parameters.
     pub form_bytes: u64,
     /// Threads.
     pub threads: usize,
-    /// Each request has a virtual thread of its own instead.
+    /// Each request has its own virtual thread instead.
     pub has_virtual_threads: bool,
-    /// Requests that wait for one.
+    /// The most requests that wait for a thread.
     pub queue: usize,
     /// Stack of a thread.
     pub stack_bytes: usize,
     /// How long a request waits for an application that is being started.
     pub start_timeout: Duration,
-    /// How long an answer may take to begin; none: as long as it takes.
+    /// How long an answer may take to begin; `None`: no limit.
     pub answer_timeout: Option<Duration>,
-    /// How long requests go on in an application that another has taken the place of.
+    /// How long requests may continue in an application that was replaced.
     pub drain_timeout: Duration,
 }
 
@@ -129,14 +129,14 @@ impl RouteSettings {
         }
     }
 
-    /// What it is called in logs.
+    /// Its name in logs.
     pub fn name(&self) -> String {
         let source = self.app.as_ref().or(self.directory.as_ref());
         source.map_or_else(String::new, |path| path.display().to_string())
     }
 
-    /// As `Applications.java` reads it, with directories for what applications run in and, where there is
-    /// one, for what they were converted to.
+    /// The settings as `Applications.java` reads them, with the directory for the applications' files and, if
+    /// there is one, the directory for converted applications.
     pub fn properties(&self, work: &Path, converted: Option<&Path>) -> String {
         let mut text = String::new();
         let mut line = |name: &str, value: &str| {
@@ -175,7 +175,7 @@ impl RouteSettings {
     }
 }
 
-/// A value of a properties file, in which letters beyond ASCII and a few others are escaped.
+/// A value of a properties file, in which letters beyond ASCII and some others are escaped.
 fn append_escaped(to: &mut String, value: &str) {
     use std::fmt::Write as _;
     for unit in value.encode_utf16() {

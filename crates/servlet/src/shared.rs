@@ -1,4 +1,4 @@
-//! What all threads of a process share that call Java: the machine, the slabs, the monitor and the pools.
+//! The state that all threads share that call Java: the machine, the slabs, the monitor and the pools.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -8,7 +8,7 @@ use crate::monitor::Monitor;
 use crate::pool::Pool;
 use crate::slab::Slabs;
 
-/// What these threads share.
+/// The shared state.
 pub struct Shared {
     machine: OnceLock<Machine>,
     slabs: Slabs,
@@ -20,18 +20,18 @@ pub struct Shared {
 
 static SHARED: OnceLock<Shared> = OnceLock::new();
 
-/// That of this process. Only threads that an engine has started may call this.
+/// The state of this process. Only threads that an engine has started may call this.
 pub fn of_process() -> &'static Shared {
     SHARED.get().expect("Java's threads come from an engine")
 }
 
-/// That of this process, if Java was ever started.
+/// The state of this process, if Java was ever started.
 pub fn if_started() -> Option<&'static Shared> {
     SHARED.get()
 }
 
 impl Shared {
-    /// Makes that of this process, with a monitor that runs. The engine calls it once.
+    /// Makes the state of this process, with a running monitor. The engine calls it once.
     pub fn start() -> std::io::Result<&'static Shared> {
         let monitor = Monitor::start()?;
         Ok(SHARED.get_or_init(|| Shared {
@@ -43,7 +43,7 @@ impl Shared {
         }))
     }
 
-    /// The machine has started.
+    /// Called when the machine has started.
     pub fn set_machine(&self, machine: Machine) {
         self.machine.get_or_init(|| machine);
     }
@@ -58,7 +58,7 @@ impl Shared {
         self.has_ended.load(Ordering::Acquire)
     }
 
-    /// Java has stopped. Returns whether it had before.
+    /// Notes that Java has stopped. Returns whether it had stopped before.
     pub fn end(&self) -> bool {
         self.has_ended.swap(true, Ordering::AcqRel)
     }

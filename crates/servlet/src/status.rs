@@ -1,7 +1,8 @@
 //! The state of applications, of their threads and of the machines that run them, for operators.
 //!
-//! A route in this process is asked through Java; one in a child process through the child's socket. A
-//! machine that does not answer within a second is left out, so that one that stands still delays no one.
+//! The state of a route in this process is read through Java; that of a child process through the child's
+//! socket. A machine that does not answer within a second is left out, so that one that hangs does not delay
+//! the result.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -50,7 +51,7 @@ pub struct RouteStatus {
     pub java: Option<RouteInJava>,
 }
 
-/// What Java says of a route.
+/// The state of a route as Java reports it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RouteInJava {
     /// The applications.
@@ -63,11 +64,11 @@ pub struct RouteInJava {
     pub requests_under_way: u64,
     /// Requests that were answered.
     pub requests: u64,
-    /// Those of them that were answered with a status of 400 or more.
+    /// Those of them that had a status of 400 or more.
     pub errors: u64,
-    /// How long they have taken together.
+    /// The sum of their times.
     pub processing_ms: u64,
-    /// How long the longest has taken.
+    /// The longest time.
     pub longest_ms: u64,
 }
 
@@ -89,7 +90,7 @@ pub struct ApplicationStatus {
     pub requests: u64,
     /// How many errors they have reported, as Tomcat counts them.
     pub errors: u64,
-    /// How long they have taken together.
+    /// The sum of their times.
     pub processing_ms: u64,
     /// Its sessions.
     pub sessions: u64,
@@ -125,7 +126,7 @@ pub struct MachineStatus {
     pub classes_unloaded: u64,
     /// Threads of the machine.
     pub threads: u64,
-    /// The collectors of garbage.
+    /// The garbage collectors.
     pub collectors: Vec<CollectorStatus>,
 }
 
@@ -137,13 +138,13 @@ pub struct CollectorStatus {
     pub name: String,
     /// How often it has run.
     pub collections: u64,
-    /// How long that has taken together.
+    /// The sum of their times.
     pub time_ms: u64,
-    /// How long its last run has taken.
+    /// The time of the last run.
     pub last_ms: u64,
 }
 
-/// What Java says of its process.
+/// The state of a process as Java reports it.
 #[derive(Deserialize)]
 struct Process {
     machine: MachineStatus,
@@ -202,7 +203,7 @@ fn of_route(route: &Arc<Route>) -> RouteStatus {
     }
 }
 
-/// A thread asks Java. Only one at a time: one that Java does not answer may never end.
+/// A thread calls Java. There is only one at a time, because it never ends if Java does not answer.
 static IS_ASKING: AtomicBool = AtomicBool::new(false);
 
 fn ask_java() -> Option<Process> {
@@ -215,7 +216,7 @@ fn ask_java() -> Option<Process> {
     let ask = move || {
         let answer = shared.machine().and_then(|machine| machine.attach("status").ok()?.status().ok());
         IS_ASKING.store(false, Ordering::Release);
-        // The asker may have given up.
+        // The caller may have stopped waiting.
         let _ = tell.send(answer);
     };
     if std::thread::Builder::new().name("servlet-status".to_string()).spawn(ask).is_err() {

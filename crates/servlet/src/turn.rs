@@ -1,7 +1,7 @@
-//! The end of a core's turn: when all that has come is read, threads are told of the requests in it.
+//! The end of a core's turn: when all received data was read, threads are told of the requests.
 //!
-//! Tasks run in the order in which they were woken. So the task here, woken by the first request of a turn,
-//! runs behind the connections that had something to read in it.
+//! Tasks run in the order in which they were woken. So this task, woken by the first request of a turn, runs
+//! after all connections that had data to read in that turn.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -11,7 +11,7 @@ use std::task::{Poll, Waker};
 
 use crate::pool::Pool;
 
-/// What is to be told at the end of this turn.
+/// The state of the current turn.
 #[derive(Default)]
 pub struct Turn {
     has_request: Cell<bool>,
@@ -20,14 +20,14 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// A request is in the queue.
+    /// Called when a request was added to the queue.
     pub fn has_request(&self) {
         if !self.has_request.replace(true) {
             self.wake();
         }
     }
 
-    /// No more will come.
+    /// Called when no more requests will come.
     pub fn close(&self) {
         self.is_closed.set(true);
         self.wake();
@@ -39,7 +39,7 @@ impl Turn {
         }
     }
 
-    /// Tells the pool, until there is nothing more to tell. It runs as a task of the core.
+    /// Tells the pool of requests, until [`Turn::close`]. It runs as a task of the core.
     pub async fn announce(self: Rc<Self>, pool: Arc<Pool>) {
         poll_fn(|context| {
             if self.has_request.replace(false) {

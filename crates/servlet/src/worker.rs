@@ -1,4 +1,4 @@
-//! What a thread of a route does: takes requests, calls Java with them, and hands on what it answers.
+//! The work of a route's thread: takes requests, calls Java with them, and passes on the answers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -14,14 +14,14 @@ use crate::server_log::log;
 use crate::shared::{self, Shared};
 use crate::slab::Slab;
 
-/// How Java says that a call went, above the length of what it has written. `Exchange.java` has the same.
+/// The result of a call, stored above the length of its output. `Exchange.java` has the same value.
 const KIND_SHIFT: u32 = 28;
 const LENGTH_MASK: i32 = (1 << KIND_SHIFT) - 1;
 
-/// How long answers may wait for others, to be told to their core together.
+/// How long finished answers may wait for others, so that their core is told of all together.
 const TOGETHER: Duration = Duration::from_micros(100);
 
-/// The number of the last request, by which events name it.
+/// The number of the last request; events refer to requests by number.
 static LAST_NUMBER: AtomicI32 = AtomicI32::new(0);
 
 /// A number for a request.
@@ -29,17 +29,18 @@ pub fn next_number() -> i32 {
     LAST_NUMBER.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
 }
 
-/// What has come of a call.
+/// The result of a call.
 pub enum Served {
-    /// How it has ended, and how much is in the slab's second buffer.
+    /// How it has ended, and how many bytes are in the slab's output.
     Ended(End, usize),
-    /// It goes on by itself. Java gives the slab back when it ends the request; it may have done so already.
+    /// It continues asynchronously. Java gives the slab back when it ends the request; it may have done so
+    /// already.
     Pending,
     /// Its application is being started.
     Waits,
 }
 
-/// Has Java answer the request in a slab.
+/// Calls Java to answer the request in a slab.
 pub fn serve(java: &Attached<'_>, slab: i32, length: usize) -> Served {
     let result = java.serve(slab, i32::try_from(length).unwrap_or(0)).unwrap_or(2 << KIND_SHIFT);
     let end = match result >> KIND_SHIFT {
@@ -52,7 +53,7 @@ pub fn serve(java: &Attached<'_>, slab: i32, length: usize) -> Served {
     Served::Ended(end, usize::try_from(result & LENGTH_MASK).unwrap_or(0))
 }
 
-/// Reads the answer to a request; where that is none, the log says why.
+/// Reads the answer to a request; if it is invalid, the log says why.
 pub fn read_answer<'a>(pool: &Pool, request: &[u8], end: End, written: &'a [u8]) -> Option<Piece<'a>> {
     if end == End::Unavailable {
         return None;
@@ -90,7 +91,7 @@ struct Worker<'w> {
     pool: &'w Arc<Pool>,
     java: &'w Attached<'w>,
     slab: Option<Arc<Slab>>,
-    /// Cores that are to be told of answers.
+    /// Cores that must still be told of answers.
     untold: Vec<Arc<CoreQueue>>,
     since: Option<Instant>,
     is_running: bool,
@@ -155,7 +156,7 @@ impl Worker<'_> {
         flat::set_number(&mut request, number);
         exchange.enter(slab.number, number);
         slab.set_exchange(Some(exchange.clone()));
-        // SAFETY: the slab is this thread's, and Java does not look at it before it is called.
+        // SAFETY: the slab is this thread's, and Java does not read it before it is called.
         let length = unsafe { slab.input.put(&request) };
         let began = Instant::now();
         self.pool.note_wait(began.saturating_duration_since(exchange.since()));

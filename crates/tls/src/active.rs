@@ -22,10 +22,10 @@ pub struct ActiveTls {
     pub(super) default_policy: usize,
     /// The rules over QUIC.
     pub(super) quic: QuicTls,
-    /// Held so that the next `ActiveTls` finds them.
+    /// Held so that the next `ActiveTls` finds the same sessions.
     pub(super) _sessions: Vec<Arc<Sessions>>,
     pub(super) challenges: Arc<Challenges>,
-    /// Answers only an ACME authority, which has no client certificate and no session.
+    /// Answers only an ACME authority. It asks for no client certificate and has no session.
     pub(super) challenge_config: Arc<ServerConfig>,
 }
 

@@ -1,8 +1,8 @@
 //! A server certificate with its key: loaded, checked, and described.
 //!
-//! What makes a certificate unusable is an error. What only some clients reject (expired, no name in it, a
-//! chain in the wrong order) is a warning: the operator may know the reason, and a page with a warning is
-//! better than no page.
+//! A certificate that cannot be used is an error. If only some clients would reject it (expired, no name in
+//! it, a chain in the wrong order), that is a warning: the operator may know the reason, and a page with a
+//! warning is better than no page.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -20,7 +20,7 @@ use x509_parser::x509::X509Version;
 
 use super::pem::{self, PemProblem};
 
-/// How long before its end a certificate begins to be reported, unless a third of its life is shorter.
+/// How long before its end a warning for a certificate begins, unless a third of its life is shorter.
 const SOON_S: i64 = 7 * 24 * 3600;
 
 /// A certificate that can be served.
@@ -38,11 +38,11 @@ pub struct LoadedCertificate {
     pub not_before_s: i64,
     /// Valid until, in seconds since 1970.
     pub not_after_s: i64,
-    /// What some clients will not accept about it.
+    /// Why some clients will not accept it.
     pub warnings: Vec<String>,
 }
 
-/// The state of a certificate in its life.
+/// Whether a certificate is valid now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Age {
     /// It is not valid yet.

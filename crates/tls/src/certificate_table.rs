@@ -12,8 +12,7 @@ use super::server_names::ServerNames;
 use super::settings::{EndpointSettings, UnknownNames};
 use super::sources::{CertificateState, Sources};
 
-/// Which certificates stand for which name. Where a name has several, the first that the client can use is
-/// taken.
+/// Which certificates serve which name. If a name has several, the first that the client can use is taken.
 #[derive(Debug)]
 pub struct CertificateTable {
     /// The names that sites claim.
@@ -26,7 +25,7 @@ pub struct CertificateTable {
 }
 
 impl CertificateTable {
-    /// Makes the table. What does not fit together is said in `notices`.
+    /// Makes the table. Problems are reported in `notices`.
     pub fn new(
         settings: &EndpointSettings,
         sources: &Sources,

@@ -1,20 +1,20 @@
 //! Bytes on their way to a client: records, handshake messages and alerts in the order in which they must be
 //! sent.
 
-/// What is kept from one use to the next; a larger buffer is let go.
+/// The most memory that is kept from one use to the next; a larger buffer is freed.
 const MOST_KEPT_BYTES: usize = 512 * 1024;
 
 /// A buffer that sessions write records into, to be sent and emptied; one is enough for all connections of a
 /// core.
 ///
-/// Its memory is cleared once, when it grows, and not for every record that is written into it.
+/// Its memory is zeroed once, when it grows, and not for every record that is written into it.
 #[derive(Debug, Default)]
 pub struct CiphertextBuffer {
-    /// Always valid over its whole length.
+    /// Initialised over its whole length.
     bytes: Vec<u8>,
     /// How much of it is to be sent.
     filled: usize,
-    /// Where plaintext of several parts becomes one record.
+    /// A buffer in which plaintext of several parts is joined to one record.
     joined: Vec<u8>,
 }
 
@@ -41,14 +41,14 @@ impl CiphertextBuffer {
         }
     }
 
-    /// Empties the buffer when only its first `sent` bytes could be sent: the others go to the end of
+    /// Empties the buffer when only its first `sent` bytes could be sent: the others are appended to
     /// `unsent`.
     pub fn clear_into(&mut self, sent: usize, unsent: &mut Vec<u8>) {
         unsent.extend_from_slice(self.as_slice().get(sent..).unwrap_or_default());
         self.clear();
     }
 
-    /// Adds bytes that were made before.
+    /// Adds bytes that were prepared before.
     pub fn extend(&mut self, bytes: &[u8]) {
         self.room(bytes.len())[..bytes.len()].copy_from_slice(bytes);
         self.fill(bytes.len());

@@ -16,8 +16,7 @@ use super::settings::{ClientAuthorities, ClientCertificateMode};
 pub struct LoadedAuthorities {
     /// Verifies clients.
     pub verifier: Arc<dyn ClientCertVerifier>,
-    /// Stands for all that was read: sessions that were opened under other authorities must not be taken up
-    /// again.
+    /// A digest of all that was read: sessions that were opened under other authorities must not be resumed.
     pub digest: [u8; 32],
 }
 

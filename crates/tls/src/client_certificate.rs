@@ -1,4 +1,4 @@
-//! Who a client is, by the certificate that it showed and that was verified.
+//! The identity of a client, from its verified certificate.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use super::distinguished_name;
 /// What a verified client certificate says, for handlers, access rules and logs.
 ///
 /// All text is as the certificate has it, except that the distinguished names are escaped (RFC 4514). Before
-/// a value is put into a header it must be looked through for characters that do not belong there.
+/// a value is put into a header, the caller must check it for characters that are not allowed there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientCertificate {
     /// The subject: `CN=Ada,O=Example,C=GB`.
@@ -45,8 +45,8 @@ pub struct ClientCertificate {
 }
 
 impl ClientCertificate {
-    /// Reads what the handshake has verified; `None` when the client showed none, or one that cannot be read
-    /// after all.
+    /// Reads the certificate that the handshake has verified; `None` when the client sent none, or one that
+    /// cannot be read.
     pub fn read(chain: &[CertificateDer<'_>]) -> Option<ClientCertificate> {
         let own = chain.first()?;
         let (_, certificate) = X509Certificate::from_der(own).ok()?;

@@ -1,9 +1,8 @@
-//! What a ClientHello asks for, read before rustls gets it: which of several rustls configurations shall
-//! answer depends on the name in it (server_name, RFC 6066 section 3), and rustls wants to be given one from
-//! the start.
+//! Reads a ClientHello before rustls gets it. The name in it (server_name, RFC 6066 section 3) decides which
+//! of several rustls configurations answers, and rustls needs its configuration from the start.
 //!
-//! Nothing here decides whether a hello is right. What cannot be read is left to rustls, under the default
-//! configuration, which then refuses it in the proper way.
+//! Nothing here decides whether a hello is valid. What cannot be read is left to rustls, under the default
+//! configuration, which then refuses it with the proper alert.
 
 /// The content type of handshake records.
 const HANDSHAKE_RECORD: u8 = 22;
@@ -20,7 +19,7 @@ const MOST_RECORD_BYTES: usize = 16 * 1024;
 /// The longest hello that is read. Those with post-quantum keys have about 2 KiB.
 const MOST_HELLO_BYTES: usize = 64 * 1024;
 
-/// Into how many records a hello may be cut. Looking begins anew with every piece that arrives, so that many
+/// Into how many records a hello may be cut. Each new piece is read from the beginning again, so that many
 /// small ones would cost quadratic time.
 const MOST_RECORDS: usize = 16;
 
@@ -37,22 +36,22 @@ pub struct Hello {
     pub server_name: Option<Box<str>>,
     /// An ACME authority asks for a proof, and nothing else (RFC 8737).
     pub is_acme_challenge: bool,
-    /// The client would rather not use AES: it has no instructions for it.
+    /// The client prefers not to use AES: its processor has no instructions for it.
     pub prefers_chacha: bool,
 }
 
-/// What came of looking at the first bytes.
+/// The result of reading the first bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peek {
-    /// The hello is not whole yet.
+    /// The hello is not complete yet.
     More,
-    /// It is whole.
+    /// It is complete.
     Whole(Hello),
-    /// It is no ClientHello that could be read.
+    /// It is not a ClientHello that can be read.
     Unreadable,
 }
 
-/// Looks at the first bytes that a client sent.
+/// Reads the first bytes that a client sent.
 pub fn peek(received: &[u8]) -> Peek {
     let mut rest = received;
     let mut joined: Vec<u8> = Vec::new();
@@ -65,7 +64,7 @@ pub fn peek(received: &[u8]) -> Peek {
                 fragment
             }
         };
-        // Nearly always the first record has the whole hello, which is then read where it lies.
+        // Nearly always the first record has the whole hello, which is then read in place.
         let message = match joined.is_empty() {
             true => fragment,
             false => {
@@ -163,7 +162,7 @@ fn read_hello(body: &[u8]) -> Option<Hello> {
 fn prefers_chacha(mut suites: Bytes) -> Option<bool> {
     while !suites.0.is_empty() {
         let suite = suites.take_number()?;
-        // Values that only test whether servers skip what they do not know (RFC 8701).
+        // GREASE values, which only test whether servers skip unknown values (RFC 8701).
         let is_grease = suite & 0x0f0f == 0x0a0a && suite >> 8 == suite & 0xff;
         if !is_grease {
             return Some(matches!(suite, 0x1303 | 0xcca8..=0xccaa));
@@ -172,7 +171,7 @@ fn prefers_chacha(mut suites: Bytes) -> Option<bool> {
     Some(false)
 }
 
-/// The host name; the inner `None` is for something else than a valid name, which does not count as one.
+/// The host name; the inner `None` means that the name is not valid, and it then counts as absent.
 fn read_server_name(mut content: Bytes<'_>) -> Option<Option<Box<str>>> {
     let mut names = Bytes(content.take_vector()?);
     while !names.0.is_empty() {
@@ -273,7 +272,7 @@ mod tests {
         assert_eq!(prefers(&[0x13, 0x03, 0x13, 0x01]), Some(true));
         assert_eq!(prefers(&[0xcc, 0xa9, 0xc0, 0x2b]), Some(true));
         assert_eq!(prefers(&[0x13, 0x01, 0x13, 0x03]), Some(false));
-        // A value that only tests us stands before it.
+        // A GREASE value is the first in the list.
         assert_eq!(prefers(&[0x2a, 0x2a, 0x13, 0x03]), Some(true));
         assert_eq!(prefers(&[0x2a, 0x3a, 0x13, 0x03]), Some(false));
         assert_eq!(prefers(&[]), Some(false));

@@ -1,9 +1,9 @@
 //! The TLS side of one listening address: from settings to rustls configurations, kept up to date.
 //!
-//! What a new connection needs is an [`ActiveTls`], which never changes; when a file has changed, a new one
-//! takes its place, and connections that have begun go on with theirs. Each different [`Policy`] has a rustls
-//! configuration of its own, chosen by the name that the client asks for; all of them choose certificates
-//! from one table.
+//! A new connection gets an [`ActiveTls`], which never changes; when a file has changed, a new `ActiveTls`
+//! replaces it, and existing connections keep theirs. Each different [`Policy`] has its own rustls
+//! configuration, chosen by the name that the client asks for; all of them choose certificates from one
+//! table.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -26,12 +26,12 @@ use super::sources::{CertificateState, Sources};
 pub struct TlsEndpoint {
     settings: EndpointSettings,
     shared: Arc<TlsShared>,
-    /// Only [`TlsEndpoint::refresh`] touches these.
+    /// Used by [`TlsEndpoint::refresh`] only.
     sources: Mutex<Sources>,
     active: RwLock<Arc<ActiveTls>>,
 }
 
-/// Why an endpoint cannot be opened: everything that is wrong, one line each.
+/// Why an endpoint cannot be opened: all errors, one line each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnusableTls(pub Vec<String>);
 
@@ -77,14 +77,14 @@ impl TlsEndpoint {
         self.settings.sites.iter().any(|site| site.http3)
     }
 
-    /// What new connections work with now.
+    /// What new connections use now.
     pub fn active(&self) -> Arc<ActiveTls> {
         self.active.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Looks whether files have changed, and takes up those that have. To be called about once a second; a
-    /// change is taken up when two looks found the same. What cannot be used is said once, and what was there
-    /// before stays.
+    /// Checks whether files have changed, and applies the changes. Must be called about once a second; a
+    /// change is applied when two checks found the same. A file that cannot be used is reported once, and its
+    /// previous value stays.
     pub fn refresh(&self) -> Vec<Notice> {
         let mut notices = Vec::new();
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,7 +100,7 @@ impl TlsEndpoint {
     }
 }
 
-// ---- what the settings alone tell
+// ---- what follows from the settings alone
 
 fn check(settings: &EndpointSettings) -> Vec<String> {
     let mut problems = Vec::new();
@@ -139,7 +139,7 @@ fn check_site(site: &SiteSettings, problems: &mut Vec<String>) {
     }
 }
 
-// ---- what connections work with
+// ---- what connections use
 
 fn assemble(
     settings: &EndpointSettings,
@@ -172,12 +172,12 @@ fn assemble(
     })
 }
 
-/// The site for names that none claims: one that has no names of its own, or the first.
+/// The site for names that no site claims: a site without names of its own, or the first one.
 fn default_site(settings: &EndpointSettings) -> usize {
     settings.sites.iter().position(|site| site.hosts.is_empty()).unwrap_or(0)
 }
 
-/// Its place among those that differ, at whose end it is put if it is not there.
+/// The index of a policy in the list of distinct policies; a new one is added at the end.
 fn place_of<P: PartialEq>(policy: P, distinct: &mut Vec<P>) -> usize {
     distinct.iter().position(|known| *known == policy).unwrap_or_else(|| {
         distinct.push(policy);
@@ -185,14 +185,14 @@ fn place_of<P: PartialEq>(policy: P, distinct: &mut Vec<P>) -> usize {
     })
 }
 
-/// The same configuration for a client whose order of cipher suites is better than ours.
+/// The same configuration with the client's order of cipher suites instead of the server's.
 fn in_clients_order(config: &ServerConfig) -> ServerConfig {
     let mut config = config.clone();
     config.ignore_client_order = false;
     config
 }
 
-/// The rules over QUIC of the sites that want it.
+/// The rules over QUIC of the sites with HTTP/3.
 fn quic_tls(
     settings: &EndpointSettings,
     sources: &Sources,
@@ -235,7 +235,7 @@ fn policy_table<T: Copy>(
             table.entry(host, || *policy);
         }
     }
-    // Names that only a certificate has stand for its site, where no site claims them.
+    // A name that only a certificate contains leads to the certificate's site, unless a site claims the name.
     let claimed = table.clone();
     for ((site, states), policy) in settings.sites.iter().zip(&sources.certificates).zip(policy_of_site) {
         if site.hosts.is_empty() {
@@ -289,11 +289,11 @@ fn server_config(
     if let Some(ticketer) = &sessions.ticketer {
         config.ticketer = ticketer.clone();
     }
-    // Our order has AES-128 with SHA-256 first: as safe as any, and a handshake with SHA-384 costs a third
-    // more, which clients that put it first (OpenSSL's) hardly want. Who has no fast AES says so by its
-    // order, and is served by it.
+    // The server's order has AES-128 with SHA-256 first: it is as safe as the others, and a handshake with
+    // SHA-384 costs a third more, which clients that put it first (OpenSSL's) hardly need. A client without
+    // fast AES says so by its order, and that order is then used.
     config.ignore_client_order = true;
-    // Early data could be played again by anybody who heard it.
+    // An attacker who recorded early data could replay it.
     config.max_early_data_size = 0;
     Ok((config, sessions))
 }

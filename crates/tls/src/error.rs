@@ -1,31 +1,30 @@
-//! Why a TLS session ended, in the words of the operator.
+//! Why a TLS session ended, in terms that help the operator.
 
 use std::fmt;
 
 use rustls::{AlertDescription, Error, PeerIncompatible};
 
-/// Why a session ended. What the client should be told (an alert) is in the output already; send it and
-/// close.
+/// Why a session ended. The alert for the client, if any, is already in the output; send it and close.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TlsError {
     /// The client speaks HTTP without TLS: answer in the clear, with a 400 that says so.
     /// [`TlsSession::received_in_clear`] has what it sent.
     PlainHttp,
-    /// The client ended it, by an alert: for example because it does not trust the certificate.
+    /// The client ended it with an alert: for example because it does not trust the certificate.
     EndedByClient(AlertDescription),
     /// Client and server have nothing in common: version, cipher suite, group, or application protocol.
     NothingInCommon(String),
-    /// The client showed no certificate where one is required, or one that is not trusted.
+    /// The client sent no certificate although one is required, or one that is not trusted.
     ClientCertificate(String),
     /// There is no certificate for the name that the client asked for.
     NoCertificate,
     /// The client broke the protocol.
     Broken(String),
-    /// The client sent more than a limit allows before anything came of it.
+    /// The client sent more than a limit allows before the handshake was complete.
     TooMuch,
     /// The keys of a TLS 1.2 session have been used as often as is safe.
     KeysUsedUp,
-    /// Something was asked of a session that is not open, or is no more.
+    /// The call needs an open session, but this one is not open yet or has ended.
     NotOpen,
 }
 
@@ -50,7 +49,7 @@ impl fmt::Display for TlsError {
 impl std::error::Error for TlsError {}
 
 impl TlsError {
-    /// A word for counters.
+    /// A label for counters.
     pub fn kind(&self) -> &'static str {
         match self {
             TlsError::PlainHttp => "plain_http",
@@ -84,7 +83,7 @@ pub(super) fn classify(error: rustls::Error) -> TlsError {
         }
         Error::NoCertificatesPresented => TlsError::ClientCertificate("the client showed none".to_string()),
         Error::InvalidCertRevocationList(what) => TlsError::ClientCertificate(format!("{what:?}")),
-        // What rustls says when the table of certificates has none.
+        // The error of rustls when the table has no certificate for the name.
         Error::General(what) if what == "no server certificate chain resolved" => TlsError::NoCertificate,
         other => TlsError::Broken(other.to_string()),
     }

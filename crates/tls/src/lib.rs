@@ -1,31 +1,31 @@
 //! TLS 1.2 and 1.3 (RFC 5246, RFC 8446), with rustls and aws-lc-rs, and without I/O.
 //!
 //! A [`TlsEndpoint`] is what one listening address needs: the certificates of its sites, chosen by the name
-//! that the client asks for (SNI), and the rules of each site ([`Policy`]). It watches the files that it was
-//! made from, and swaps what changed while connections go on. Each connection has a [`TlsSession`] of its
-//! own, which turns received bytes into plaintext, and plaintext into bytes to send ([`CiphertextBuffer`]).
+//! that the client asks for (SNI), and the rules of each site ([`Policy`]). It watches its files, and applies
+//! changes while connections go on. Each connection has its own [`TlsSession`], which turns received bytes
+//! into plaintext, and plaintext into bytes to send ([`CiphertextBuffer`]).
 //!
 //! | module | |
 //! |---|---|
 //! | `settings` | what a site may ask for |
 //! | `pem`, `certificate` | reading certificates and keys, and what is wrong with them |
 //! | `self_signed` | the development certificate |
-//! | `server_names` | names and wildcards, and what they stand for |
+//! | `server_names` | tables from names and wildcards to values |
 //! | [`private_file`] | files that only their owner may read |
 //! | `watched` | files that are read again when they change |
-//! | `sources`, `notice` | everything that is read, and what is said about it |
+//! | `sources`, `notice` | everything that is read, and messages about it |
 //! | `certificate_table` | the choice of a certificate |
 //! | `endpoint` | from settings to rustls configurations, and the swap |
 //! | `active` | those configurations, and the choice among them |
 //! | `provider` | the cryptography, and the order of the cipher suites |
 //! | `shared` | what all endpoints of the process share: ticket keys, stored sessions, ACME challenges |
-//! | `client_authorities` | who may sign client certificates |
-//! | `client_certificate`, `distinguished_name` | who the client is |
+//! | `client_authorities` | the authorities that may sign client certificates |
+//! | `client_certificate`, `distinguished_name` | the identity of a client |
 //! | `client_hello` | the name asked for, read before rustls is given a configuration |
 //! | `ciphertext`, `session`, `error` | one connection |
-//! | `suite_name` | what cipher suites are called |
+//! | `suite_name` | the names of cipher suites |
 //! | `quic` | connections inside QUIC, which has records of its own |
-//! | `quic_rules` | what an endpoint has for them |
+//! | `quic_rules` | the rules of an endpoint for them |
 
 mod active;
 mod certificate;

@@ -1,30 +1,30 @@
-//! What the operator should know about TLS: said by what reads the files, written to the log by who asked.
+//! Messages for the operator about TLS: made by the code that reads the files, logged by its caller.
 
-/// Something that the operator should know.
+/// A message for the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
-    /// How much it matters.
+    /// How important it is.
     pub level: NoticeLevel,
     /// One line.
     pub text: String,
 }
 
-/// How much a [`Notice`] matters.
+/// How important a [`Notice`] is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoticeLevel {
-    /// All is well.
+    /// No action is needed.
     Info,
-    /// Something should be done.
+    /// The operator should act.
     Warning,
 }
 
 impl Notice {
-    /// All is well.
+    /// A message without need for action.
     pub(super) fn info(text: String) -> Notice {
         Notice { level: NoticeLevel::Info, text }
     }
 
-    /// Something should be done.
+    /// A message that asks for action.
     pub(super) fn warning(text: String) -> Notice {
         Notice { level: NoticeLevel::Warning, text }
     }

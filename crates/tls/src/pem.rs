@@ -1,4 +1,5 @@
-//! Reads PEM files (RFC 7468). Errors say what was found instead of what was wanted.
+//! Reads PEM files (RFC 7468). If a file contains something else than expected, the error names what it
+//! contains.
 
 use std::fmt;
 use std::io::{self, Read as _};
@@ -110,7 +111,7 @@ fn sections<T: PemObject>(file: &Path, text: &[u8]) -> Result<Vec<T>, PemProblem
     })
 }
 
-/// Names what a file holds instead of what was wanted.
+/// Names what a file contains instead of what was expected.
 fn what_instead(text: &[u8]) -> String {
     let has = |mark: &str| memchr::memmem::find(text, mark.as_bytes()).is_some();
     if text.is_empty() {

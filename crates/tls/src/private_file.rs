@@ -13,8 +13,8 @@ pub fn make_directory(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// Writes another file beside this one and renames it. If the process is killed or the power fails, the file
-/// has either its old content or all of `bytes`. The mode of an older file does not stay.
+/// Writes a temporary file beside this one and renames it. If the process is killed or the power fails, the
+/// file has either its old content or all of `bytes`. The mode of the previous file is not kept.
 pub fn write(file: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut beside = file.as_os_str().to_owned();
     beside.push(format!(".{}{UNFINISHED}", std::process::id()));
@@ -24,7 +24,7 @@ pub fn write(file: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
         opened.write_all(bytes)?;
         opened.sync_all()?;
         fs::rename(&beside, file)?;
-        // Before this, the new name is not on the disk.
+        // Only after this is the new name on the disk.
         File::open(file.parent().unwrap_or(Path::new("/")))?.sync_all()
     };
     // An earlier process with the same process id may have left a file behind.
@@ -34,8 +34,8 @@ pub fn write(file: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     })
 }
 
-/// Removes what processes left behind that were killed while they wrote `file`. The caller must be the only
-/// writer of the file.
+/// Removes the temporary files of processes that were killed while they wrote `file`. The caller must be the
+/// only writer of the file.
 pub fn remove_unfinished(file: &Path) {
     let (Some(directory), Some(name)) = (file.parent(), file.file_name().and_then(|name| name.to_str()))
     else {

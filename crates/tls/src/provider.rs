@@ -1,16 +1,16 @@
 //! The cryptography: aws-lc-rs, arranged for a server with many handshakes.
 //!
-//! Three things differ from what rustls arranges by default. Everything else, X25519MLKEM768 as the first
-//! choice of a key exchange included, is as it comes.
+//! Three things differ from the defaults of rustls. Everything else is unchanged, including X25519MLKEM768 as
+//! the first choice of a key exchange.
 //!
-//! - Suites with AES-128 and SHA-256 come first, as with BoringSSL and the large sites. SHA-384 makes the key
-//!   schedule of TLS 1.3 several times dearer on processors with SHA instructions, a third of a whole
-//!   handshake, and AES-256 every byte; an attacker gains nothing by AES-128.
-//! - HKDF keeps the state of HMAC after the key. aws-lc-rs begins with the key, or even with the secret
-//!   behind it, for each of the 30 derivations of a handshake; what is saved is a tenth of a resumed
-//!   handshake with SHA-256, and a third with SHA-384. The hashes are those of the sha2 crate, which uses the
+//! - Suites with AES-128 and SHA-256 come first, as with BoringSSL and the large sites. On processors with
+//!   SHA instructions, SHA-384 makes the key schedule of TLS 1.3 several times slower, a third of a whole
+//!   handshake, and AES-256 makes every byte slower; AES-128 gives an attacker no advantage.
+//! - HKDF keeps the state of HMAC after the key. aws-lc-rs starts from the key, or even from the secret it is
+//!   derived from, for each of the 30 derivations of a handshake. This saves a tenth of a resumed handshake
+//!   with SHA-256, and a third with SHA-384. The hashes are those of the sha2 crate, which uses the
 //!   processor's instructions for them.
-//! - A client whose own first choice is ChaCha20 has no fast AES: it gets what it asks for, see
+//! - A client whose own first choice is ChaCha20 has no fast AES: its choice is used, see
 //!   [`Hello::prefers_chacha`](super::client_hello::Hello).
 
 use std::sync::Arc;
@@ -48,7 +48,7 @@ fn with_fast_key_schedule(suite: SupportedCipherSuite) -> SupportedCipherSuite {
         CipherSuite::TLS13_AES_256_GCM_SHA384 => &HKDF_SHA384,
         _ => &HKDF_SHA256,
     };
-    // rustls wants its suites to live for ever; three of them, once a process, do no harm.
+    // rustls requires `'static` suites; three leaked ones for each process are acceptable.
     SupportedCipherSuite::Tls13(Box::leak(Box::new(Tls13CipherSuite {
         common: CipherSuiteCommon {
             suite: suite.common.suite,

@@ -2,10 +2,10 @@
 //! library needs.
 //!
 //! As over TCP, the rules depend on the name that the client requests, so rustls gets its configuration once
-//! the ClientHello is there ([`QuicSession`]). Only sites with HTTP/3 take part.
+//! the ClientHello has arrived ([`QuicSession`]). Only sites with HTTP/3 take part.
 //!
-//! Sessions are resumed once each from what the server has stored, not from tickets that carry the whole
-//! state. Only so may early data be accepted, because it cannot be replayed to this process (RFC 8446 section
+//! A session is resumed at most once, from the server's own store, not from a ticket with the whole state.
+//! Early data may only be accepted this way, because it cannot be replayed to this process (RFC 8446 section
 //! 8.1).
 
 use std::any::Any;
@@ -31,10 +31,10 @@ use super::suite_name::suite_name;
 /// The most bytes kept of an incomplete ClientHello. The QUIC library has its own limit, which is lower.
 const MOST_HELLO_BYTES: usize = 64 * 1024;
 
-/// Makes the sessions for the QUIC library; one for each address, as long as the endpoint stays the same.
+/// Makes the sessions for the QUIC library; one for each address, for the life of the endpoint.
 pub struct QuicCrypto {
     endpoint: Arc<TlsEndpoint>,
-    /// For what does not depend on a certificate: the keys of the first packets.
+    /// Used for the keys of the first packets, which do not depend on a certificate.
     initial: QuicServerConfig,
 }
 
@@ -103,7 +103,7 @@ pub struct QuicFacts {
     policy: usize,
     /// The host that the client requested, in lower case.
     pub server_name: Option<Box<str>>,
-    /// The client sends a certificate, or may. It gets no answer before the handshake is complete.
+    /// The client is asked for a certificate. It gets no answer before the handshake is complete.
     pub wants_certificate: bool,
     /// An earlier session was resumed.
     pub is_resumed: bool,
@@ -127,13 +127,13 @@ pub fn client_certificate(identity: Option<Box<dyn Any>>) -> Option<ClientCertif
 }
 
 impl QuicSession {
-    /// Gathers the ClientHello, and begins the session once it is complete.
+    /// Collects the ClientHello, and begins the session once it is complete.
     fn begin(&mut self, received: &[u8]) -> Result<bool, TransportError> {
         self.hello.extend_from_slice(received);
         let hello = match client_hello::peek_message(&self.hello) {
             Peek::More if self.hello.len() <= MOST_HELLO_BYTES => return Ok(false),
             Peek::Whole(hello) => hello,
-            // rustls refuses it in the proper way.
+            // rustls refuses it with the proper alert.
             Peek::More | Peek::Unreadable => Hello::default(),
         };
         let quic = &self.active.quic;
@@ -220,7 +220,7 @@ impl crypto::Session for QuicSession {
             let description = connection.alert().unwrap_or(AlertDescription::InternalError);
             return Err(alert(description, &error.to_string()));
         }
-        // The hello has been answered: everything is known except the client's certificate.
+        // The hello was answered: everything is known except the client's certificate.
         Ok(!std::mem::replace(&mut self.facts_are_told, true))
     }
 

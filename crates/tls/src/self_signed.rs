@@ -1,7 +1,7 @@
-//! The development certificate: for `localhost` and other names, signed by itself, so that HTTPS can be tried
+//! The development certificate: a self-signed certificate for `localhost` and other names, for trying HTTPS
 //! at once.
 //!
-//! No browser trusts it unasked. It is for the machine that it was made on, never for a site that others
+//! No browser trusts it by default. It is for the machine that it was made on, never for a site that others
 //! visit.
 
 use std::fmt;
@@ -22,22 +22,22 @@ const CERTIFICATE_FILE: &str = "development-certificate.pem";
 /// The key's file.
 const KEY_FILE: &str = "development-key.pem";
 
-/// Every development certificate is for these.
+/// The names in every development certificate.
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// The longest life that all browsers accept.
+/// The longest validity that all browsers accept.
 const LIFE: Duration = Duration::days(397);
 
-/// It begins a little in the past, for devices whose clock is late.
+/// Its validity begins in the past, for devices whose clock is slow.
 const LEAD: Duration = Duration::days(1);
 
 /// A development certificate that is ready to be served.
 #[derive(Debug)]
 pub struct DevelopmentCertificate {
-    /// The certificate and its key; its origin is the file where it is kept, if it is: the one that a browser
-    /// or `curl --cacert` can be told to trust.
+    /// The certificate and its key. If it is stored, its origin is the file: a browser or `curl --cacert` can
+    /// be told to trust that file.
     pub loaded: LoadedCertificate,
-    /// False when it was found where it is kept, from an earlier time.
+    /// False if it was loaded from the directory.
     pub is_new: bool,
 }
 
@@ -53,8 +53,8 @@ impl fmt::Display for NoDevelopmentCertificate {
 
 /// A certificate for `localhost`, `127.0.0.1`, `::1` and `names` (host names, wildcards or addresses).
 ///
-/// With a directory it is kept there, the key readable by its owner alone, and used again the next time if it
-/// is still valid at `now` for all names.
+/// With a directory, the certificate is stored there, with a key that only its owner can read, and loaded the
+/// next time if it is still valid at `now` for all names.
 pub fn development_certificate(
     names: &[String],
     directory: Option<&Path>,
@@ -126,7 +126,7 @@ fn generate(names: &[String], now: OffsetDateTime) -> Result<Fresh, rcgen::Error
     Ok(Fresh { certificate_pem: certificate.pem(), certificate: certificate.der().clone(), key })
 }
 
-/// The certificate that is kept, if it can still be used for `names`.
+/// The stored certificate, if it can still be used for `names`.
 fn load_kept(
     directory: &Path,
     names: &[String],

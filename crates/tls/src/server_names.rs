@@ -1,4 +1,4 @@
-//! Names and wildcards, and what each stands for.
+//! A table from host names and wildcards to values.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 #[derive(Debug, Clone)]
 pub struct ServerNames<T> {
     exact: HashMap<Box<str>, T>,
-    /// By what follows `*.`.
+    /// By the part after `*.`.
     wildcards: HashMap<Box<str>, T>,
 }
 
@@ -26,8 +26,8 @@ impl<T> ServerNames<T> {
         ServerNames::default()
     }
 
-    /// The value of `name`, a name in lower case or a wildcard, as it was put in; put in by `or_insert` if it
-    /// is new.
+    /// The value of `name`, a name in lower case or a wildcard, exactly as it was inserted; a new name gets
+    /// the value of `or_insert`.
     pub fn entry(&mut self, name: &str, or_insert: impl FnOnce() -> T) -> &mut T {
         let (table, key) = match name.strip_prefix("*.") {
             Some(parent) => (&mut self.wildcards, parent),
@@ -36,7 +36,7 @@ impl<T> ServerNames<T> {
         table.entry(without_last_dot(key).into()).or_insert_with(or_insert)
     }
 
-    /// What stands for `name`, which must be in lower case.
+    /// The value for `name`, which must be in lower case.
     pub fn find(&self, name: &str) -> Option<&T> {
         let name = without_last_dot(name);
         if let Some(value) = self.exact.get(name) {
@@ -56,13 +56,13 @@ impl<T> ServerNames<T> {
     }
 }
 
-/// `example.org.` is the same name as `example.org`. The host of a Host field or an authority as names are
-/// looked up: without its port, in lower case. `None` where it cannot be a name at all.
+/// The host of a Host field or an authority in the form in which names are looked up: without its port, in
+/// lower case; `example.org.` is the same name as `example.org`. `None` if it cannot be a name.
 #[inline]
 pub fn host_name(host: Option<&[u8]>) -> Option<Cow<'_, str>> {
     let name = touchstone_http::host::split_port(host.unwrap_or_default()).0;
     let name = std::str::from_utf8(name.strip_suffix(b".").unwrap_or(name)).ok()?;
-    // Nearly every client sends names in lower case; the others cost a copy.
+    // Nearly every client sends names in lower case; other names are copied.
     Some(match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
         true => Cow::Owned(name.to_ascii_lowercase()),
         false => Cow::Borrowed(name),

@@ -1,5 +1,5 @@
-//! What a listening address and its sites may ask of TLS, as plain data; the configuration is turned into
-//! this.
+//! The TLS settings of a listening address and its sites, as plain data. They are made from the
+//! configuration.
 
 use std::path::PathBuf;
 
@@ -8,66 +8,66 @@ use std::path::PathBuf;
 pub struct EndpointSettings {
     /// The sites that listen there. The first is the default: it is chosen when a client names none of them.
     pub sites: Vec<SiteSettings>,
-    /// What becomes of clients that name no site of this address.
+    /// How clients are answered that name no site of this address.
     pub unknown_names: UnknownNames,
 }
 
 /// TLS of one site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteSettings {
-    /// What messages call the site.
+    /// The name of the site in messages.
     pub label: String,
-    /// The names that it answers to, in lower case: `example.org`, or `*.example.org` for every name below
-    /// it. When there are none the names in its certificates count.
+    /// Its host names, in lower case: `example.org`, or `*.example.org` for every name below it. If there are
+    /// none, the names in its certificates count.
     pub hosts: Vec<String>,
     /// Its certificates; several for one name differ in their kind of key.
     pub certificates: Vec<CertificateSource>,
     /// Its rules.
     pub policy: Policy,
-    /// Whether it is reached over QUIC too.
+    /// Whether it can be reached over QUIC too.
     pub http3: bool,
 }
 
 /// Where a certificate and its key come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CertificateSource {
-    /// PEM files, looked at again about once a second.
+    /// PEM files, checked for changes about once a second.
     Files {
-        /// The certificate, then those that lead to its authority.
+        /// The certificate, followed by the certificates up to its authority.
         chain: PathBuf,
         /// Its private key; may be the same file.
         key: PathBuf,
         /// True for files that another part of the server writes (ACME): they may be absent for now. Until
-        /// they come, handshakes for the site are refused.
+        /// they exist, handshakes for the site are refused.
         may_be_absent: bool,
     },
-    /// A certificate for development that no browser trusts by itself. See
+    /// A certificate for development that no browser trusts by default. See
     /// [`development_certificate`](super::development_certificate).
     SelfSigned {
         /// Names and addresses besides `localhost`, `127.0.0.1` and `::1`.
         names: Vec<String>,
-        /// Where it is kept over restarts; without, it lives as long as the process.
+        /// Where it is stored over restarts; `None`: it lives as long as the process.
         directory: Option<PathBuf>,
     },
 }
 
-/// The rules of a site. Sites with equal rules share sessions; a session never crosses from one to another.
+/// The rules of a site. Sites with equal rules share sessions; a session is never used under other rules.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Policy {
-    /// The oldest version that is spoken.
+    /// The oldest accepted version.
     pub minimum_version: MinimumVersion,
-    /// The newest version that is spoken.
+    /// The newest accepted version.
     pub maximum_version: MaximumVersion,
-    /// Whether clients show certificates.
+    /// Whether clients must send certificates, and which.
     pub client_authorities: Option<ClientAuthorities>,
     /// Application protocols (ALPN, RFC 7301), the most wanted first: `h2`, `http/1.1`. A client that offers
-    /// only others is refused; one that offers none is taken.
+    /// only others is refused; one that offers none is accepted.
     pub protocols: Vec<String>,
-    /// How sessions are taken up again.
+    /// How sessions are resumed.
     pub resumption: Resumption,
 }
 
-/// The oldest version of TLS that is spoken. What is older than 1.2 is not to be used (RFC 8996).
+/// The oldest accepted version of TLS. Versions before 1.2 must not be used (RFC 8996).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum MinimumVersion {
     /// 1.2 and 1.3.
@@ -77,10 +77,10 @@ pub enum MinimumVersion {
     Tls13,
 }
 
-/// The newest version of TLS that is spoken.
+/// The newest accepted version of TLS.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum MaximumVersion {
-    /// 1.2: for what is between clients and server and stands in the way of 1.3.
+    /// 1.2: for devices between clients and server that cannot pass 1.3.
     Tls12,
     /// 1.3.
     #[default]
@@ -92,34 +92,35 @@ pub enum MaximumVersion {
 pub struct ClientAuthorities {
     /// A PEM file with the authorities whose clients are trusted.
     pub authorities: PathBuf,
-    /// PEM files with revocation lists. When there is one, every authority on the way from a client's
+    /// PEM files with revocation lists. If there is one, each authority in the chain of a client's
     /// certificate needs one.
     pub revocation_lists: Vec<PathBuf>,
-    /// Whether a client may come without.
+    /// Whether a client may connect without a certificate.
     pub mode: ClientCertificateMode,
 }
 
-/// Whether a client may come without a certificate.
+/// Whether a client may connect without a certificate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum ClientCertificateMode {
-    /// It may; but one that it shows must be valid.
+    /// It may; but a certificate that it sends must be valid.
     Optional,
     /// It may not: the handshake fails.
     #[default]
     Required,
 }
 
-/// How sessions are taken up again, which saves a client and us most of the handshake.
+/// How sessions are resumed, which saves client and server most of the handshake.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Resumption {
-    /// Sessions travel as tickets, sealed with keys that change every six hours and never leave the process.
+    /// Sessions are stored in tickets, encrypted with keys that change every six hours and never leave the
+    /// process.
     pub tickets: bool,
     /// Tickets for each TLS 1.3 handshake, at most [`Resumption::MOST_TICKETS`]. One is enough for a client
     /// that keeps its connections; each costs some 3 % of a resumed handshake. 0: TLS 1.3 clients cannot
     /// resume.
     pub tickets_per_handshake: usize,
-    /// Sessions kept in memory for TLS 1.2 clients that take no tickets, and for all clients where tickets
-    /// are off. About 1 KiB each. 0: none.
+    /// Sessions stored in memory, for TLS 1.2 clients that do not accept tickets, and for all clients if
+    /// tickets are off. Each takes about 1 KiB. 0: none.
     pub stored_sessions: usize,
 }
 
@@ -146,10 +147,10 @@ impl Default for Policy {
     }
 }
 
-/// What becomes of a client that names no site, or none at all.
+/// How a client is answered that names no site, or none of this address.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum UnknownNames {
-    /// It is shown the default site's certificate.
+    /// It gets the default site's certificate.
     #[default]
     DefaultCertificate,
     /// Its handshake is refused.

@@ -1,5 +1,5 @@
 //! What all TLS endpoints of the process share, and what outlives a reload of the configuration: the means to
-//! take up sessions again, development certificates that live in memory, and challenges of ACME.
+//! resume sessions, development certificates in memory, and challenges of ACME.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -27,9 +27,9 @@ pub struct TlsShared {
     development: Mutex<HashMap<Vec<String>, Arc<LoadedCertificate>>>,
 }
 
-/// Sessions are taken up only where they were opened: under the same rules and the same authorities.
-/// Otherwise a client without a certificate could open a session where none is asked for, and take it up
-/// where one is.
+/// A session is resumed only where it was opened: under the same rules and the same authorities. Otherwise a
+/// client without a certificate could open a session where none is required, and resume it where one is
+/// required.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SessionsKey {
     /// The rules.
@@ -38,16 +38,16 @@ pub struct SessionsKey {
     pub authorities: Option<[u8; 32]>,
 }
 
-/// The means to take up sessions again.
+/// The means to resume sessions.
 pub struct Sessions {
-    /// Seals tickets, and changes its keys every six hours; `None` where there are no tickets.
+    /// Encrypts tickets, and changes its keys every six hours; `None` if tickets are off.
     pub ticketer: Option<Arc<dyn ProducesTickets>>,
     /// Sessions in memory.
     pub storage: Arc<dyn StoresServerSessions>,
 }
 
 impl TlsShared {
-    /// To be made once, when the server starts.
+    /// Must be called once, when the server starts.
     pub fn new() -> Arc<TlsShared> {
         Arc::new(TlsShared {
             provider: super::provider::provider(),
@@ -57,7 +57,7 @@ impl TlsShared {
         })
     }
 
-    /// The cryptography of everything that speaks TLS here.
+    /// The cryptography of all TLS code.
     pub fn provider(&self) -> &Arc<CryptoProvider> {
         &self.provider
     }
@@ -70,14 +70,14 @@ impl TlsShared {
         });
     }
 
-    /// Ends what [`TlsShared::add_challenge`] began.
+    /// Removes the challenge that [`TlsShared::add_challenge`] added.
     pub fn remove_challenge(&self, name: &str) {
         self.challenges.change(|table| {
             table.remove(&name.to_ascii_lowercase());
         });
     }
 
-    /// The means for sessions under these rules: those in use, or new ones.
+    /// The means to resume sessions under these rules: the existing ones, or new ones.
     pub(super) fn sessions(&self, key: SessionsKey) -> Result<Arc<Sessions>, rustls::Error> {
         let mut table = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sessions) = table.get(&key).and_then(Weak::upgrade) {
@@ -98,8 +98,8 @@ impl TlsShared {
         Ok(sessions)
     }
 
-    /// The development certificate for these names that lives in memory; made by `make` if there is none. It
-    /// stays the same over reloads, so that a browser's exception for it does.
+    /// The development certificate for these names that is stored in memory; `make` creates it if there is
+    /// none. It stays the same over reloads, so that an exception in a browser stays valid.
     pub(super) fn development<E>(
         &self,
         names: &[String],
@@ -121,16 +121,16 @@ impl fmt::Debug for TlsShared {
     }
 }
 
-/// Certificates that prove to an ACME authority that we answer for a name.
+/// Certificates that prove to an ACME authority that this server controls a name.
 #[derive(Debug, Default)]
 pub struct Challenges {
     by_name: RwLock<HashMap<String, Arc<CertifiedKey>>>,
-    /// Asked for every handshake, where a lock would be one too many.
+    /// Read for every handshake; a lock would cost too much there.
     count: AtomicUsize,
 }
 
 impl Challenges {
-    /// The application protocol by which an ACME authority is known (RFC 8737 section 4).
+    /// The application protocol that identifies an ACME authority (RFC 8737 section 4).
     pub const PROTOCOL: &[u8] = b"acme-tls/1";
 
     /// True while there is any challenge.

@@ -1,4 +1,4 @@
-//! What an endpoint reads from files, and watches: certificates with their keys, and authorities of clients.
+//! The files that an endpoint reads and watches: certificates with their keys, and authorities of clients.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct Sources {
 /// One certificate.
 pub struct CertificateState {
     origin: CertificateOrigin,
-    /// The age that was last spoken of.
+    /// The age that was last reported.
     said: Option<(i64, Age)>,
 }
 
@@ -36,7 +36,7 @@ enum CertificateOrigin {
 }
 
 impl CertificateState {
-    /// The certificate, once there is one.
+    /// The certificate, if it has been loaded.
     pub fn loaded(&self) -> Option<&Arc<LoadedCertificate>> {
         match &self.origin {
             CertificateOrigin::Fixed(loaded) => Some(loaded),
@@ -75,7 +75,7 @@ impl Sources {
         sources
     }
 
-    /// Looks at all files; true when something is new.
+    /// Checks all files; true when something has changed.
     pub fn look(&mut self, provider: &Arc<CryptoProvider>, notices: &mut Vec<Notice>) -> bool {
         let mut changed = false;
         for state in self.certificates.iter_mut().flatten() {
@@ -112,7 +112,7 @@ impl Sources {
         changed
     }
 
-    /// Says what a certificate's age asks for, once for each certificate and age.
+    /// Reports the age of each certificate, once for each certificate and age.
     pub fn say_ages(&mut self, notices: &mut Vec<Notice>) {
         let now_s = OffsetDateTime::now_utc().unix_timestamp();
         for state in self.certificates.iter_mut().flatten() {

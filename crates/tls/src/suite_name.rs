@@ -1,4 +1,4 @@
-//! What cipher suites are called in logs, here as elsewhere.
+//! The names of cipher suites in logs, as in other servers.
 
 use rustls::{CipherSuite, SupportedCipherSuite};
 

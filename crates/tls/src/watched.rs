@@ -1,7 +1,8 @@
-//! Something that is made from files, and made anew when they change.
+//! A value that is made from files, and made again when they change.
 //!
-//! A change counts when it has been the same for two looks: a program that writes a certificate and then its
-//! key is given time to finish. What cannot be used is refused once, and what was there before stays.
+//! A change is applied when two checks in a row found the same state: a program that writes a certificate and
+//! then its key has time to finish. Files that cannot be used are reported once, and the previous value
+//! stays.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
@@ -11,26 +12,26 @@ use std::path::PathBuf;
 pub struct Watched<T> {
     files: Vec<PathBuf>,
     value: Option<T>,
-    /// What the files were when the value was made.
+    /// The state of the files when the value was made.
     made_from: Stamp,
-    /// What they were at the last look.
+    /// Their state at the last check.
     seen: Stamp,
-    /// What they were when they could not be used.
+    /// Their state when they could not be used.
     refused: Option<Stamp>,
 }
 
-/// What a look found.
+/// The result of a check.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Look<E> {
-    /// Nothing new.
+    /// Nothing has changed.
     Same,
     /// There is a new value.
     Renewed,
-    /// The files changed, but cannot be used: said once for each change.
+    /// The files changed, but cannot be used. This is reported once for each change.
     Refused(E),
 }
 
-/// What tells one state of the files from another; `None` for a file that is absent.
+/// Distinguishes one state of the files from another; `None` for a file that is absent.
 type Stamp = Vec<Option<FileStamp>>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,24 +48,24 @@ struct FileStamp {
 impl<T> Watched<T> {
     /// Makes the value for the first time.
     pub fn open<E>(files: Vec<PathBuf>, make: impl FnOnce() -> Result<T, E>) -> Result<Watched<T>, E> {
-        // Taken before the files are read: what changes meanwhile is found at the next look.
+        // Taken before the files are read: the next check finds later changes.
         let stamp = stamp(&files);
         let value = make()?;
         Ok(Watched { files, value: Some(value), seen: stamp.clone(), made_from: stamp, refused: None })
     }
 
-    /// For files that are not there yet.
+    /// For files that do not exist yet.
     pub fn waiting(files: Vec<PathBuf>) -> Watched<T> {
         let absent: Stamp = vec![None; files.len()];
         Watched { files, value: None, seen: absent.clone(), made_from: absent, refused: None }
     }
 
-    /// The value, once there is one.
+    /// The value, if there is one.
     pub fn value(&self) -> Option<&T> {
         self.value.as_ref()
     }
 
-    /// Looks at the files, and makes the value anew if they have changed and settled.
+    /// Checks the files, and makes the value again if they have changed and settled.
     pub fn look<E>(&mut self, make: impl FnOnce() -> Result<T, E>) -> Look<E> {
         let now = stamp(&self.files);
         if now == self.made_from {
@@ -132,7 +133,7 @@ mod tests {
             Scene { directory, watched }
         }
 
-        /// Each write gives a new file, so that no two states look the same however fast the test is.
+        /// Each write makes a new file, so that two states always differ, however fast the test is.
         fn write(&self, name: &str, text: &str) {
             let new = self.directory.path().join("new");
             std::fs::write(&new, text).unwrap();

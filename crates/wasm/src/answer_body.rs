@@ -1,4 +1,4 @@
-//! The body of an answer of this server, on its way to an instance.
+//! The body of an answer of this server, which is passed to an instance.
 
 use std::collections::VecDeque;
 use std::io;

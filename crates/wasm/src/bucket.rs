@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
 
-/// What an entry costs beside its key and value.
+/// The memory of an entry besides its key and value.
 const ENTRY_BYTES: usize = 96;
 
 /// The longest key.
@@ -26,7 +26,7 @@ struct Entries {
     bytes: usize,
 }
 
-/// The bucket of this site and name. It stays as long as a route names it, also over reloads.
+/// The bucket with this site and name. It is kept as long as a route names it, also over reloads.
 pub fn of_site(site: &str, name: &str) -> Arc<Bucket> {
     type Buckets = HashMap<(String, String), Weak<Bucket>>;
     static BUCKETS: Mutex<Option<Buckets>> = Mutex::new(None);
@@ -91,7 +91,7 @@ impl Bucket {
         }
     }
 
-    /// Adds to the number that is a key's value; a key that is missing counts as 0. The error says why not.
+    /// Adds to the number that is a key's value; a missing key counts as 0. The error says why that failed.
     pub fn increment(&self, key: &str, delta: u64, most_bytes: usize) -> Result<u64, String> {
         if key.len() > MOST_KEY_BYTES {
             return Err(format!("a key is longer than {MOST_KEY_BYTES} bytes"));
@@ -160,7 +160,7 @@ mod tests {
         assert!(of_site("b", "sessions").get("k").is_none());
         assert!(of_site("a", "other").get("k").is_none());
         drop(bucket);
-        // Nothing names it any more.
+        // No route names it any more.
         assert!(of_site("a", "sessions").get("k").is_none());
     }
 

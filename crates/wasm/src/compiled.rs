@@ -1,7 +1,7 @@
 //! Machine code of components: compiled once, kept on disk, and shared by all routes with the same component.
 //!
-//! A file is used only if it was written by this user, into a directory that no other user can write to, by
-//! an engine of the same version and settings, for the same component, and if it is whole.
+//! A file is used only if this user wrote it, into a directory that no other user can write to, with an
+//! engine of the same version and settings, for the same component, and if it is complete.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -42,8 +42,8 @@ pub enum Ready {
     P3(p3::bindings::ServicePre<State>),
 }
 
-/// Loads a component. `note` takes what an operator may want to know about files of compiled components. The
-/// error says what is wrong.
+/// Loads a component. `note` gets messages for the operator about files of compiled components. The error
+/// says what is wrong.
 pub fn load(
     runtime: &Runtime,
     path: &Path,
@@ -83,7 +83,7 @@ fn read_component(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Checks what a component exports, and that it can have what it imports.
+/// Checks what a component exports, and that everything it imports is available.
 fn ready(runtime: &Runtime, component: &Component) -> Result<Ready> {
     let instance: InstancePre<State> = runtime.linker.instantiate_pre(component)?;
     match p3::bindings::ServicePre::new(instance.clone()) {
@@ -130,7 +130,7 @@ fn component(
     deserialize(engine, &code)
 }
 
-/// The component in a file, if the file fits.
+/// The component in a file, if the file is valid for it.
 fn usable(engine: &Engine, file: &[u8], wanted: &Header) -> Option<Component> {
     let (header, code) = Header::read(file)?;
     let fits = header.engine == wanted.engine && header.component == wanted.component;
@@ -139,7 +139,7 @@ fn usable(engine: &Engine, file: &[u8], wanted: &Header) -> Option<Component> {
 
 fn deserialize(engine: &Engine, code: &[u8]) -> Result<Component> {
     // SAFETY: the code was made by `precompile_component` of an engine like this one: just now, or by this
-    // user before, see `read_file`; its hash has shown that it is whole.
+    // user before, see `read_file`; its hash shows that it is complete.
     unsafe { Component::deserialize(engine, code) }
 }
 
@@ -177,7 +177,7 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::other("it is too long"));
     }
     if found.modified().is_ok_and(|time| age(time) > Duration::from_secs(24 * 3600)) {
-        // Says that the file is in use. That it may fail costs a compilation once.
+        // Marks the file as used. If that fails, it costs one compilation.
         let _ = file.set_modified(SystemTime::now());
     }
     let mut bytes = Vec::with_capacity(usize::try_from(found.len()).unwrap_or(0));
@@ -187,7 +187,7 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
 
 fn write_file(path: &Path, header: &Header, code: &[u8]) -> io::Result<()> {
     let beside = path.with_extension(format!("{}.new", std::process::id()));
-    // What is left of a process of the same number.
+    // Left by a process with the same number.
     let _ = fs::remove_file(&beside);
     let written =
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside).and_then(|mut file| {

@@ -1,7 +1,7 @@
 //! One request on its core: drives the instance and moves bodies.
 //!
-//! The instance begins on the core. If it computes for longer than a tick, a thread goes on with it, and the
-//! core waits for what it answers.
+//! The instance begins on the core. If it computes for longer than a tick, a thread continues, and the core
+//! waits for the answer.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -30,7 +30,7 @@ use crate::output::Logged;
 use crate::state::Meter;
 use crate::{message, outgoing, threads, ticker};
 
-/// For how long new requests of a component begin in a thread after one of them has computed for long.
+/// How long new requests of a component begin in a thread after one of them has computed for long.
 const LONG_FOR: Duration = Duration::from_secs(1);
 
 /// The end of an instance's work for a request.
@@ -42,7 +42,7 @@ pub type Work = Pin<Box<dyn Future<Output = Ended> + Send>>;
 /// Why an instance has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// A trap, or a fault of its answer.
+    /// A trap, or an invalid answer.
     Fault(String),
     /// The same, after it was refused memory.
     Memory(String),
@@ -63,19 +63,19 @@ pub struct Begin {
     pub in_thread: bool,
     /// Counts its time.
     pub meter: Arc<Meter>,
-    /// The component's.
+    /// The counts of the component.
     pub counts: Arc<Counts>,
     /// Takes the request's body to the instance.
     pub feed: Option<(Feeder, Receiver)>,
     /// Outgoing requests, and the clients for them.
     pub orders: Option<Orders>,
-    /// What the component stands before.
+    /// The action that follows the component.
     pub next: Option<Rc<dyn Next>>,
     /// The request, without its body.
     pub asked: Request,
-    /// What the instance writes to its standard output and error.
+    /// The instance's standard output and error.
     pub output: Logged,
-    /// Until this tick requests of the component begin in a thread.
+    /// Until this tick, requests of the component begin in a thread.
     pub long_until: Arc<AtomicU64>,
 }
 
@@ -104,7 +104,7 @@ enum Guest {
     Ended,
 }
 
-/// The body of an answer as far as it was there at once.
+/// The part of an answer's body that was available at once.
 pub struct Gathered {
     /// Its pieces.
     pub pieces: Vec<Bytes>,
@@ -115,7 +115,7 @@ pub struct Gathered {
 }
 
 impl Exchange {
-    /// Begins.
+    /// Starts the exchange.
     pub fn new(begin: Begin) -> Exchange {
         let Begin { work, in_thread, meter, counts, feed, orders, next, asked, output, long_until } = begin;
         let mut exchange = Exchange {
@@ -148,7 +148,7 @@ impl Exchange {
         };
     }
 
-    /// Drives the instance and all that belongs to it. Ready once it has ended.
+    /// Drives the instance and everything that belongs to it. Ready once it has ended.
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         let ended = self.poll_guest(context);
         self.carry_out_orders(context);
@@ -214,7 +214,7 @@ impl Exchange {
         }
     }
 
-    /// Called when the body has ended: it is whole, unless the instance has failed.
+    /// Called when the body has ended: it is complete, unless the instance has failed.
     fn poll_whole(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         if self.meter.has_failed() && self.failed.is_none() && !self.has_ended() {
             return self.poll(context);
@@ -255,7 +255,7 @@ impl Exchange {
                 None => Poll::Pending,
             };
             if let Poll::Ready(replied) = replied {
-                // It must not be polled again; without an answer, the end of the work says why.
+                // It must not be polled again; without an answer, the end of the work gives the reason.
                 reply = None;
                 if let Ok(answer) = replied {
                     return Poll::Ready(Ok(answer));
@@ -285,7 +285,7 @@ impl Exchange {
         tokio::time::timeout(limit, rest).await.unwrap_or(time)
     }
 
-    /// Takes what there is of the body without waiting, up to a number of bytes.
+    /// Takes the available part of the body without waiting, up to a number of bytes.
     pub async fn gather(&mut self, body: &mut WasiBody, most_bytes: usize) -> Result<Gathered, Failure> {
         let mut gathered = Gathered { pieces: Vec::new(), trailers: Vec::new(), is_all: false };
         let mut bytes = 0;
@@ -327,8 +327,8 @@ impl Exchange {
         Ok(gathered)
     }
 
-    /// Passes the rest of the body to the client as fast as it takes it. `most_bytes` is what may still come,
-    /// and `limit` the longest pause.
+    /// Passes the rest of the body to the client as fast as it reads. `most_bytes` is how much may still
+    /// come, and `limit` the longest pause.
     pub async fn stream(
         &mut self,
         body: WasiBody,
@@ -338,7 +338,7 @@ impl Exchange {
     ) -> Result<(), Failure> {
         let mut flow = Flow { body, sender: Some(sender), left: most_bytes };
         loop {
-            // Waiting for the client is no pause of the instance.
+            // Waiting for the client is not a pause of the instance.
             if !poll_fn(|context| flow.poll_room(self, context)).await? {
                 return Ok(());
             }
@@ -382,7 +382,7 @@ impl Drop for Exchange {
     }
 }
 
-/// A body on its way to the client.
+/// A body that is being sent to the client.
 struct Flow {
     body: WasiBody,
     /// `None`: the whole body was passed on.
@@ -391,7 +391,7 @@ struct Flow {
 }
 
 impl Flow {
-    /// Ready when the client takes more: true; or has gone: false.
+    /// Ready with true when the client accepts more, with false when it has disconnected.
     fn poll_room(
         &mut self,
         exchange: &mut Exchange,
@@ -409,7 +409,7 @@ impl Flow {
         Poll::Pending
     }
 
-    /// Ready when a piece was passed on: true; or the last one: false.
+    /// Ready with true when a piece was passed on, with false when it was the last one.
     fn poll_piece(
         &mut self,
         exchange: &mut Exchange,
@@ -436,7 +436,7 @@ impl Flow {
                     continue;
                 }
             }
-            // The client may leave while the instance writes nothing.
+            // The client may disconnect while the instance writes nothing.
             let is_gone = self.sender.as_mut().is_none_or(|sender| {
                 sender.wake_when_read(context);
                 sender.is_gone()

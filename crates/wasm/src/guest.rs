@@ -16,7 +16,7 @@ use wasmtime_wasi_http::{Error, WasiBody, WasiHttpView as _, p2, p3};
 use crate::compiled::Ready;
 use crate::state::State;
 
-/// The answer of an instance; the error is what it says of its failure.
+/// The answer of an instance; the error is its own description of the failure.
 pub type Reply = Result<Response<WasiBody>, String>;
 
 /// An instance that may answer another request.
@@ -24,7 +24,7 @@ pub struct Live {
     /// Its store.
     pub store: Store<State>,
     proxy: Proxy,
-    /// Requests that it has had.
+    /// How many requests it has answered.
     pub uses: u32,
 }
 
@@ -33,15 +33,15 @@ enum Proxy {
     P3(p3::bindings::Service),
 }
 
-/// What the request is given to.
+/// The instance for a request.
 pub enum Instance {
-    /// One that is to be made in this store.
+    /// A new instance, to be made in this store.
     New(Arc<Ready>, Box<Store<State>>),
-    /// One that was kept.
+    /// An instance that was kept.
     Kept(Box<Live>),
 }
 
-/// Has an instance answer a request.
+/// Lets an instance answer a request.
 pub async fn serve(
     instance: Instance,
     request: Request<WasiBody>,
@@ -64,7 +64,7 @@ pub async fn serve(
         Proxy::P3(service) => serve_p3(service, store, request, reply).await,
     };
     if let Err(error) = served {
-        // While the store is still there, and the body of the answer with it.
+        // While the store and the body of the answer still exist.
         live.store.data().meter.note_failure();
         return Err(error);
     }
@@ -114,7 +114,7 @@ async fn serve_p3(
     work.await?
 }
 
-/// A body that tells when it is dropped.
+/// A body that reports when it is dropped.
 struct Read {
     body: WasiBody,
     _read: oneshot::Sender<()>,

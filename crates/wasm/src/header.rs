@@ -1,4 +1,5 @@
-//! The head of a file with machine code. It stands alone, so that it can be fuzzed without the engine.
+//! The head of a file with machine code. It is a separate module, so that it can be fuzzed without the
+//! engine.
 
 use sha2::{Digest as _, Sha256};
 
@@ -86,7 +87,7 @@ mod tests {
             let mut changed = file(&code);
             let at = at % changed.len();
             changed[at] ^= change;
-            // What the engine and the component are is compared with what is wanted.
+            // The ids of engine and component are compared with the wanted ones later.
             let is_compared = (8..72).contains(&at);
             prop_assert_eq!(Header::read(&changed).is_some(), is_compared);
             prop_assert!(Header::read(&changed[..changed.len() - 1]).is_none());

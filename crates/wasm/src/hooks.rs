@@ -1,11 +1,11 @@
-//! What an instance asks of its core.
+//! The requests of an instance to its core.
 
 use http::uri::{Authority, Scheme};
 use http::{HeaderName, Request, Response, Uri};
 use tokio::sync::{mpsc, oneshot};
 use wasmtime_wasi_http::{DEFAULT_FORBIDDEN_HEADERS, Error, RequestOptions, WasiBody, WasiHttpHooks};
 
-/// What becomes of an outgoing request.
+/// The result of an outgoing request.
 pub type Outcome = Result<Response<WasiBody>, Error>;
 
 /// An outgoing request for the core.
@@ -25,27 +25,27 @@ pub struct Order {
 pub enum Destination {
     /// To an origin: a position in [`Hooks::origins`].
     Origin(usize),
-    /// To what the component stands before.
+    /// To the action that follows the component.
     Next,
 }
 
-/// The authority of what a component stands before.
+/// The authority that means the action after the component.
 const NEXT: &str = "next";
 
 /// Takes the outgoing requests of an instance.
 pub struct Hooks {
-    /// The component stands before something.
+    /// An action follows the component.
     pub has_next: bool,
     /// The origins that they may go to, such as `https://api.example.com`.
     pub origins: std::sync::Arc<[String]>,
-    /// Takes those that may be made.
+    /// Takes requests to allowed destinations.
     pub orders: Option<mpsc::UnboundedSender<Order>>,
 }
 
 type Io = Box<dyn Future<Output = Result<(), Error>> + Send>;
 
-/// Pieces of a body that an instance may write before the first of them is taken. So a short answer is
-/// written without the instance being left and entered again for each piece.
+/// The most pieces of a body that an instance may write before the first one is taken. So a short answer
+/// needs no switch between core and instance for each piece.
 const WAITING_PIECES: usize = 4;
 
 /// The most bytes of such a piece.

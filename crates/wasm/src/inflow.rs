@@ -1,7 +1,7 @@
-//! A body on its way from the core to an instance, which may run in another thread.
+//! A body that the core passes to an instance, which may run in another thread.
 //!
 //! It holds one piece. The core takes a piece from the sender only when the instance waits for one, so a
-//! client is not asked for a body that no one reads.
+//! client is not asked for a body that is never read.
 
 use std::io;
 use std::pin::Pin;
@@ -24,7 +24,7 @@ pub struct Feeder {
     shared: Arc<Mutex<Shared>>,
 }
 
-/// Where the pieces come from.
+/// The source of the pieces.
 pub trait Source {
     /// The next piece; `None` at the end.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>>;
@@ -71,7 +71,7 @@ fn wake(waker: &mut Option<Waker>) {
 }
 
 impl Feeder {
-    /// Passes pieces on as they are wanted. Ready when there is no more to do.
+    /// Passes pieces on when they are wanted. Ready when there is no more to do.
     pub fn poll(&mut self, context: &mut Context<'_>, source: &mut dyn Source) -> Poll<()> {
         loop {
             {

@@ -33,20 +33,20 @@ use crate::{message, next, ticker};
 /// The most bytes of an answer that wait for a client.
 const PIPE_BYTES: usize = 128 * 1024;
 
-/// The longest answer that is sent as a whole.
+/// The longest answer that is sent as one piece.
 const WHOLE_BYTES: usize = 64 * 1024;
 
 /// The most instances that a core keeps for later requests.
 const MOST_KEPT: usize = 64;
 
-/// A component at work.
+/// A loaded component.
 pub struct Wasm {
     component: Arc<Component>,
-    /// What is to be logged of its start.
+    /// Messages about its start, to be logged.
     notes: Mutex<Vec<String>>,
 }
 
-/// What all cores know of a component.
+/// The state of a component that all cores share.
 struct Component {
     settings: Settings,
     runtime: &'static Runtime,
@@ -54,7 +54,7 @@ struct Component {
     imports: Imports,
     origins: Arc<[String]>,
     computing: Duration,
-    /// Requests under way.
+    /// Requests in progress.
     at_work: AtomicUsize,
     /// Until this tick requests begin in a thread.
     long_until: Arc<AtomicU64>,
@@ -132,7 +132,7 @@ struct WasmOfCore {
     #[allow(clippy::vec_box, reason = "an instance moves between here and a request often, and is large")]
     kept: RefCell<Vec<Box<Live>>>,
     server: Rc<dyn Server>,
-    /// The component's, in the log.
+    /// The name of the component in the log.
     name: Rc<str>,
 }
 
@@ -142,7 +142,7 @@ impl Handler for WasmOfCore {
     }
 }
 
-/// A place among the requests that a component may have.
+/// A place among the requests that a component may have at the same time.
 struct Place(Arc<Component>);
 
 impl Component {
@@ -237,7 +237,7 @@ impl WasmOfCore {
             wasi_request.ok_or_else(|| Failure::Fault("the request has no form in wasi:http".to_string()))?;
         let next = request.next.take();
         if next.is_some() {
-            // The body goes past the component, or becomes another one.
+            // The body bypasses the component, or becomes another one.
             wasi_request.headers_mut().remove(http::header::CONTENT_LENGTH);
         }
         let (hooks, orders) = self.hooks(next.is_some());
@@ -286,7 +286,7 @@ impl WasmOfCore {
         (Hooks { has_next, origins, orders: Some(orders) }, Some((ordered, self.clients.clone())))
     }
 
-    /// Passes a longer answer on.
+    /// Sends a longer answer.
     fn stream(
         self: Rc<Self>,
         mut exchange: Exchange,
@@ -315,7 +315,7 @@ impl WasmOfCore {
         });
     }
 
-    /// What follows the answer: the instance may go on for a while, and may be kept.
+    /// Runs after the answer: the instance may continue for a while, and may be kept.
     fn keep_going(self: &Rc<Self>, mut exchange: Exchange, place: Place) {
         if exchange.has_ended() {
             return self.keep(exchange);
@@ -332,7 +332,7 @@ impl WasmOfCore {
         });
     }
 
-    /// Keeps the instance if it may have another request.
+    /// Keeps the instance if it may answer another request.
     fn keep(&self, mut exchange: Exchange) {
         let Some(live) = exchange.live.take() else { return };
         let mut kept = self.kept.borrow_mut();

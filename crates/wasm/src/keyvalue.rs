@@ -1,4 +1,4 @@
-//! `wasi:keyvalue`: what an instance may do with the buckets that its route names.
+//! `wasi:keyvalue`: the operations of an instance on the buckets that its route names.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ mod generated {
 /// The most bytes that one call gives to an instance.
 const MOST_ANSWER_BYTES: usize = 8 << 20;
 
-/// What `open` gives an instance.
+/// The handle that `open` returns.
 pub struct OpenBucket {
     bucket: Arc<Bucket>,
     most_bytes: usize,
@@ -138,7 +138,7 @@ impl keyvalue::batch::Host for View<'_> {
         let mut bytes = 0;
         let value_of = |key: String| {
             let value = open.bucket.get(&key);
-            // One value may be asked for many times.
+            // A call may name the same key many times.
             bytes += value.as_ref().map_or(0, Bytes::len);
             if bytes > MOST_ANSWER_BYTES {
                 return Err(Refused::Other(format!("the values have more than {MOST_ANSWER_BYTES} bytes")));

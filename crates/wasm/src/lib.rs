@@ -8,28 +8,29 @@
 //!
 //! | module | |
 //! |---|---|
-//! | `settings` | what a route says of its component |
+//! | `settings` | the settings of a route's component |
 //! | `runtime` | the engine and its linker, one for the process |
 //! | `bucket` | keys and their values, shared by the instances of a site |
-//! | `keyvalue` | what an instance may do with buckets |
+//! | `keyvalue` | the operations of an instance on buckets |
 //! | `ticker` | the thread that counts time for all instances |
 //! | `compiled` | machine code of components, on disk and in memory |
 //! | `header` | the head of a file with machine code |
-//! | `state` | what a store holds: limits, WASI, hooks |
-//! | `hooks` | what an instance asks of its core: outgoing requests |
-//! | `inflow` | a body on its way from the core to an instance |
+//! | `state` | the data of a store: limits, WASI, hooks |
+//! | `hooks` | the requests of an instance to its core |
+//! | `inflow` | a body that the core passes to an instance |
 //! | `guest` | one request in an instance |
-//! | `threads` | threads for computations that would hold up a core |
+//! | `threads` | threads for long computations, which would block a core |
 //! | `exchange` | one request on its core: drives the instance and moves bodies |
-//! | `message` | requests and answers in the form of wasi:http, and back |
-//! | `next` | what a component stands before |
+//! | `message` | converts requests and answers to and from wasi:http |
+//! | `next` | the action that follows a component |
 //! | `answer_body` | the body of an answer of this server, for an instance |
 //! | `outgoing` | requests of instances, made by the server's own client |
 //! | `output` | standard output and error, as lines of the log |
 //! | `interface` | the interface and its handlers |
 //!
 //! An instance begins on the core that has the request. A computation that takes longer than a tick of the
-//! ticker goes on in a thread beside the cores, and its component begins there for a while.
+//! ticker continues in a thread beside the cores, and further requests of its component begin there for a
+//! while.
 
 mod answer_body;
 mod bucket;

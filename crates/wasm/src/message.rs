@@ -1,4 +1,4 @@
-//! Requests and answers in the form of wasi:http, and back.
+//! Converts requests and answers to and from wasi:http.
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
@@ -24,7 +24,7 @@ const OWN_FIELDS: [&str; 12] = [
     "http2-settings",
 ];
 
-/// A request as an instance gets it; `None` if wasi:http has no form for it.
+/// A request in the form for an instance; `None` if wasi:http has no form for it.
 pub fn request(request: &Request, body: WasiBody) -> Option<WasiRequest<WasiBody>> {
     let mut wasi = WasiRequest::new(body);
     *wasi.method_mut() = Method::from_bytes(request.received.method_text()).ok()?;
@@ -61,8 +61,8 @@ pub fn request(request: &Request, body: WasiBody) -> Option<WasiRequest<WasiBody
     Some(wasi)
 }
 
-/// The head of an answer, and the length of its body where it is said. The error says why a client cannot get
-/// it.
+/// The head of an answer, and the length of its body if it is declared. The error says why the answer cannot
+/// be sent to a client.
 pub fn answer(parts: &http::response::Parts) -> Result<(Answer, Option<u64>), String> {
     let status = parts.status.as_u16();
     if !(200..=599).contains(&status) {
@@ -112,7 +112,7 @@ pub fn header_map(lines: &[u8]) -> Option<HeaderMap> {
     (!fields.is_empty()).then_some(fields)
 }
 
-/// A body that is there.
+/// A body that is complete.
 pub fn whole(bytes: Bytes) -> WasiBody {
     use http_body_util::BodyExt as _;
     http_body_util::Full::new(bytes).map_err(|never| match never {}).boxed_unsync()

@@ -1,7 +1,7 @@
-//! What a component stands before: how a request goes on, and how its answer comes back.
+//! The action that follows a component: passes a request on to it, and returns its answer.
 //!
-//! A component passes a request on by sending it to the authority `next`. Bodies that it does not touch go
-//! past it: that of the request if it opens none, and that of the answer if it says so.
+//! A component passes a request on by sending it to the authority `next`. Bodies that it does not read bypass
+//! it: that of the request if it does not open it, and that of the answer if it says so.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -26,13 +26,13 @@ use crate::{message, outgoing};
 /// The most bytes of a request's body that wait for the next handler.
 const PIPE_BYTES: usize = 64 * 1024;
 
-/// The field of an answer that says that the body of the next handler's answer is its own.
+/// The field of an answer which says that the body is that of the next handler's answer.
 pub const BODY_FIELD: &str = "touchstone-body";
 
 /// Fields that frame a body.
 const FRAMING: [&[u8]; 2] = [b"content-length", b"transfer-encoding"];
 
-/// The answer of the next handler, while its body was not taken.
+/// The answer of the next handler, as long as its body was not taken.
 #[derive(Default, Clone)]
 pub struct Kept {
     answer: Rc<RefCell<Option<KeptAnswer>>>,
@@ -46,7 +46,7 @@ struct KeptAnswer {
     is_error_page: bool,
 }
 
-/// What goes past the component.
+/// A body that bypasses the component.
 pub struct Untouched {
     /// The body.
     pub parts: Vec<Part>,
@@ -57,10 +57,10 @@ pub struct Untouched {
 }
 
 impl Kept {
-    /// The body of the next handler's answer, if the component has not touched it.
+    /// The body of the next handler's answer, if the component has not read it.
     pub fn take_untouched(&self) -> Option<Untouched> {
         let kept = self.answer.borrow_mut().take_if(|kept| kept.feeder.is_untouched())?;
-        // What waits to feed the instance ends.
+        // The task that would feed the instance ends.
         kept.feeder.wake();
         Some(Untouched {
             parts: kept.body.into_parts(),
@@ -124,8 +124,8 @@ pub fn carry_out(
     });
 }
 
-/// The head of the request as it goes on: the line of the client, and the fields of the component. A path,
-/// query or method that the rules have not judged is refused.
+/// The head of the request that is passed on: the request line of the client, and the fields of the
+/// component. A path, query or method that the rules have not judged is refused.
 fn head(
     parts: &http::request::Parts,
     asked: &Request,

@@ -25,11 +25,11 @@ use crate::message;
 /// The most bytes of a request's body that wait for the origin.
 const PIPE_BYTES: usize = 64 * 1024;
 
-/// How long to wait for an answer if the component does not say it.
+/// How long to wait for an answer if the component sets no time.
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
-/// Makes a request of an instance, on whose behalf the server answers `asked`. It ends when the instance does
-/// not wait for it any more.
+/// Makes a request of an instance, for which the server answers `asked`. The request ends when the instance
+/// does not wait for it any more.
 pub fn carry_out(order: Order, client: Rc<dyn Handler>, asked: &Request) {
     let details = RequestDetails::clone(asked);
     let Order { request, options, mut reply, .. } = order;
@@ -82,7 +82,7 @@ async fn answer_of(
     }
 }
 
-/// The head of a request in the form in which clients send it.
+/// The head of a request in the form of a client.
 fn head(request: &http::request::Parts, has_no_body: bool) -> Option<ReceivedHead> {
     let path = request.uri.path_and_query().map_or("/", |path| path.as_str());
     let path = if path.starts_with('/') { path.to_string() } else { format!("/{path}") };
@@ -134,7 +134,7 @@ pub async fn upload(mut body: WasiBody, mut sender: Sender) {
 
 fn response(answer: Answer) -> Outcome {
     if answer.is_error_page {
-        // The client's own page: no origin has answered.
+        // This is the client's own error page: no origin has answered.
         return Err(match answer.status {
             503 => Error::ConnectionLimitReached,
             504 => Error::ConnectionTimeout,
@@ -157,7 +157,7 @@ fn response(answer: Answer) -> Outcome {
     Ok(head.map(|()| body))
 }
 
-/// The head of an answer as an instance gets it.
+/// The head of an answer in the form for an instance.
 pub fn head_of(answer: &Answer) -> Result<Response<()>, Error> {
     let mut response = Response::new(());
     *response.status_mut() = StatusCode::from_u16(answer.status).map_err(|_| Error::HttpProtocolError)?;

@@ -16,7 +16,7 @@ use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 /// The most bytes that a component may write at once.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// What an instance has written, up to a limit. The rest is counted.
+/// The output of an instance, up to a limit. The rest is only counted.
 #[derive(Clone)]
 pub struct Output {
     written: Arc<Mutex<Written>>,
@@ -65,7 +65,7 @@ pub struct Logged {
     pub output: Output,
     /// The name of the component.
     pub name: Rc<str>,
-    /// Has the log.
+    /// Provides the log.
     pub server: Rc<dyn Server>,
 }
 

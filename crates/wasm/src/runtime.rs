@@ -18,9 +18,9 @@ pub const MOST_MEMORY_BYTES: usize = 1 << 30;
 /// The most entries of one table of a component.
 const MOST_TABLE_ENTRIES: usize = 100_000;
 
-/// Bytes of an instance's memory that are cleared rather than given back when it ends, so that the next one
-/// finds its pages there: the first ones, or, where the kernel can tell which pages were written to, those,
-/// wherever they are. Languages put their stack and their heap far from each other.
+/// How many bytes of an instance's memory are cleared instead of freed when it ends, so that the next one
+/// finds its pages there: the first bytes or, if the kernel can report which pages were written, those pages,
+/// wherever they are. Compilers put stack and heap far apart.
 const KEPT_BYTES: usize = 128 << 10;
 const KEPT_BYTES_OF_WRITTEN: usize = 1 << 20;
 
@@ -39,7 +39,7 @@ pub struct Runtime {
     pub linker: Linker<State>,
 }
 
-/// The runtime of this process. The error says why there can be none.
+/// The runtime of this process. The error says why it cannot be made.
 pub fn of_process() -> Result<&'static Runtime, String> {
     static RUNTIME: OnceLock<Result<Runtime, String>> = OnceLock::new();
     RUNTIME.get_or_init(|| open().map_err(|error| format!("{error:#}"))).as_ref().map_err(Clone::clone)
@@ -47,7 +47,7 @@ pub fn of_process() -> Result<&'static Runtime, String> {
 
 fn open() -> wasmtime::Result<Runtime> {
     let mut config = config();
-    // Where address space is limited, instances are allocated one by one, more slowly.
+    // If address space is limited, instances are allocated one by one, which is slower.
     let engine = Engine::new(&config)
         .or_else(|_| Engine::new(config.allocation_strategy(InstanceAllocationStrategy::OnDemand)))?;
     let mut linker = Linker::new(&engine);
@@ -86,8 +86,8 @@ fn config() -> Config {
         .memory_reservation(MOST_MEMORY_BYTES as u64)
         .memory_guard_size(0)
         .guard_before_linear_memory(false)
-        // Java and plug-ins of the same process have handlers of their own for SIGSEGV, which would take a
-        // trap for a crash. With bounds checks no signal is needed.
+        // Java and plug-ins in the same process have their own handlers for SIGSEGV, which would take a trap
+        // for a crash. With bounds checks no signal is needed.
         .signals_based_traps(false)
         .allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
     config

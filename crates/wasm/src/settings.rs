@@ -1,4 +1,4 @@
-//! What a route says of its component.
+//! The settings of a route's component.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub struct Settings {
     pub compiled: Option<PathBuf>,
     /// Its environment.
     pub environment: Vec<(String, String)>,
-    /// What `wasi:config` gives it.
+    /// Its values of `wasi:config`.
     pub config: Vec<(String, String)>,
     /// The name of the site, to which its buckets belong.
     pub site: String,
@@ -25,15 +25,15 @@ pub struct Settings {
     pub buckets: Vec<String>,
     /// Directories that it may read: its own name for each, and the directory.
     pub directories: Vec<(String, PathBuf)>,
-    /// Where its requests may go.
+    /// The origins that it may send requests to.
     pub outgoing: Vec<Origin>,
-    /// Requests that an instance answers, one after another.
+    /// The most requests that an instance answers, one after another.
     pub reuse: u32,
-    /// What it may use.
+    /// Its limits.
     pub limits: Limits,
 }
 
-/// What a component may use.
+/// The limits of a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of memory of an instance.
@@ -42,7 +42,7 @@ pub struct Limits {
     pub computing: Duration,
     /// The time to the head of the answer, and between two pieces of its body; zero: no limit.
     pub answer: Duration,
-    /// Requests that are answered at a time.
+    /// The most requests at the same time.
     pub concurrency: usize,
     /// Bytes of the keys and values of a bucket.
     pub bucket_bytes: usize,

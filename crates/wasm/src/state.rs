@@ -1,4 +1,4 @@
-//! What a store holds: the limits of an instance, its WASI, and its hooks.
+//! The data of a store: the limits of an instance, its WASI, and its hooks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,13 +29,13 @@ const MOST_FIELD_BYTES: usize = 128 << 10;
 /// Entries of all tables of an instance.
 const MOST_TABLE_ENTRIES: usize = 200_000;
 
-/// Ticks after which compiled code looks at its time again.
+/// After so many ticks, compiled code checks its time again.
 const TICKS_BETWEEN_LOOKS: u64 = 2;
 
 /// The length of a tick.
 const TICK_NANOSECONDS: u64 = ticker::TICK.as_nanos() as u64;
 
-/// What the imports of a route's component give.
+/// The values behind the imports of a route's component.
 #[derive(Clone)]
 pub struct Imports {
     /// The values of `wasi:config`.
@@ -51,7 +51,7 @@ pub struct State {
     table: ResourceTable,
     wasi: WasiCtx,
     http: WasiHttpCtx,
-    /// What the instance asks of its core.
+    /// Its requests to the core.
     pub hooks: Hooks,
     imports: Imports,
     limiter: Limiter,
@@ -98,10 +98,10 @@ pub struct Meter {
     /// The nanoseconds that it may compute.
     most: u64,
     is_over: AtomicBool,
-    /// It has computed for so long that it should not go on on a core.
+    /// It has computed for so long that it should not continue on a core.
     is_long: AtomicBool,
     memory_refused: AtomicBool,
-    /// The work has failed. Its body ends then, as one does that is whole.
+    /// The work has failed. Its body then ends in the same way as a complete one.
     has_failed: AtomicBool,
 }
 
@@ -154,7 +154,7 @@ impl Meter {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Whether the last turn was long; then a thread should go on.
+    /// Whether the last turn was long; then a thread should continue.
     pub fn take_long(&self) -> bool {
         self.is_long.load(Ordering::Relaxed) && self.is_long.swap(false, Ordering::Relaxed)
     }
@@ -174,7 +174,7 @@ impl Meter {
         self.memory_refused.load(Ordering::Relaxed)
     }
 
-    /// What compiled code does when it looks at its time.
+    /// Called when compiled code checks its time.
     fn look(&self) -> wasmtime::Result<UpdateDeadline> {
         ticker::note_busy();
         if self.spent.load(Ordering::Relaxed).saturating_add(self.turn()) >= self.most {
@@ -182,7 +182,7 @@ impl Meter {
             return Ok(UpdateDeadline::Interrupt);
         }
         if ticker::now() == self.since.load(Ordering::Relaxed) {
-            // It has waited meanwhile.
+            // It was waiting meanwhile.
             return Ok(UpdateDeadline::Continue(TICKS_BETWEEN_LOOKS));
         }
         self.is_long.store(true, Ordering::Relaxed);
@@ -196,7 +196,7 @@ fn thread_time() -> u64 {
     u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0).max(1)
 }
 
-/// Holds an instance to its limits, and counts it and its memory as long as it is there.
+/// Enforces the limits of an instance, and counts it and its memory while it exists.
 struct Limiter {
     counts: Arc<Counts>,
     memory_bytes: usize,
@@ -287,7 +287,7 @@ pub fn store(
     Ok(store)
 }
 
-/// Makes the store of a kept instance ready for another request. Gives what it writes to its output.
+/// Prepares the store of a kept instance for another request. Returns its new output.
 pub fn renew(store: &mut Store<State>, hooks: Hooks, meter: Arc<Meter>) -> Output {
     let state = store.data_mut();
     state.hooks = hooks;

@@ -1,15 +1,16 @@
-//! Threads for computations that would hold up a core. Each computation yields at every tick, so all that are
-//! under way advance.
+//! Threads for computations that would block a core. Each computation yields at every tick, so all of them
+//! advance.
 
 use std::sync::OnceLock;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
-/// The threads give way to those of the cores.
+/// The niceness: cores have priority over these threads.
 const NICENESS: i32 = 10;
 
-/// Goes on with a computation in one of the threads; `None` if there can be none, with the computation lost.
+/// Continues a computation in one of the threads; `None` if no thread can be started, and the computation is
+/// lost.
 pub fn go_on<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Option<JoinHandle<T>> {
     static THREADS: OnceLock<Option<Runtime>> = OnceLock::new();
     let threads = THREADS.get_or_init(|| start().ok()).as_ref()?;
@@ -22,7 +23,7 @@ fn start() -> std::io::Result<Runtime> {
         .worker_threads(count)
         .thread_name("wasm")
         .on_thread_start(|| {
-            // Of this thread alone. Without the right to it, the threads share evenly with the cores.
+            // For this thread alone. If that is not permitted, the threads compete evenly with the cores.
             let _ = rustix::process::setpriority_process(None, NICENESS);
         })
         .enable_all()

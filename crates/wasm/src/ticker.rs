@@ -21,7 +21,7 @@ static IS_BUSY: AtomicBool = AtomicBool::new(false);
 static IS_PARKED: AtomicBool = AtomicBool::new(false);
 static THREAD: OnceLock<Thread> = OnceLock::new();
 
-/// Ticks so far. They stand still while the thread is parked.
+/// The number of ticks so far. It does not change while the thread is parked.
 pub fn now() -> u64 {
     TICKS.load(Ordering::Relaxed)
 }
@@ -32,12 +32,12 @@ pub fn ticks_of(time: Duration) -> u64 {
     u64::try_from(ticks).unwrap_or(u64::MAX).max(1)
 }
 
-/// Says that an instance runs now.
+/// Called when an instance runs.
 pub fn note_busy() {
     if IS_BUSY.load(Ordering::Relaxed) {
         return;
     }
-    // In this order, and the thread in the other: one of both sees what the other has written.
+    // The thread does this in the opposite order: so one of them sees what the other has written.
     IS_BUSY.store(true, Ordering::SeqCst);
     if IS_PARKED.load(Ordering::SeqCst)
         && let Some(thread) = THREAD.get()

@@ -36,7 +36,8 @@ impl Server {
         }
     }
 
-    /// Takes up the events, but answers only with `respond`, since what is answered changes what may follow.
+    /// Processes the events, but answers only with `respond`, since the answers change which frames may
+    /// follow.
     fn receive(&mut self, input: &mut Vec<u8>, respond: bool) {
         if self.failed {
             return;

@@ -27,7 +27,7 @@ fn by_name(mut fields: Fields) -> Fields {
     fields
 }
 
-/// What the h2 crate makes of the blocks, each as a `HEADERS` frame; `None` from the first on that it
+/// What the h2 crate decodes from the blocks, each as a `HEADERS` frame; `None` from the first that it
 /// refuses.
 fn decode_with_h2(blocks: &[&[u8]]) -> Vec<Option<Fields>> {
     let mut frames = Vec::new();
@@ -78,14 +78,13 @@ fuzz_target!(|bytes: &[u8]| {
     for (block, theirs) in blocks.into_iter().zip(theirs) {
         let mut list = FieldList::new();
         let decoded = decoder.decode(block, LIMITS, &mut list);
-        // Limits change what is kept, not what is understood; texts beyond them are not looked at.
+        // Limits change which fields are kept, not how a block is decoded; texts beyond them are not checked.
         let small = limited.decode(block, ListLimits { bytes: 100, fields: 2 }, &mut FieldList::new());
         if let Ok(decoded) = decoded {
             assert_eq!(small.map(|small| small.changes_table), Ok(decoded.changes_table));
         }
 
-        // The other side judges messages as well, so it may refuse more; but nothing that is made of valid
-        // fields.
+        // The h2 crate checks messages as well, so it may refuse more; but no message with only valid fields.
         let fields = owned(&list);
         let is_plain = list.fields().iter().all(|field| {
             field.is_valid

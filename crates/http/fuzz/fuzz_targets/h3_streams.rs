@@ -61,7 +61,7 @@ fn read_section(bytes: &[u8]) {
     }
     let fields = owned(&list);
     assert!(fields.len() <= LIMITS.fields);
-    // The encoder writes names in lower case, and leaves out what belongs to a connection of HTTP/1.
+    // The encoder writes names in lower case, and leaves out fields of an HTTP/1 connection.
     let is_kept = |list: &FieldList| {
         list.fields().iter().all(|field| field.is_valid && !field.known.is_connection_specific())
     };

@@ -1,5 +1,5 @@
-//! Any bytes as a Range field, and as the condition fields: no panic, and only ranges that lie in the
-//! representation, apart from each other and no more than allowed.
+//! Any bytes as a Range field, and as the condition fields: no panic; the ranges lie in the representation,
+//! do not overlap, and are at most as many as allowed.
 //!
 //! The first eight bytes of the input are the length of the representation.
 #![no_main]

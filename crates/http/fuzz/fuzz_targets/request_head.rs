@@ -1,4 +1,4 @@
-//! Any bytes as a request head: no panic, offsets within the input, and a verdict that more input does not
+//! Any bytes as a request head: no panic, offsets within the input, and a result that more input does not
 //! change.
 #![no_main]
 
@@ -25,7 +25,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(head.values(bytes, KnownField::Host).count() <= 1);
     }
 
-    // A head that is used again, and that gets its bytes in pieces, comes to the same end.
+    // A head that is used again, and gets its bytes in pieces, has the same result.
     let mut earlier = Ok(Parsed::Partial);
     for end in 0..=bytes.len() {
         let now = head.parse(&bytes[..end], &LIMITS);

@@ -1,5 +1,5 @@
-//! Any bytes as a response head: no panic, a verdict that more input does not change, and no trace of the
-//! head before.
+//! Any bytes as a response head: no panic, a result that more input does not change, and nothing left of the
+//! previous head.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any bytes as a `traceparent`: no panic, and what is valid has the form that the standard gives it.
+//! Any bytes as a `traceparent`: no panic, and each valid value has the form that the standard gives it.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Error codes, and the two sizes of error: those that end a stream and those that end the connection (RFC
+//! Error codes, and the two kinds of error: those that end a stream and those that end the connection (RFC
 //! 9113 sections 5.4 and 7).
 
 use std::fmt;
@@ -26,11 +26,11 @@ impl ErrorCode {
     pub const REFUSED_STREAM: ErrorCode = ErrorCode(0x7);
     /// The stream is not needed any more.
     pub const CANCEL: ErrorCode = ErrorCode(0x8);
-    /// The field section compression is out of step.
+    /// The compression state of the field sections is wrong.
     pub const COMPRESSION_ERROR: ErrorCode = ErrorCode(0x9);
     /// The connection of a CONNECT request broke.
     pub const CONNECT_ERROR: ErrorCode = ErrorCode(0xa);
-    /// The peer does more of something than is good.
+    /// The peer causes excessive load.
     pub const ENHANCE_YOUR_CALM: ErrorCode = ErrorCode(0xb);
     /// The transport is not secure enough.
     pub const INADEQUATE_SECURITY: ErrorCode = ErrorCode(0xc);
@@ -64,11 +64,11 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// Why a connection ends. `GOAWAY` with the code is in the output when this is returned; it is to be sent,
-/// and the connection closed.
+/// Why a connection ends. When this is returned, `GOAWAY` with the code is in the output; the caller must
+/// send it and close the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionError {
-    /// The code that the peer is told.
+    /// The code that is sent to the peer.
     pub code: ErrorCode,
     /// What is wrong, in words, for the error log.
     pub reason: &'static str,

@@ -1,7 +1,7 @@
 //! What [`ServerConnection::receive`](super::ServerConnection::receive) found in its input.
 //!
-//! [`Events`] holds them and all the fields of all the requests in a few buffers, which are filled again by
-//! the next call. One `Events` serves all connections of a core.
+//! [`Events`] holds the events and all fields of all requests in a few buffers, which the next call fills
+//! again. One `Events` serves all connections of a core.
 
 use std::fmt;
 use std::ops::{Deref, Range};
@@ -12,13 +12,13 @@ use super::request::RequestHead;
 pub use super::stream_request::{FieldView, Fields, StreamRequest};
 use super::streams::StreamKey;
 
-/// Something that the caller must know of.
+/// An event that the caller must handle.
 #[derive(Debug, Clone)]
 pub enum Event<'a> {
     /// A request. Its stream is open until the response is complete, or an [`Event::Reset`] says otherwise.
     Request(Request<'a>),
-    /// Part of a request body. What is not needed any more is given back with
-    /// [`release`](super::ServerConnection::release), without which the client will stop.
+    /// Part of a request body. The caller gives processed bytes back with
+    /// [`release`](super::ServerConnection::release); otherwise the client stops sending.
     Data {
         /// The stream.
         stream: StreamKey,
@@ -34,14 +34,14 @@ pub enum Event<'a> {
         /// The fields.
         fields: Fields<'a>,
     },
-    /// A stream of which there was a [`Event::Request`] ended before its time: nothing more comes from it,
-    /// and nothing more can be sent on it.
+    /// A stream for which there was an [`Event::Request`] has ended early: nothing more comes from it, and
+    /// nothing more can be sent on it.
     Reset {
         /// The stream, which is closed already.
         stream: StreamKey,
         /// Why.
         code: ErrorCode,
-        /// What the client did wrong, for the error log; absent when it was the client who reset the stream.
+        /// What the client did wrong, for the error log; absent when the client reset the stream.
         reason: Option<&'static str>,
     },
     /// A request was refused, and its stream reset, before it became an [`Event::Request`]. This is for the
@@ -49,7 +49,7 @@ pub enum Event<'a> {
     Refused {
         /// The stream identifier.
         stream_id: u32,
-        /// What the client was told.
+        /// The code that was sent to the client.
         code: ErrorCode,
         /// What was wrong.
         reason: &'static str,
@@ -97,7 +97,7 @@ impl<'a> Deref for Request<'a> {
     }
 }
 
-/// An event as it is kept.
+/// An event as it is stored.
 #[derive(Debug, Clone)]
 pub(crate) enum Record {
     Request { stream: StreamKey, end_of_stream: bool, head: RequestHead },

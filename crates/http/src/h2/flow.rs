@@ -50,8 +50,8 @@ impl SendWindow {
     }
 }
 
-/// How much the peer may send, on a stream or on the connection, and how much of the sent bytes was not given
-/// back to it yet.
+/// How much the peer may send, on a stream or on the connection, and how many of the received bytes were not
+/// given back to it yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ReceiveWindow {
     /// Bytes that the peer may still send.

@@ -47,7 +47,7 @@ impl FrameType {
     pub const PUSH_PROMISE: FrameType = FrameType(0x5);
     /// A check whether the peer answers.
     pub const PING: FrameType = FrameType(0x6);
-    /// The coming end of the connection.
+    /// An announcement that the connection will end.
     pub const GOAWAY: FrameType = FrameType(0x7);
     /// Permission to send more.
     pub const WINDOW_UPDATE: FrameType = FrameType(0x8);

@@ -4,9 +4,9 @@
 //! `FloodGuard` counts what costs the server more than the client: streams that are reset as soon as they are
 //! opened (CVE-2023-44487), streams that the client makes the server reset (CVE-2025-8671), settings and
 //! pings that must be answered (CVE-2019-9512, CVE-2019-9515), and frames without content (CVE-2019-9518).
-//! The other known attacks meet a limit of another kind: a header block in endless `CONTINUATION` frames
-//! (CVE-2024-27316) that of its size and of its frames, a header block that unpacks to a large list that of
-//! the list.
+//! Other limits stop the other known attacks: the limits on the size and the frames of a header block stop
+//! endless `CONTINUATION` frames (CVE-2024-27316), and the limit on the list stops a header block that
+//! decodes to a large list.
 
 use super::error::ConnectionError;
 use super::hpack::DEFAULT_TABLE_BYTES;
@@ -114,14 +114,14 @@ impl Limits {
         settings
     }
 
-    /// The limits of a decoded field section.
+    /// The limits for a decoded field section.
     #[inline]
     pub(crate) fn list(&self) -> ListLimits {
         ListLimits { bytes: self.header_list_bytes as usize, fields: self.header_fields as usize }
     }
 
-    /// The largest header block before it is decoded. It is larger than a list may be, so that a list that is
-    /// too large can be answered as such: a block that is not decoded ends the connection (section 4.3), and
+    /// The largest header block before it is decoded. It is larger than a list may be, so that a request with
+    /// too large a list can be answered: a block that is not decoded ends the connection (section 4.3) with
     /// all its requests.
     #[inline]
     pub(crate) fn header_block_bytes(&self) -> usize {
@@ -138,12 +138,12 @@ pub(crate) struct FloodGuard {
 }
 
 impl FloodGuard {
-    /// A stream ended before its response was complete, by the client's doing.
+    /// The client caused the end of a stream before its response was complete.
     pub(crate) fn reset(&mut self, limits: &Limits) -> Result<(), ConnectionError> {
         count(&mut self.resets, limits.resets, "too many streams that were reset or refused")
     }
 
-    /// A frame that is to be answered or noted.
+    /// A frame arrived that must be answered or noted.
     pub(crate) fn control_frame(&mut self, limits: &Limits) -> Result<(), ConnectionError> {
         count(
             &mut self.control_frames,
@@ -157,7 +157,7 @@ impl FloodGuard {
         count(&mut self.empty_frames, limits.empty_frames, "too many frames without content")
     }
 
-    /// A response was completed: the client does what clients are for.
+    /// A response was completed, so the client makes normal use of the connection.
     #[inline]
     pub(crate) fn response_completed(&mut self) {
         self.resets = self.resets.saturating_sub(1);

@@ -15,8 +15,8 @@
 //! | [`priority`] | priorities (RFC 9218) |
 //! | [`settings`], [`error`], [`streams`] | parameters, error codes, the table of open streams |
 //!
-//! Frames, header compression, settings, windows and priorities know nothing of which side they are on; a
-//! client is a second connection type on the same parts.
+//! Frames, header compression, settings, windows and priorities are the same for both sides; a client is a
+//! second connection type that uses these modules.
 //!
 //! # How a server drives it
 //!
@@ -92,31 +92,32 @@
 //!
 //! ## Receiving
 //! - Bytes that [`receive`](ServerConnection::receive) did not consume are the beginning of a frame. They
-//!   stay at the beginning of the input buffer, which must have room for a whole frame
+//!   must stay at the beginning of the input buffer, which needs room for a whole frame
 //!   ([`Limits::frame_bytes`] and nine bytes).
-//! - The state of a connection is ahead of its events: a stream that was requested and reset in one input is
-//!   closed when the event of the request is looked at, and [`respond`](ServerConnection::respond) says
-//!   [`Gone`](Responded::Gone). Before work that costs much, ask [`is_open`](ServerConnection::is_open).
-//! - A [`StreamKey`] stays valid for as long as its stream is open. Its index is small and used again, so
-//!   that what belongs to a stream can lie in a plain vector. A stream's place in it becomes free with
-//!   [`Responded::Complete`], with the [`DataFrame`] that is the last, with [`Event::Reset`], and with
+//! - The state of a connection can be ahead of its events: if a stream was requested and reset in one input,
+//!   it is already closed when the caller sees the event of the request, and
+//!   [`respond`](ServerConnection::respond) returns [`Gone`](Responded::Gone). Before expensive work, ask
+//!   [`is_open`](ServerConnection::is_open).
+//! - A [`StreamKey`] stays valid for as long as its stream is open. Its index is small and is used again, so
+//!   that data of a stream can be stored in a plain vector. A stream's entry in it becomes free with
+//!   [`Responded::Complete`], with the last [`DataFrame`], with [`Event::Reset`], and with
 //!   [`reset`](ServerConnection::reset); with a tunnel (CONNECT), when both directions have ended.
 //! - Do not receive while `out` holds more than [`Limits::output_bytes`]: write first. A client that does not
-//!   read its responses is then not read from either, and costs no more than this.
+//!   read its responses is then not read from either, and its memory stays within this limit.
 //!
 //! ## Sending
-//! - Header sections go out at once. A small body goes with it if the windows and more urgent responses let
-//!   it; otherwise it is asked for by [`next_data`](ServerConnection::next_data) later on. Bodies are never
-//!   copied into the connection: it knows their lengths, the caller keeps their bytes.
+//! - Header sections are sent at once. A small body is sent with them if the windows and more urgent
+//!   responses allow it; otherwise [`next_data`](ServerConnection::next_data) asks for it later. Bodies are
+//!   never copied into the connection: it knows their lengths, the caller keeps their bytes.
 //! - A body whose length is not known is a [`Body::Stream`]: [`offer`](ServerConnection::offer) what there
 //!   is, [`finish`](ServerConnection::finish) it with or without trailers.
 //!   [`send_capacity`](ServerConnection::send_capacity) says how much more is worth getting. There is no
 //!   event for a window that opens: after each `receive`, look at
 //!   [`wants_to_send`](ServerConnection::wants_to_send), or call `next_data`.
-//! - What a cached response needs for its header section is a [`hpack::ResponseBlock`], the same on every
-//!   connection. What is made anew for each request can go through
+//! - A cached response stores its header section as a [`hpack::ResponseBlock`], which is the same on every
+//!   connection. A response that is made for each request can use
 //!   [`respond_with_fields`](ServerConnection::respond_with_fields), which compresses better.
-//! - [`take_output`](ServerConnection::take_output) gives the frames of the connection's own. All calls that
+//! - [`take_output`](ServerConnection::take_output) gives the frames of the connection itself. All calls that
 //!   take `out` begin with it, so that everything is in order.
 //!
 //! ## Time
@@ -136,13 +137,14 @@
 //! close for writing first and read until the client closes, as with HTTP/1 (RFC 9112 section 9.6): a
 //! connection that is closed with bytes unread is reset by the system, and what was sent last may be lost.
 //!
-//! # What is deliberately different
+//! # Deliberate differences
 //! - Streams without any priority signal take turns, as if they were incremental. RFC 9218 makes the order of
-//!   requests the default, for clients that speak of priorities; others expect to be served alike.
+//!   requests the default for clients that use priorities; other clients expect equal service.
 //! - The priorities of RFC 7540 are ignored, as RFC 9113 section 5.3.2 allows;
-//!   `SETTINGS_NO_RFC7540_PRIORITIES` says so. A stream that depends on itself is a connection error still,
-//!   as it was a stream error then.
-//! - There is no server push, which clients have given up, and no upgrade from HTTP/1.1, which RFC 9113 has.
+//!   `SETTINGS_NO_RFC7540_PRIORITIES` announces this. A stream that depends on itself is a connection error;
+//!   it was a stream error in RFC 7540.
+//! - There is no server push, which clients no longer support, and no upgrade from HTTP/1.1, which RFC 9113
+//!   made obsolete.
 //! - A frame that is too large is always a connection error.
 
 pub mod connection;

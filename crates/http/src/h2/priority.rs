@@ -1,6 +1,6 @@
 //! Priorities of responses (RFC 9218), as the `priority` field and `PRIORITY_UPDATE` frames carry them.
 
-/// How urgent a response is, and whether it is of use in pieces.
+/// How urgent a response is, and whether the client can use parts of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Priority {
     /// 0, the most urgent, to 7.
@@ -10,7 +10,7 @@ pub struct Priority {
 }
 
 impl Default for Priority {
-    /// What counts where nothing was said (RFC 9218 section 4).
+    /// The priority of a request that names none (RFC 9218 section 4).
     fn default() -> Priority {
         Priority { urgency: 3, incremental: false }
     }
@@ -23,8 +23,8 @@ impl Priority {
     /// Reads a priority field value: a dictionary of structured fields (RFC 9651) of which only `u` and `i`
     /// matter.
     ///
-    /// A value that is not a dictionary says nothing, and neither does a member of the wrong type or out of
-    /// range (RFC 9218 section 4).
+    /// A value that is not a dictionary is ignored, and so is a member of the wrong type or out of range (RFC
+    /// 9218 section 4).
     pub fn parse(value: &[u8]) -> Priority {
         let mut priority = Priority::default();
         let mut members = Members { rest: value };
@@ -244,7 +244,7 @@ mod tests {
             // The last of a key counts.
             ("u=1, u=2", 2, false),
             ("i, i=?0", 3, false),
-            // Wrong types and values out of range say nothing.
+            // Wrong types and values out of range are ignored.
             ("u=8", 3, false),
             ("u=-1", 3, false),
             ("u", 3, false),
@@ -252,7 +252,7 @@ mod tests {
             ("u=a, i", 3, true),
             ("i=1", 3, false),
             ("i=\"x\"", 3, false),
-            // What is not a dictionary says nothing at all.
+            // A value that is not a dictionary is ignored as a whole.
             ("u=1,", 3, false),
             ("u=1 i", 3, false),
             ("u=1, I", 3, false),

@@ -1,7 +1,7 @@
-//! From decoded fields to a request, or to the reason why they are none (RFC 9113 section 8.3).
+//! Makes a request of decoded fields, or says why they are no valid request (RFC 9113 section 8.3).
 //!
-//! What two programs could read in two ways is malformed, as in HTTP/1: a server in front of others must not
-//! forward what they would read differently (RFC 9113 section 10.3).
+//! Anything that two programs could read differently is malformed, as in HTTP/1: a server in front of others
+//! must not forward it (RFC 9113 section 10.3).
 
 use super::error::StreamError;
 use super::hpack::{Field, FieldList, KnownName, Span};
@@ -39,7 +39,7 @@ impl RequestHead {
     }
 }
 
-/// What is gathered while the fields are looked at.
+/// The values that are collected while the fields are read.
 #[derive(Default)]
 struct Gathered {
     method: Option<Span>,
@@ -55,10 +55,10 @@ struct Gathered {
     cookies: u32,
 }
 
-/// Reads the request whose fields are those of `list` from `start`. The field `host` is taken out, since the
-/// authority says the same, and cookies are joined to one field (section 8.2.3).
+/// Reads the request whose fields are those of `list` from `start`. Removes the field `host`, since the
+/// authority has the same value, and joins cookies to one field (section 8.2.3).
 ///
-/// With `is_too_large`, fields may be missing; what is missing with them is not held against the request.
+/// With `is_too_large`, fields may be missing; missing fields are then no error.
 #[inline]
 pub(crate) fn read_request(
     list: &mut FieldList,
@@ -101,7 +101,7 @@ pub(crate) fn read_request(
     Ok(head)
 }
 
-/// Takes account of a field if it is a pseudo-header field that requests have, for the first time.
+/// Notes a field if it is a pseudo-header field of requests and was not seen before.
 #[inline]
 fn gather_pseudo(gathered: &mut Gathered, field: &Field) -> bool {
     let place = match field.known {
@@ -119,7 +119,7 @@ fn gather_pseudo(gathered: &mut Gathered, field: &Field) -> bool {
     takes
 }
 
-/// Takes account of a field behind the pseudo-header fields.
+/// Notes a field after the pseudo-header fields.
 #[inline]
 fn gather(gathered: &mut Gathered, list: &FieldList, field: &Field) -> Result<(), StreamError> {
     if !field.is_valid {
@@ -224,7 +224,8 @@ fn check_connect(head: &RequestHead, gathered: &Gathered, list: &FieldList) -> R
     check_host_agrees(head, gathered, list)
 }
 
-/// A path is there, and the asterisk is with OPTIONS only. That it is a path was checked when it was decoded.
+/// There is a path, and the asterisk occurs with OPTIONS only. The form of the path was checked when it was
+/// decoded.
 #[inline]
 fn check_path(head: &RequestHead, list: &FieldList) -> Result<(), StreamError> {
     match list.text(head.path) {
@@ -234,8 +235,8 @@ fn check_path(head: &RequestHead, list: &FieldList) -> Result<(), StreamError> {
     }
 }
 
-/// Section 8.3.1: `:authority` or `Host` is there, and where both are they agree. Only `http` and `https`
-/// need one. That it is a host, without user information, was checked when it was decoded.
+/// Section 8.3.1: there is `:authority` or `Host`, and if there are both, they agree. Only `http` and `https`
+/// require one. Its form was checked when it was decoded.
 #[inline]
 fn check_authority(
     head: &RequestHead,
@@ -265,7 +266,7 @@ fn check_host_agrees(head: &RequestHead, gathered: &Gathered, list: &FieldList) 
     }
 }
 
-/// Whether both name the same host and port, one of them leaving the scheme's own port unsaid.
+/// Whether both name the same host and port, where one may leave out the default port of the scheme.
 fn agree_but_for_the_port(scheme: &[u8], authority: &[u8], host: &[u8]) -> bool {
     let default_port = if equals_lower_case(scheme, b"https") { 443 } else { 80 };
     let normal = |value: &[u8]| {
@@ -482,7 +483,7 @@ mod tests {
         assert!(with_authority("a:443", "https", "A").is_ok());
         assert!(with_authority("a", "http", "a:80").is_ok());
         assert!(with_authority("a", "https", "a:80").is_err());
-        // Schemes other than HTTP's may do without.
+        // Schemes other than those of HTTP need no authority.
         assert!(read(&[(":method", "GET"), (":scheme", "foo"), (":path", "/")]).is_ok());
         assert!(read(&[(":method", "GET"), (":scheme", "foo"), (":path", "/"), (":authority", "")]).is_err());
         assert!(read(&[(":method", "GET"), (":scheme", "HTTP"), (":path", "/")]).is_err());

@@ -98,7 +98,7 @@ impl Scheduler {
         }
     }
 
-    /// The stream that may send next; it stays where it is.
+    /// The stream that may send next; it stays in its queue.
     #[inline]
     pub(crate) fn first(&self) -> Option<u32> {
         if self.waiting == 0 {

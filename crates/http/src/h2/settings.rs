@@ -78,7 +78,7 @@ impl Default for PeerSettings {
 }
 
 impl PeerSettings {
-    /// Takes up one parameter; `is_first` says that it comes with the peer's first `SETTINGS`.
+    /// Applies one parameter; `is_first` says that it comes with the peer's first `SETTINGS`.
     pub(crate) fn apply(&mut self, id: SettingId, value: u32, is_first: bool) -> Result<(), ConnectionError> {
         match id {
             SettingId::HEADER_TABLE_SIZE => self.header_table_bytes = value,

@@ -1,4 +1,4 @@
-//! A decoded request of HTTP/2 or HTTP/3, as its readers see it: the rules for requests are the same in both.
+//! A decoded request of HTTP/2 or HTTP/3. The rules for requests are the same in both.
 
 use std::fmt;
 
@@ -58,7 +58,7 @@ impl<'a> StreamRequest<'a> {
         (!self.head.protocol.is_empty()).then(|| self.list.text(self.head.protocol))
     }
 
-    /// The value of Content-Length. The body is held to it: a stream with more or less is reset.
+    /// The value of Content-Length. The body must match it: a stream with more or less data is reset.
     #[inline]
     pub fn content_length(&self) -> Option<u64> {
         self.head.content_length

@@ -1,13 +1,13 @@
 //! The open streams of a connection, found by their identifiers without hashing.
 //!
-//! Streams lie in slots that are used again and again, so a connection that has warmed up allocates nothing.
-//! A slot keeps its place for as long as its stream is open: a [`StreamKey`], the place and the identifier,
-//! finds a stream by one comparison, and its [`index`](StreamKey::index) can be used for tables of the
-//! caller's own.
+//! Streams are stored in slots that are used again and again, so a connection that has run for a while
+//! allocates nothing. A stream keeps its slot for as long as it is open: a [`StreamKey`], the slot and the
+//! identifier, finds a stream by one comparison, and its [`index`](StreamKey::index) can index tables of the
+//! caller.
 //!
-//! What the client sends names streams by identifiers only. A table with open addressing leads from these to
-//! the slots; since clients count their streams up by two, nearly every stream is at the first place where it
-//! is looked for.
+//! The client names streams by identifiers only. A table with open addressing leads from these to the slots;
+//! since clients count their streams up by two, nearly every stream is at the first place where it is looked
+//! for.
 
 use super::flow::{ReceiveWindow, SendWindow};
 use super::priority::Priority;
@@ -54,16 +54,16 @@ pub(crate) struct Stream {
     pub(crate) receive_window: ReceiveWindow,
     /// Bytes of the body that the caller has and that are not in a frame yet.
     pub(crate) unsent: u64,
-    /// Bytes of the request body that are still to come, where `Content-Length` said so.
+    /// Bytes of the request body that are still to come, if there is a `Content-Length`.
     pub(crate) content_left: Option<u64>,
     pub(crate) response: Response,
     /// The client has sent everything.
     pub(crate) request_ended: bool,
-    /// No more is to be sent than what is `unsent`, and perhaps trailers.
+    /// Nothing more will be sent than what is `unsent`, and perhaps trailers.
     pub(crate) ends: bool,
     /// There are trailers to be sent at the end.
     pub(crate) has_trailers: bool,
-    /// Either direction ends on its own.
+    /// A tunnel: each direction ends on its own.
     pub(crate) is_tunnel: bool,
     pub(crate) priority: Priority,
     /// The client said nothing about the priority.
@@ -72,8 +72,8 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Whether it takes turns with others of its urgency: what is of use in pieces, and also what nothing is
-    /// known about.
+    /// Whether it takes turns with others of its urgency: responses that are useful in pieces, and those
+    /// without a known priority.
     #[inline]
     pub(crate) fn takes_turns(&self) -> bool {
         self.priority.incremental || self.priority_is_default
@@ -204,9 +204,9 @@ impl Streams {
         while self.places[hole] != slot {
             hole = self.next(hole);
         }
-        // Whatever stands behind the hole and not where it was looked for first moves up by one, so that
-        // looking can stop at the first empty place. The order of the places makes the first that stays the
-        // end of it.
+        // Each entry after the free place that is not at its first place moves up by one, so that a search
+        // can stop at the first empty place. Because entries are ordered by first place, the first entry that
+        // stays ends the loop.
         loop {
             let place = self.next(hole);
             let mover = self.places[place];
@@ -219,14 +219,14 @@ impl Streams {
         self.places[hole] = NONE;
     }
 
-    /// How far behind its home a place is for the stream of a slot; nothing for a slot that is none.
+    /// How far a place is from the first place (`home`) of the slot's stream; `None` for an empty place.
     #[inline]
     fn distance(&self, place: usize, slot: u32) -> Option<usize> {
         let stream = self.slots.get(slot as usize)?;
         Some(place.wrapping_sub(self.home(stream.id)) & (self.places.len() - 1))
     }
 
-    /// Where a stream is looked for first. Clients use odd identifiers only.
+    /// The first place where a stream is looked for. Clients use odd identifiers only.
     #[inline]
     fn home(&self, id: u32) -> usize {
         (id >> 1) as usize & (self.places.len() - 1)
@@ -237,8 +237,8 @@ impl Streams {
         (place + 1) & (self.places.len() - 1)
     }
 
-    /// Puts a slot into the table, at its home or behind it. Who is nearer to its home makes way, so that
-    /// streams stand in the order of their homes ("Robin Hood hashing").
+    /// Inserts a slot into the table, at its first place or after it. An entry that is nearer to its own
+    /// first place moves on, so that entries stay ordered by first place ("Robin Hood hashing").
     #[inline]
     fn place(&mut self, id: u32, slot: u32) {
         let (mut place, mut slot, mut distance) = (self.home(id), slot, 0);
@@ -265,7 +265,7 @@ impl Streams {
     }
 }
 
-/// What is remembered of streams that were closed.
+/// How many closed streams are remembered.
 const REMEMBERED: usize = 128;
 
 /// How a stream was closed.
@@ -277,11 +277,11 @@ pub(crate) enum Closed {
     ByReset,
 }
 
-/// The streams that were closed last, as many as are likely to matter: it tells a frame that was under way
-/// from one that should not have been sent.
+/// The streams that were closed last. They distinguish a frame that was sent before the client knew of the
+/// end from one that the client should not have sent.
 #[derive(Debug, Clone)]
 pub(crate) struct ClosedStreams {
-    /// Identifiers, shifted by one; the lowest bit says how. Each stream has one place.
+    /// Identifiers, shifted by one; the lowest bit holds the [`Closed`] value. Each stream has one place.
     entries: Box<[u32; REMEMBERED]>,
 }
 

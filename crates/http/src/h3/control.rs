@@ -6,8 +6,7 @@ use super::settings::PeerSettings;
 use super::varint;
 use crate::h2::Priority;
 
-/// The longest payload of a frame that means something here; the longest of those that come is a SETTINGS
-/// frame.
+/// The longest payload of a frame that is processed here; the longest that occurs is a SETTINGS frame.
 const MOST_PAYLOAD_BYTES: u64 = 4096;
 
 /// What a client says about the connection.
@@ -15,7 +14,7 @@ const MOST_PAYLOAD_BYTES: u64 = 4096;
 pub enum ControlEvent {
     /// Its parameters; always the first.
     Settings(PeerSettings),
-    /// It is leaving, and accepts no pushes from this one on.
+    /// The client is leaving, and accepts no pushes from this identifier on.
     GoAway(u64),
     /// The priority of the response on this stream has changed, whether the request has come or not (RFC
     /// 9218).
@@ -39,7 +38,7 @@ pub struct ControlStream {
 }
 
 impl ControlStream {
-    /// Takes what has arrived; `on_event` is called with what it says, in order.
+    /// Processes received bytes; `on_event` is called with each event, in order.
     pub fn receive(
         &mut self,
         input: &[u8],
@@ -66,7 +65,7 @@ impl ControlStream {
         Ok(())
     }
 
-    /// Whether the frame may be there at all.
+    /// Checks whether the frame may occur here.
     fn begin(&mut self, kind: FrameType, length: u64) -> Result<(), ConnectionError> {
         if !self.has_settings && kind != FrameType::SETTINGS {
             let reason = "a control stream that does not begin with SETTINGS";
@@ -108,7 +107,7 @@ impl ControlStream {
         }
     }
 
-    /// Section 5.2: what a client says last may only be less.
+    /// Section 5.2: a later identifier may not be larger than an earlier one.
     fn goaway(&mut self, id: u64) -> Result<ControlEvent, ConnectionError> {
         if self.goaway.is_some_and(|before| id > before) {
             return Err(ConnectionError::new(

@@ -1,4 +1,4 @@
-//! Error codes, and the two sizes of error: those that end a stream and those that end the connection (RFC
+//! Error codes, and the two kinds of error: those that end a stream and those that end the connection (RFC
 //! 9114 section 8, RFC 9204 section 6).
 
 use std::fmt;
@@ -30,19 +30,19 @@ error_codes! {
     GENERAL_PROTOCOL_ERROR = 0x101, "H3_GENERAL_PROTOCOL_ERROR";
     /// Something went wrong on this side.
     INTERNAL_ERROR = 0x102, "H3_INTERNAL_ERROR";
-    /// A stream that may not be there.
+    /// A stream that is not allowed.
     STREAM_CREATION_ERROR = 0x103, "H3_STREAM_CREATION_ERROR";
     /// A stream that the connection needs was closed.
     CLOSED_CRITICAL_STREAM = 0x104, "H3_CLOSED_CRITICAL_STREAM";
-    /// A frame that may not be there.
+    /// A frame that is not allowed here.
     FRAME_UNEXPECTED = 0x105, "H3_FRAME_UNEXPECTED";
     /// A frame whose layout or size is wrong.
     FRAME_ERROR = 0x106, "H3_FRAME_ERROR";
-    /// The peer does more of something than is good.
+    /// The peer causes excessive load.
     EXCESSIVE_LOAD = 0x107, "H3_EXCESSIVE_LOAD";
-    /// An identifier that may not be used in this way.
+    /// An identifier that is not valid here.
     ID_ERROR = 0x108, "H3_ID_ERROR";
-    /// What SETTINGS says is wrong.
+    /// A SETTINGS frame is wrong.
     SETTINGS_ERROR = 0x109, "H3_SETTINGS_ERROR";
     /// The control stream does not begin with SETTINGS.
     MISSING_SETTINGS = 0x10a, "H3_MISSING_SETTINGS";
@@ -50,7 +50,7 @@ error_codes! {
     REQUEST_REJECTED = 0x10b, "H3_REQUEST_REJECTED";
     /// The request or its response is not wanted any more.
     REQUEST_CANCELLED = 0x10c, "H3_REQUEST_CANCELLED";
-    /// The stream ended before the request was whole.
+    /// The stream ended before the request was complete.
     REQUEST_INCOMPLETE = 0x10d, "H3_REQUEST_INCOMPLETE";
     /// The message is malformed.
     MESSAGE_ERROR = 0x10e, "H3_MESSAGE_ERROR";
@@ -75,7 +75,7 @@ impl fmt::Display for ErrorCode {
 /// Why a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionError {
-    /// The code that the peer is told.
+    /// The code that is sent to the peer.
     pub code: ErrorCode,
     /// What is wrong, in words, for the error log.
     pub reason: &'static str,
@@ -84,13 +84,13 @@ pub struct ConnectionError {
 /// Why a stream ends; the connection goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamError {
-    /// The code that the peer is told.
+    /// The code that is sent to the peer.
     pub code: ErrorCode,
     /// What is wrong, in words, for the error log.
     pub reason: &'static str,
 }
 
-/// Either.
+/// An error of a stream or of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Error {
     /// The stream ends.

@@ -1,7 +1,7 @@
 //! Frames (RFC 9114 section 7): a type and a length, both variable-length integers, and a payload.
 //!
-//! [`FrameReader`] takes a stream's bytes as they come, in pieces of any size, and gives the frames in steps.
-//! A payload is never gathered here, so that a frame of any length costs nothing.
+//! [`FrameReader`] takes a stream's bytes in pieces of any size, and gives the frames in steps. Payloads are
+//! not stored here, so that the length of a frame costs no memory.
 
 use super::varint;
 
@@ -22,19 +22,19 @@ impl FrameType {
     pub const PUSH_PROMISE: FrameType = FrameType(0x5);
     /// The sender is leaving.
     pub const GOAWAY: FrameType = FrameType(0x7);
-    /// How many pushes there may be.
+    /// How many pushes are allowed.
     pub const MAX_PUSH_ID: FrameType = FrameType(0xd);
     /// The priority of a request has changed (RFC 9218 section 7.2).
     pub const PRIORITY_UPDATE_REQUEST: FrameType = FrameType(0xf_0700);
     /// The priority of a push has changed.
     pub const PRIORITY_UPDATE_PUSH: FrameType = FrameType(0xf_0701);
 
-    /// Whether it is one of HTTP/2's that has no counterpart here and must not be sent (section 7.2.8).
+    /// Whether it is a type of HTTP/2 that has no counterpart here and must not be sent (section 7.2.8).
     pub fn is_of_http2(self) -> bool {
         matches!(self.0, 0x2 | 0x6 | 0x8 | 0x9)
     }
 
-    /// Whether it is one that may come on a control stream alone.
+    /// Whether it may occur on a control stream only.
     pub fn is_for_control(self) -> bool {
         matches!(
             self,
@@ -54,7 +54,7 @@ const MOST_HEADER_BYTES: usize = 16;
 /// Reads frames.
 #[derive(Debug, Clone, Default)]
 pub struct FrameReader {
-    /// The beginning of a frame header that is not whole.
+    /// The beginning of an incomplete frame header.
     kept: [u8; MOST_HEADER_BYTES],
     kept_bytes: usize,
     /// Bytes of the payload that are to come; `None` before a frame header.
@@ -86,12 +86,13 @@ impl FrameReader {
         FrameReader::default()
     }
 
-    /// Whether what was read ends with a whole frame.
+    /// Whether the input so far ends with a complete frame.
     pub fn is_between_frames(&self) -> bool {
         self.remaining.is_none() && self.kept_bytes == 0
     }
 
-    /// Takes the next step from the front of `input`; `None` when that needs more bytes, and all were taken.
+    /// Takes the next step from the front of `input`; `None` when more bytes are needed; all bytes were then
+    /// taken.
     #[inline]
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Option<Step<'a>> {
         let Some(remaining) = self.remaining else {

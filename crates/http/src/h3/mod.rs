@@ -1,16 +1,16 @@
 //! HTTP/3 (RFC 9114) as data: frames, field section compression and the rules of streams, without a socket, a
 //! clock or QUIC itself.
 //!
-//! QUIC (RFC 9000) gives a connection many streams, each a sequence of bytes in order. What arrives on a
-//! stream goes into the reader of its kind and becomes events, or an error that says which code ends the
-//! stream or the connection:
+//! QUIC (RFC 9000) gives a connection many streams, each a sequence of bytes in order. Bytes that arrive on a
+//! stream go into the reader of its kind, which gives events, or an error with the code that ends the stream
+//! or the connection:
 //!
 //! | stream | reader |
 //! |---|---|
 //! | bidirectional, opened by the client | [`RequestStream`]: a request, its body, its trailers |
 //! | unidirectional, opened by the client | [`UnidirectionalStream`]: its type, control and QPACK frames |
 //!
-//! The other direction are functions that append bytes: [`frame`], [`qpack`] and [`settings`].
+//! For the other direction there are functions that append bytes: [`frame`], [`qpack`] and [`settings`].
 //!
 //! | part | what it is |
 //! |---|---|
@@ -24,11 +24,11 @@
 //! The rules for the fields of a request are HTTP/2's ([`crate::h2::stream_request`]): RFC 9114 section 4.3
 //! has the same ones.
 //!
-//! # What is deliberately so
-//! - No dynamic table in either direction. It would save a client some bytes of each request, and cost that
-//!   requests wait for each other, which is what HTTP/3 is there to avoid; ours would have to be kept for
+//! # Deliberate omissions
+//! - No dynamic table in either direction. It would save a client some bytes of each request, but requests
+//!   would wait for each other, which HTTP/3 is there to avoid; this side would also have to keep a table for
 //!   each connection.
-//! - No push: clients have given it up.
+//! - No push: clients no longer support it.
 
 pub mod control;
 pub mod error;

@@ -1,4 +1,4 @@
-//! A stream with a request (RFC 9114 section 4.1): a header section, a body, perhaps trailers.
+//! The stream of a request (RFC 9114 section 4.1): a header section, a body, optional trailers.
 
 use std::ops::Range;
 
@@ -18,9 +18,9 @@ pub struct RequestStream {
     kind: Kind,
     /// The encoded field section that is being gathered, up to the limit.
     section: Vec<u8>,
-    /// The section is longer than the limit, and its rest was left out.
+    /// The section is longer than the limit, and the rest of it was dropped.
     section_is_cut: bool,
-    /// What Content-Length leaves to come.
+    /// How many bytes of the body are still to come according to Content-Length.
     missing: Option<u64>,
 }
 
@@ -40,7 +40,7 @@ enum Kind {
     Ignored,
 }
 
-/// What was found first in the bytes that arrived.
+/// The first item that was found in the received bytes.
 #[derive(Debug)]
 pub enum Received {
     /// Nothing more.
@@ -49,7 +49,7 @@ pub enum Received {
     Head(RequestHead),
     /// A piece of the body: where it stands in the input.
     Data(Range<usize>),
-    /// The trailers: the fields that are in the list now. Nothing but the end of the stream may follow.
+    /// The trailers: the fields that are now in the list. Only the end of the stream may follow.
     Trailers,
 }
 
@@ -83,8 +83,8 @@ impl RequestStream {
         }
     }
 
-    /// Takes from `input` up to the first thing that is found; gives how many bytes that were. When it found
-    /// nothing, all were taken. Fields go to `list`, which is cleared for them.
+    /// Consumes `input` up to and including the first item; returns how many bytes that were. If there was no
+    /// item, all were consumed. Fields are stored in `list`, which is cleared before.
     pub fn receive(&mut self, input: &[u8], list: &mut FieldList) -> Result<(usize, Received), Error> {
         let mut rest = input;
         while let Some(step) = self.frames.next(&mut rest) {
@@ -131,7 +131,7 @@ impl RequestStream {
         Ok(())
     }
 
-    /// Whether the frame may be there.
+    /// Checks whether the frame may occur here.
     fn begin(&mut self, kind: FrameType, length: u64) -> Result<(), Error> {
         self.kind = match kind {
             FrameType::DATA if self.phase == Phase::Body => Kind::Data,
@@ -164,12 +164,12 @@ impl RequestStream {
         self.section.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
-    /// Decodes the section that was gathered.
+    /// Decodes the collected section.
     fn section(&mut self, list: &mut FieldList) -> Result<Received, Error> {
         list.clear();
         let section = std::mem::take(&mut self.section);
         let is_too_large = match qpack::decode(&section, self.limits, list) {
-            // Where it was cut it ends in the middle.
+            // A section that was cut ends in the middle.
             Err(QpackError::Truncated) if self.section_is_cut => true,
             decoded => decoded.map_err(QpackError::connection_error)? || self.section_is_cut,
         };

@@ -21,7 +21,8 @@ impl SettingId {
     pub const H3_DATAGRAM: SettingId = SettingId(0x33);
 }
 
-/// Parameters in one frame. Each costs a look at those before it, so there may not be any number of them.
+/// The most parameters in one frame. Each one is compared with those before it, so their number must be
+/// limited.
 const MOST_SETTINGS: usize = 64;
 
 /// What the peer has chosen.
@@ -72,7 +73,7 @@ impl PeerSettings {
                 SettingId::QPACK_BLOCKED_STREAMS => settings.blocked_streams = value,
                 SettingId::ENABLE_CONNECT_PROTOCOL => settings.extended_connect = flag(value)?,
                 SettingId::H3_DATAGRAM => settings.datagrams = flag(value)?,
-                // Section 7.2.4.1: those of HTTP/2 that have no counterpart.
+                // Section 7.2.4.1: settings of HTTP/2 that have no counterpart.
                 SettingId(0x0 | 0x2..=0x5) => return Err(wrong("a SETTINGS parameter of HTTP/2")),
                 _ => {}
             }

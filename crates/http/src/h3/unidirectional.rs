@@ -15,7 +15,7 @@ pub const QPACK_ENCODER: u64 = 0x2;
 /// The type of the stream that carries QPACK decoder instructions.
 pub const QPACK_DECODER: u64 = 0x3;
 
-/// Which of the streams that may be there once are there; one for each connection.
+/// Which of the streams that may exist only once exist; one value for each connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CriticalStreams {
     control: bool,
@@ -27,24 +27,24 @@ pub struct CriticalStreams {
 #[derive(Debug, Clone, Default)]
 pub struct UnidirectionalStream {
     kind: Kind,
-    /// The beginning of a type that is not whole.
+    /// The beginning of an incomplete type.
     kept: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Default)]
 enum Kind {
-    /// Not known yet.
+    /// The type is not known yet.
     #[default]
     Unread,
     Control(ControlStream),
     Encoder(EncoderInstructions),
     Decoder(DecoderInstructions),
-    /// Of no meaning to us.
+    /// A type that this server does not know or use.
     Ignored,
 }
 
 impl CriticalStreams {
-    /// Takes note of a stream whose type has been read.
+    /// Notes a stream whose type has been read.
     fn open(&mut self, kind: u64) -> Result<Kind, ConnectionError> {
         let wrong = |reason| Err(ConnectionError::new(ErrorCode::STREAM_CREATION_ERROR, reason));
         let (place, opened) = match kind {
@@ -62,7 +62,7 @@ impl CriticalStreams {
 }
 
 impl UnidirectionalStream {
-    /// Takes what has arrived.
+    /// Processes received bytes.
     pub fn receive(
         &mut self,
         input: &[u8],
@@ -82,13 +82,13 @@ impl UnidirectionalStream {
         }
     }
 
-    /// Whether nothing that comes on it means anything: it can be stopped with `H3_STREAM_CREATION_ERROR`
+    /// Whether everything on this stream is ignored: it can be stopped with `H3_STREAM_CREATION_ERROR`
     /// (section 6.2).
     pub fn is_ignored(&self) -> bool {
         matches!(self.kind, Kind::Ignored)
     }
 
-    /// The client has ended or reset it. The streams that a connection needs must stay (section 6.2.1).
+    /// The client has ended or reset the stream. Critical streams must stay open (section 6.2.1).
     pub fn finish(&self) -> Result<(), ConnectionError> {
         match self.kind {
             Kind::Unread | Kind::Ignored => Ok(()),

@@ -10,7 +10,7 @@ pub fn encoded_bytes(first: u8) -> usize {
     1 << (first >> 6)
 }
 
-/// Takes an integer from the front of `input`; `None`, and nothing taken, when it is not whole.
+/// Takes an integer from the front of `input`; `None`, and nothing is taken, if it is incomplete.
 #[inline]
 pub fn take(input: &mut &[u8]) -> Option<u64> {
     let &first = input.first()?;
@@ -55,7 +55,7 @@ mod tests {
             assert_eq!(out, bytes);
             assert_eq!(take(&mut &out[..]), Some(value));
         }
-        // Longer than need be, which is allowed.
+        // Longer than necessary, which is allowed.
         assert_eq!(take(&mut &[0x40, 0x25][..]), Some(37));
     }
 

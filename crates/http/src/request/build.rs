@@ -1,9 +1,9 @@
-//! Heads that are put together from values: requests of HTTP/2 and HTTP/3, and what the server derives from
-//! another request.
+//! Builds request heads from values: for requests of HTTP/2 and HTTP/3, and for requests that the server
+//! derives from another one.
 //!
-//! The result is what [`RequestHead::parse`] makes of the same request in HTTP/1, and the same is refused;
-//! tests compare both. Nothing is written as text and read again: names and values lie in the buffer one
-//! after the other, and spans tell them apart.
+//! The result equals what [`RequestHead::parse`] makes of the same request in HTTP/1, with the same refusals;
+//! tests compare both. The request is not written as text and parsed again: names and values are stored in a
+//! buffer one after the other, with spans.
 
 use super::{
     FieldFacts, FieldLine, KnownField, Limits, Method, RequestError, RequestHead, Span, Version,
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::grammar::{field_value_length, is_token};
 
-/// Puts a head together. The first error is kept, and given by [`HeadBuilder::finish`].
+/// Builds a head. The first error is kept, and [`HeadBuilder::finish`] returns it.
 pub struct HeadBuilder {
     head: RequestHead,
     buffer: Vec<u8>,
@@ -23,7 +23,7 @@ pub struct HeadBuilder {
 }
 
 impl Limits {
-    /// For heads whose parts have passed the limits for clients.
+    /// No limits, for heads whose parts have already passed the limits for clients.
     pub const NONE: Limits =
         Limits { request_line_bytes: usize::MAX, header_bytes: usize::MAX, header_fields: usize::MAX };
 }
@@ -34,7 +34,7 @@ impl HeadBuilder {
         HeadBuilder::begin(method, target, (Version::Http11, b"HTTP/1.1"), limits)
     }
 
-    /// A head with the method and version of another one, which was made of `buffer`, and this target.
+    /// A head with the method and version of another head, whose bytes are in `buffer`, and this target.
     pub fn like(head: &RequestHead, buffer: &[u8], target: &[u8]) -> HeadBuilder {
         let version = (head.version, head.version_span.of(buffer));
         HeadBuilder::begin(head.method_span.of(buffer), target, version, Limits::NONE)
@@ -65,7 +65,7 @@ impl HeadBuilder {
         HeadBuilder { head, buffer, facts: FieldFacts::default(), header_bytes: 0, limits, error }
     }
 
-    /// Adds a field line. White space around the value does not belong to it.
+    /// Adds a field line. White space around the value is removed.
     pub fn field(&mut self, name: &[u8], value: &[u8]) {
         if self.error.is_none()
             && let Err(error) = self.add(name, value)
@@ -96,7 +96,8 @@ impl HeadBuilder {
         Ok(())
     }
 
-    /// The head and the bytes of its parts; with the error, if it is no valid head, what was there before it.
+    /// The head and the bytes of its parts. If the head is not valid, there is also the error, and the head
+    /// holds the parts before it.
     pub fn finish(mut self) -> (RequestHead, Vec<u8>, Result<(), RequestError>) {
         let outcome = match self.error {
             Some(error) => Err(error),
@@ -141,7 +142,7 @@ mod tests {
         builder.finish()
     }
 
-    /// What is known of a head, without the places of its parts.
+    /// The properties of a head, without the positions of its parts.
     fn facts(head: &RequestHead, buffer: &[u8]) -> String {
         let text = |span: Span| span.of(buffer).escape_ascii().to_string();
         let fields: Vec<_> =
@@ -152,7 +153,7 @@ mod tests {
         format!("{line:?} {version:?} {rest:?} {:?} {fields:?}", head.accept_encoding)
     }
 
-    /// The status of each of both ways, and what they know of the head.
+    /// The status and the head's properties for both ways of building it.
     fn both(method: &[u8], target: &[u8], fields: &[(Vec<u8>, Vec<u8>)]) -> [Result<String, u16>; 2] {
         let (head, buffer, outcome) = build(method, target, fields);
         let built = outcome.map(|()| facts(&head, &buffer)).map_err(RequestError::status);
@@ -219,7 +220,7 @@ mod tests {
             assert_eq!(built, Err(status), "{method} {target} {fields:?}");
             assert_eq!(built, parsed, "{method} {target} {fields:?}");
         }
-        // No text of HTTP/1 could say these.
+        // HTTP/1 cannot express these.
         for (method, target, name, value) in [
             (&b""[..], &b"/"[..], &b"a"[..], &b"b"[..]),
             (b"GET", b"", b"a", b"b"),

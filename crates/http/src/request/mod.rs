@@ -1,10 +1,10 @@
 //! The request head: parsed once, in place, without allocation (RFC 9112 sections 2 to 6).
 //!
 //! [`RequestHead::parse`] reads a head that begins at the start of a buffer and keeps offsets into it, so one
-//! `RequestHead` serves a connection for all its requests. While parsing it also takes in what every server
-//! must know at once: the framing of the body, whether the connection persists, `Expect`, and whether any
-//! condition or range was asked for. Parsing is strict: whatever two programs could read in two ways is
-//! refused (RFC 9112 sections 2.2, 5.1, 6.3 and 11.2 on request smuggling).
+//! `RequestHead` serves a connection for all its requests. While parsing it also notes what every server
+//! needs at once: the framing of the body, whether the connection persists, `Expect`, and whether there is a
+//! condition or a range. Parsing is strict: anything that two programs could read differently is refused (RFC
+//! 9112 sections 2.2, 5.1, 6.3 and 11.2 on request smuggling).
 
 mod build;
 
@@ -91,13 +91,13 @@ impl Method {
         matches!(self, Method::Post | Method::Put | Method::Patch | Method::Query)
     }
 
-    /// Whether it asks for nothing to be changed (RFC 9110 section 9.2.1).
+    /// Whether it is a safe method, which asks for no change (RFC 9110 section 9.2.1).
     pub fn is_safe(self) -> bool {
         matches!(self, Method::Get | Method::Head | Method::Options | Method::Trace | Method::Query)
     }
 
-    /// Whether two requests ask for no more than one does, so that it may be sent again (RFC 9110 section
-    /// 9.2.2).
+    /// Whether it is idempotent: several identical requests have the effect of one, so it may be sent again
+    /// (RFC 9110 section 9.2.2).
     pub fn is_idempotent(self) -> bool {
         self.is_safe() || matches!(self, Method::Put | Method::Delete)
     }
@@ -173,14 +173,15 @@ impl KnownField {
     }
 }
 
-/// Whether a token is this name, which is made of small letters and hyphens. The loop has a fixed length and
-/// no way out of its middle, so that it becomes a few wide instructions.
+/// Whether a token is this name, which consists of small letters and hyphens. The loop has a fixed length and
+/// no early exit, so that the compiler turns it into a few wide instructions.
 #[inline]
 fn is_name<const LENGTH: usize>(token: &[u8], name: &[u8; LENGTH]) -> bool {
     let Ok(token) = <&[u8; LENGTH]>::try_from(token) else { return false };
     let mut difference = 0;
     for index in 0..LENGTH {
-        // The bit that makes a letter small is set in a hyphen, and turns no other token byte into either.
+        // The bit that makes a letter small is set in a hyphen, and no other token byte becomes a letter or a
+        // hyphen by it.
         difference |= (token[index] | 0x20) ^ name[index];
     }
     difference == 0
@@ -217,7 +218,7 @@ pub enum Expectation {
     None,
     /// `100-continue`.
     Continue,
-    /// Something that no server knows (417).
+    /// An unknown expectation (417).
     Unknown,
 }
 
@@ -232,7 +233,7 @@ pub struct Limits {
     pub header_fields: usize,
 }
 
-/// Why a head is refused; the connection cannot be used any more after any of them.
+/// Why a head is refused. After any of these errors the connection cannot be used any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestError {
     /// 400, with what is wrong.
@@ -273,12 +274,12 @@ impl RequestError {
     }
 }
 
-/// Whether the head was whole.
+/// The result of parsing a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parsed {
     /// The head ends before this offset; the body or the next request begins there.
     Complete(usize),
-    /// More bytes are needed; what is there is not wrong so far.
+    /// More bytes are needed; the bytes so far are valid.
     Partial,
 }
 
@@ -305,8 +306,9 @@ pub struct RequestHead {
     pub body: RequestBody,
     /// What Expect asked for.
     pub expectation: Expectation,
-    /// A body is meant, in a version that cannot say how long it is without Content-Length, which is missing:
-    /// `body` is none, and the request is to be answered with 411 unless what answers it takes such requests.
+    /// The request has a body whose length is not known: it is of a version that needs Content-Length, and
+    /// that is missing. `body` is none, and the request is answered with 411 unless its handler accepts such
+    /// requests.
     pub lacks_length: bool,
     /// The client lets the connection persist (RFC 9112 section 9.3).
     pub persistent: bool,
@@ -333,8 +335,8 @@ impl RequestHead {
         let header_start = at;
         let header_limit = header_start.saturating_add(limits.header_bytes);
         let most_bytes = header_limit.saturating_add(2);
-        // No more is looked at than the largest section and its empty line, so that the verdict does not
-        // depend on how much was read at once.
+        // At most the largest section and its empty line are read, so that the result does not depend on how
+        // much was received at once.
         let buffer = &buffer[..buffer.len().min(most_bytes)];
         let partial =
             if buffer.len() == most_bytes { Err(RequestError::HeaderTooLarge) } else { Ok(Parsed::Partial) };
@@ -440,7 +442,7 @@ impl RequestHead {
         Ok(Some(version_end + 2))
     }
 
-    /// What follows from all field lines together: Host, framing, persistence.
+    /// Checks what all field lines together mean: Host, framing, persistence.
     fn conclude(&mut self, buffer: &[u8], facts: FieldFacts) -> Result<(), RequestError> {
         let http11 = self.version == Version::Http11;
         self.host = facts.host;
@@ -464,9 +466,10 @@ impl RequestHead {
             && !facts.transfer_encoding
             && facts.content_length.is_none()
             && self.method.expects_body();
-        // RFC 9110 section 10.1.1: a 1.0 client cannot mean it.
+        // RFC 9110 section 10.1.1: `Expect` of a 1.0 client is ignored.
         self.expectation = if http11 { facts.expectation } else { Expectation::None };
-        // What may follow a head without a length is no request.
+        // If a body has no length, the bytes after the head may be that body, so they are not read as a
+        // request.
         self.persistent = !facts.close && (http11 || facts.keep_alive) && !self.lacks_length;
         self.conditional = facts.conditional;
         self.accept_encoding = facts.accept_encoding;
@@ -474,7 +477,7 @@ impl RequestHead {
     }
 }
 
-/// What the known field lines say, gathered while parsing.
+/// What the known field lines say, collected while parsing.
 #[derive(Default)]
 struct FieldFacts {
     host: Option<Span>,
@@ -497,7 +500,8 @@ impl FieldFacts {
                 }
             }
             KnownField::ContentLength => {
-                // Even equal repeats are refused: the next program on the way may take another one.
+                // Repeated fields are refused even if they are equal: the next program on the way may use
+                // another one.
                 if self.content_length.replace(parse_content_length(value)?).is_some() {
                     return Err(RequestError::Bad("more than one Content-Length"));
                 }
@@ -540,8 +544,8 @@ const BAD_VERSION: RequestError = RequestError::Bad("the request line does not e
 
 /// Offset of the first byte that is not part of an empty line; `None` when there is none yet.
 fn skip_empty_lines(buffer: &[u8]) -> Result<Option<usize>, RequestError> {
-    // Four empty lines are more than any client in use sends; without a limit they would be a way to say
-    // nothing for ever.
+    // Four empty lines are more than any client in use sends. Without a limit, a client could send empty
+    // lines for ever.
     const MOST_EMPTY_LINES: usize = 4;
     let mut at = 0;
     loop {
@@ -581,8 +585,8 @@ fn could_become_version(sent: &[u8]) -> bool {
     })
 }
 
-/// One `name ":" OWS value OWS CRLF` (RFC 9112 section 5) and the offset after it; `None` when it is not
-/// whole.
+/// One `name ":" OWS value OWS CRLF` (RFC 9112 section 5) and the offset after it; `None` when it is
+/// incomplete.
 #[inline]
 fn parse_field_line(buffer: &[u8], start: usize) -> Result<Option<(FieldLine, usize)>, RequestError> {
     let name_length = token_length(&buffer[start..]);
@@ -646,8 +650,8 @@ fn check_transfer_encoding(value: &[u8]) -> Result<(), RequestError> {
     }
 }
 
-/// How many bytes from the start can stand in a request target: no control byte, no space, no DEL. Bytes from
-/// 0x80 are let through, since clients send raw UTF-8; what they mean is the path's matter.
+/// How many bytes from the start may be in a request target: no control byte, no space, no DEL. Bytes from
+/// 0x80 are accepted, since clients send raw UTF-8; the path module decides what they mean.
 ///
 /// Eight bytes are looked at in one step.
 #[inline]
@@ -875,7 +879,7 @@ mod tests {
         assert_eq!(expectation("Expect: 200-ok\r\n"), Expectation::Unknown);
     }
 
-    /// The bit tricks say the same as the plain definition.
+    /// The bit tricks give the same result as the plain definition.
     fn plain_count(bytes: &[u8], least: u8) -> usize {
         bytes.iter().take_while(|&&byte| byte >= least && byte != 0x7f).count()
     }
@@ -935,7 +939,7 @@ mod tests {
             prop_assert_eq!(parse(text.as_bytes()).unwrap().1, Parsed::Complete(text.len()));
         }
 
-        /// What was refused stays refused however much follows, and what was whole stays whole.
+        /// More bytes never change the result: an error stays an error, and a complete head stays complete.
         #[test]
         fn more_bytes_never_change_a_verdict(
             bytes in proptest::collection::vec(

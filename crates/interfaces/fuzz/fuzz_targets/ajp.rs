@@ -1,5 +1,5 @@
-//! Any bytes from a servlet container: no panic, no more given out than came in, fields that are lines of
-//! fields, and the same packets however the bytes were cut.
+//! Any bytes from a servlet container: no panic, no more bytes returned than received, only valid field
+//! lines, and the same packets however the bytes are split.
 #![no_main]
 
 use bytes::BytesMut;

@@ -1,4 +1,4 @@
-//! However a program's output is cut, the same response comes out, and its fields are lines of fields.
+//! However a program's output is split, the same response results, and its fields are valid field lines.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -19,7 +19,7 @@ fuzz_target!(|input: (Vec<u8>, u8)| {
         }
     }
     match (&whole, &pieces) {
-        // Cut, it may be seen earlier which of two things is wrong.
+        // If two things are wrong, the split decides which one is found first.
         (Err(_), pieces) => assert!(!matches!(pieces, Ok(Some(_)))),
         (whole, pieces) => assert_eq!(whole, pieces),
     }

@@ -1,5 +1,5 @@
-//! Any bytes from a FastCGI program: no panic, no more bytes given out than came in, and the same events
-//! however the bytes were cut.
+//! Any bytes from a FastCGI program: no panic, no more bytes returned than received, and the same events
+//! however the bytes are split.
 #![no_main]
 
 use bytes::BytesMut;
@@ -18,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(pairs <= bytes.len());
 });
 
-/// The events, pieces of streams joined, up to what is wrong.
+/// The events, with pieces of streams joined, up to the first error.
 fn decode(bytes: &[u8], piece_bytes: usize) -> (Vec<Event>, Option<WrongBytes>) {
     let (mut decoder, mut received, mut events) = (Decoder::new(), BytesMut::new(), Vec::new());
     let mut given = 0;

@@ -1,29 +1,30 @@
-//! The numbers of AJP13: kinds of packets, methods, fields and attributes that have one.
+//! The numbers of AJP13: kinds of packets, and methods, fields and attributes that have a number.
 
-/// What packets to the container begin with.
+/// The first bytes of packets to the container.
 pub const TO_CONTAINER: [u8; 2] = [0x12, 0x34];
 
-/// What packets of the container begin with.
+/// The first bytes of packets from the container.
 pub const FROM_CONTAINER: [u8; 2] = *b"AB";
 
-/// Of a packet: two bytes that say whose it is, and its length.
+/// The length of a packet's header: two bytes for the direction, and the length of the packet.
 pub const PACKET_HEADER_BYTES: usize = 4;
 
-/// Of a packet with a piece of the request's body: the header, and the length of the piece.
+/// The length of the header of a packet with a piece of the request's body: the packet's header, and the
+/// length of the piece.
 pub const DATA_HEADER_BYTES: usize = 6;
 
-/// The smallest that a container can be made to accept.
+/// The smallest size that a container can be configured to accept.
 pub const LEAST_PACKET_BYTES: usize = 8192;
 
-/// The largest that a length of two bytes allows, as containers count it.
+/// The largest size that a length of two bytes allows, as containers count it.
 pub const MOST_PACKET_BYTES: usize = 65536;
 
 /// Kinds of packets to the container. A piece of the body has none.
 pub const FORWARD_REQUEST: u8 = 2;
-/// The question whether it is there, as a whole packet.
+/// The question whether the container is alive, as a whole packet.
 pub const CPING: [u8; 5] = [0x12, 0x34, 0, 1, 10];
 
-/// Kinds of packets of the container.
+/// Kinds of packets from the container.
 pub const SEND_BODY_CHUNK: u8 = 3;
 /// Status and fields of the answer.
 pub const SEND_HEADERS: u8 = 4;
@@ -34,10 +35,10 @@ pub const GET_BODY_CHUNK: u8 = 6;
 /// The answer to [`CPING`], as a whole packet.
 pub const CPONG: [u8; 5] = [b'A', b'B', 0, 1, 9];
 
-/// A string that is not there, in place of its length.
+/// A missing string, in place of its length.
 pub const NO_STRING: u16 = 0xffff;
 
-/// The high byte of a field's number, where its name would have the high byte of its length.
+/// The high byte of a field's number, at the place where a name has the high byte of its length.
 pub const CODED_FIELD: u8 = 0xa0;
 
 /// The longest name of a field: the length of a longer one would look like a field's number.
@@ -47,11 +48,11 @@ pub const LONGEST_FIELD_NAME: usize = 0x9fff;
 pub mod attribute {
     /// The user that was authenticated.
     pub const REMOTE_USER: u8 = 3;
-    /// How it was.
+    /// The authentication scheme.
     pub const AUTH_TYPE: u8 = 4;
     /// The query.
     pub const QUERY_STRING: u8 = 5;
-    /// The container that is meant to answer.
+    /// The container that should answer.
     pub const JVM_ROUTE: u8 = 6;
     /// The client's certificate.
     pub const TLS_CERTIFICATE: u8 = 7;
@@ -61,25 +62,25 @@ pub mod attribute {
     pub const REQUEST_ATTRIBUTE: u8 = 10;
     /// The bits of the cipher's key.
     pub const TLS_KEY_SIZE: u8 = 11;
-    /// What server and container share.
+    /// The secret shared by server and container.
     pub const SECRET: u8 = 12;
-    /// The method, where it has no number.
+    /// The method, if it has no number.
     pub const STORED_METHOD: u8 = 13;
-    /// There are no more.
+    /// The end of the attributes.
     pub const END: u8 = 0xff;
 }
 
-/// Names of attributes for which AJP has no number, and containers look all the same.
+/// Names of attributes for which AJP has no number, but which containers read.
 pub mod attribute_name {
     /// The client's port.
     pub const REMOTE_PORT: &str = "AJP_REMOTE_PORT";
-    /// The address that the client has reached.
+    /// The address that the client connected to.
     pub const LOCAL_ADDRESS: &str = "AJP_LOCAL_ADDR";
     /// The version of TLS.
     pub const TLS_PROTOCOL: &str = "AJP_SSL_PROTOCOL";
 }
 
-/// In place of a method's number: it follows as an attribute.
+/// In place of a method's number: the method follows as an attribute.
 pub const STORED_METHOD: u8 = 0xff;
 
 const METHODS: [&str; 27] = [
@@ -143,7 +144,7 @@ const RESPONSE_FIELDS: [&str; 11] = [
     "WWW-Authenticate",
 ];
 
-/// The number of a method; `None`: it has none. Methods are told apart by case (RFC 9110 section 9.1).
+/// The number of a method; `None`: it has none. Methods are case-sensitive (RFC 9110 section 9.1).
 pub fn method_number(method: &[u8]) -> Option<u8> {
     number(METHODS.iter().position(|known| known.as_bytes() == method)?)
 }

@@ -1,4 +1,4 @@
-//! The handler of AJP: from a request to a call of one of several containers.
+//! The handler of AJP: sends a request to one of several containers.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::{Ajp, State, request};
 use crate::backend::{About, Call, CallRules, Caller, Group, Owner, Protocol as _, SharedGroup, Upload};
 use crate::cgi_response::HeaderLimits;
 
-/// Servlet containers, as a configuration has them.
+/// Servlet containers, as configured.
 pub struct Containers {
     group: Arc<SharedGroup>,
     settings: Arc<Settings>,
@@ -72,7 +72,7 @@ impl ContainersOfCore {
         let Ok(path) = ServletPath::of(&request.path_as_sent) else {
             return Handled::Answer(Answer::error(400));
         };
-        // The container will see another path than that which routes and access rules were asked about.
+        // The container will see another path than the one that routes and access rules have judged.
         if path.path != request.path {
             if request.depth >= MOST_DERIVED {
                 return Handled::Answer(Answer::error(400));
@@ -118,7 +118,7 @@ impl ContainersOfCore {
         self.caller.call(call, upload).await
     }
 
-    /// The packet for each container. The error is the answer.
+    /// The packet for each container. The error is the answer to the client.
     fn heads(&self, request: &Request, uri: &[u8]) -> Result<Vec<Bytes>, Answer> {
         let writer = request::begin(request, uri, &self.settings);
         let most_bytes = self.settings.packet_bytes;

@@ -1,19 +1,19 @@
 //! AJP13: requests to servlet containers such as Tomcat (Apache JServ Protocol 1.3).
 //!
-//! The codec is without input and output; [`Ajp`] puts the server's side of it under the
-//! [`backend`](crate::backend) machinery. One request at a time goes over a connection, and the container
-//! asks for the request's body piece by piece; only the first piece of a body whose length was said is sent
-//! unasked.
+//! The codec does no input or output; [`Ajp`] adapts the server's side of it to the
+//! [`backend`](crate::backend) module. One request at a time uses a connection, and the container asks for
+//! the request's body piece by piece; only the first piece of a body with a known length is sent without
+//! being asked for.
 //!
 //! | module | |
 //! |---|---|
 //! | `code` | the numbers of the protocol |
-//! | `writer` | a request into its packet |
-//! | `packet` | packets of a container into what they say |
+//! | `writer` | writes the packet of a request |
+//! | `packet` | reads the packets of a container |
 //! | `path` | the path as a container sees it |
-//! | `session` | whose session a request belongs to |
-//! | `request` | what is said of a request |
-//! | `settings`, `handler` | the configuration, and what answers with it |
+//! | `session` | the container that keeps a request's session |
+//! | `request` | the fields and attributes of a request's packet |
+//! | `settings`, `handler` | the configuration, and the handler that uses it |
 
 mod code;
 mod handler;
@@ -48,25 +48,25 @@ pub fn ping(timeout: Duration) -> Ping {
     Ping { question: &code::CPING, answer: &code::CPONG, timeout }
 }
 
-/// Where a request and its answer stand.
+/// The state of a request and its answer.
 #[derive(Debug, Clone)]
 pub struct State {
     limits: PacketLimits,
     has_head: bool,
-    /// So many bytes of the body the container waits for.
+    /// How many bytes of the body the container waits for.
     wanted_bytes: usize,
 }
 
 impl State {
-    /// Before a request. Where the body's length is said and not 0, the container waits for a piece without
-    /// asking.
+    /// The state before a request. If the body's length is known and not 0, the container waits for a first
+    /// piece without asking.
     pub fn new(limits: PacketLimits, has_body: bool) -> State {
         let wanted_bytes = if has_body { most_data_bytes(limits) } else { 0 };
         State { limits, has_head: false, wanted_bytes }
     }
 }
 
-/// The most that a packet of this size can hold of a body; its length takes two bytes.
+/// The most bytes of a body in a packet of this size; the length takes two bytes.
 fn most_data_bytes(limits: PacketLimits) -> usize {
     limits.bytes - DATA_HEADER_BYTES
 }
@@ -83,7 +83,7 @@ impl Protocol for Ajp {
     }
 
     fn push_body(state: &mut State, piece: Bytes, out: &mut VecDeque<Bytes>) {
-        // There is room for no longer one.
+        // The piece fits into a packet, so its length fits into 16 bits.
         let length = piece.len() as u16;
         let mut header = BytesMut::with_capacity(DATA_HEADER_BYTES);
         header.put_slice(&TO_CONTAINER);
@@ -114,7 +114,7 @@ impl Protocol for Ajp {
                 Packet::Body(_) if !state.has_head => {
                     Err("it sent a piece of the body before the head".to_string())
                 }
-                // Whatever has come is sent on at once in any case.
+                // A flush: received bytes are always sent on at once.
                 Packet::Body(piece) if piece.is_empty() => continue,
                 Packet::Body(piece) => Ok(Some(Output::Answer(piece))),
                 Packet::GetBody(_) if state.wanted_bytes > 0 => {

@@ -1,24 +1,24 @@
 //! The path of a request as a servlet container sees it.
 //!
-//! A container cuts off what follows a semicolon in each segment (path parameters, Servlet specification
-//! section 3.5) before it looks at `..`, which no other server does: `/shop/..;/manager/` is below `/shop/`
-//! for a server, and means `/manager/` for a container. So routes and access rules must have been asked about
-//! the path without parameters, and what is sent is written anew from it: no escape, no dot segment and no
-//! doubled slash that could be read in two ways.
+//! A container removes what follows a semicolon in each segment (path parameters, Servlet specification
+//! section 3.5) before it resolves `..`. No other server does this: `/shop/..;/manager/` is below `/shop/`
+//! for a server, and means `/manager/` for a container. So routes and access rules must judge the path
+//! without parameters, and the path that is sent is written anew from it: it contains no escape, no dot
+//! segment and no repeated slash that could be read in two ways.
 
 use touchstone_http::target::normalise_path;
 
-/// A path with parameters taken apart from it.
+/// A path, split from its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServletPath {
-    /// In its normal form, decoded, without parameters: what rules must be asked about.
+    /// In its normal form, decoded, without parameters: rules must judge this form.
     pub path: Vec<u8>,
-    /// What is sent: the same, encoded, with its parameters.
+    /// The form that is sent: encoded, with its parameters.
     pub uri: Vec<u8>,
 }
 
-/// The path cannot be sent: it is none, leads above the root, or holds a backslash or an escaped slash, which
-/// containers read in different ways.
+/// The path cannot be sent: it is not a path, leads above the root, or holds a backslash or an escaped slash,
+/// which containers read in different ways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ambiguous;
 
@@ -26,7 +26,7 @@ impl ServletPath {
     /// Reads a path as it was sent.
     ///
     /// # Errors
-    /// It may mean one thing here and another there.
+    /// The path could mean one thing to the server and another to the container.
     pub fn of(path_as_sent: &[u8]) -> Result<ServletPath, Ambiguous> {
         let segments = path_as_sent.strip_prefix(b"/").ok_or(Ambiguous)?.split(|&byte| byte == b'/');
         let segments: Vec<(&[u8], &[u8])> = segments.map(split_parameters).collect();
@@ -49,7 +49,7 @@ impl ServletPath {
     }
 }
 
-/// The value of a path parameter, of the last segment that has it.
+/// The value of a path parameter; the last segment that has it counts.
 pub fn parameter<'p>(path_as_sent: &'p [u8], name: &str) -> Option<&'p [u8]> {
     let parameters = path_as_sent.rsplit(|&byte| byte == b'/').flat_map(|segment| {
         let (_, parameters) = split_parameters(segment);
@@ -65,10 +65,10 @@ fn split_parameters(segment: &[u8]) -> (&[u8], &[u8]) {
     segment.split_at(memchr::memchr(b';', segment).unwrap_or(segment.len()))
 }
 
-/// The path, written anew, with the parameters of those segments that stay.
+/// The path, written anew, with the parameters of the segments that remain.
 fn with_parameters(segments: &[(&[u8], &[u8])]) -> Option<Vec<u8>> {
     let mut kept: Vec<(Vec<u8>, &[u8])> = Vec::with_capacity(segments.len());
-    // Parameters behind a slash at the end: `/shop/;jsessionid=1`.
+    // Parameters after a slash at the end: `/shop/;jsessionid=1`.
     let mut behind_slash = None;
     for (raw, parameters) in segments {
         let name = decoded(raw)?;
@@ -96,7 +96,7 @@ fn with_parameters(segments: &[(&[u8], &[u8])]) -> Option<Vec<u8>> {
     Some(uri)
 }
 
-/// Escapes stay as they are.
+/// Escapes are kept.
 fn push_parameters(parameters: &[u8], out: &mut Vec<u8>) {
     for &byte in parameters {
         if matches!(byte, b';' | b'%' | b'=') || is_path_byte(byte) {
@@ -120,7 +120,7 @@ fn push_escape(byte: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(&[b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
 }
 
-/// What stands in a segment as it is (RFC 3986 section 3.3), but for the semicolon.
+/// Bytes that need no escape in a segment (RFC 3986 section 3.3), except the semicolon.
 fn is_path_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,=:@".contains(&byte)
 }
@@ -164,7 +164,7 @@ mod tests {
             ("/shop/a;jsessionid=1.a", "/shop/a", "/shop/a;jsessionid=1.a"),
             ("/shop/;jsessionid=1", "/shop/", "/shop/;jsessionid=1"),
             ("/shop;x=%2F;y/a;z/", "/shop/a/", "/shop;x=%2F;y/a;z/"),
-            // What goes by a semicolon must not go unseen.
+            // Segments with a semicolon must be judged too.
             ("/shop/..;/manager/html", "/manager/html", "/manager/html"),
             ("/shop/..;x=y/..;z", "", ""),
             ("/shop/%2e%2E;/manager", "/manager", "/manager"),
@@ -201,8 +201,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is sent means there what it meant here: no dot segment, no doubled slash and no parameter
-        /// is left to be resolved.
+        /// The path that is sent has the same meaning for the container: no dot segment, no repeated slash
+        /// and no parameter is left to be resolved.
         #[test]
         fn what_is_sent_means_the_same(path in "(/|[a-z]|\\.|;|%2[eE]|%3[bB]|%25|=|\u{e9}){0,24}") {
             let path = format!("/{path}");

@@ -1,9 +1,9 @@
-//! Makes the packet of a request: what a client has said, and what the server knows of it.
+//! Makes the packet of a request from the client's fields and from what the server knows of the request.
 //!
-//! Fields stay fields: no name that a client has chosen becomes an attribute, because containers believe what
-//! attributes say. What belongs to the client's connection ends here (RFC 9110 section 7.6.1), and the length
-//! of the body is said once or, where it is not known before, not at all: then the container asks for pieces
-//! until there are no more.
+//! Fields stay fields: a name that a client has chosen never becomes an attribute, because containers trust
+//! attributes. Fields of the client's connection are not passed on (RFC 9110 section 7.6.1). The length of
+//! the body is sent once or, if it is not known, not at all: then the container asks for pieces until there
+//! are no more.
 
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ use super::settings::Settings;
 use super::writer::{RequestLine, RequestWriter};
 use crate::meta_variables::RequestFacts;
 
-/// Fields that are not passed on: those of one connection, and those that are said otherwise.
+/// Fields that are not passed on: those of one connection, and those that are sent in another form.
 const LEFT_OUT: [&str; 11] = [
     "connection",
     "content-length",
@@ -32,7 +32,7 @@ const LEFT_OUT: [&str; 11] = [
     "upgrade",
 ];
 
-/// The packet of a request but for what differs from container to container.
+/// The packet of a request without the parts that differ between containers.
 pub fn begin(request: &Request, uri: &[u8], settings: &Settings) -> RequestWriter {
     let facts = RequestFacts::of(request);
     let address = |ip: IpAddr| ip.to_canonical().to_string();
@@ -46,7 +46,7 @@ pub fn begin(request: &Request, uri: &[u8], settings: &Settings) -> RequestWrite
         uri,
         client: client.as_deref(),
         server_name,
-        // Where the kernel has chosen the port and the client does not name it, that of the scheme.
+        // If the kernel has chosen the port and the client does not name one, the port of the scheme is sent.
         server_port: match facts.server_port.unwrap_or(request.server.port()) {
             0 if facts.is_https => 443,
             0 => 80,
@@ -68,7 +68,7 @@ pub fn begin(request: &Request, uri: &[u8], settings: &Settings) -> RequestWrite
     if let Some(tls) = &request.tls {
         add_tls(tls, &mut writer);
     }
-    // The port is 0 where another server has told of the client's address.
+    // The port is 0 if the client's address comes from another server.
     if let Some(client) = request.client.filter(|client| client.port() != 0) {
         writer.named_attribute(attribute_name::REMOTE_PORT, client.port().to_string().as_bytes());
     }
@@ -117,7 +117,7 @@ fn add_tls(tls: &TlsFacts, writer: &mut RequestWriter) {
     }
 }
 
-/// The bits of the key of a cipher suite, by its name.
+/// The number of key bits of a cipher suite, from its name.
 fn key_size(cipher_suite: &str) -> Option<u16> {
     let has = |part| cipher_suite.contains(part);
     if has("AES128") || has("AES_128") {

@@ -1,7 +1,7 @@
-//! Which container keeps the session that a request belongs to.
+//! Finds the container that keeps the session of a request.
 //!
-//! Containers write the name of their route behind the identifier of a session: `1A2B3C.worker1`. It comes
-//! back in a cookie, or, where there are none, as a parameter of the path.
+//! Containers append the name of their route to the identifier of a session: `1A2B3C.worker1`. The client
+//! sends it back in a cookie or, without cookies, as a parameter of the path.
 
 use touchstone_handler::request::ReceivedHead;
 
@@ -14,12 +14,12 @@ pub struct SessionRules {
     pub cookie: String,
     /// The name of the path's parameter.
     pub parameter: String,
-    /// A request whose container is down is not given to another.
+    /// A request is not given to another container when its own is down.
     pub is_binding: bool,
 }
 
 impl SessionRules {
-    /// The position of the route that a request's session names. Cookies come before the path, as with
+    /// The index of the route that a request's session names. Cookies come before the path, as with
     /// containers.
     pub fn owner(&self, head: &ReceivedHead, path_as_sent: &[u8], routes: &[&str]) -> Option<usize> {
         let parameter = path::parameter(path_as_sent, &self.parameter);
@@ -30,7 +30,7 @@ impl SessionRules {
     }
 }
 
-/// The values of the cookies of a name.
+/// The values of the cookies with this name.
 fn cookies<'h>(head: &'h ReceivedHead, name: &'h str) -> impl Iterator<Item = &'h [u8]> {
     let pairs = head.values("cookie").flat_map(|value| value.split(|&byte| byte == b';'));
     pairs.filter_map(move |pair| {
@@ -39,7 +39,7 @@ fn cookies<'h>(head: &'h ReceivedHead, name: &'h str) -> impl Iterator<Item = &'
     })
 }
 
-/// What follows the first dot of a session's identifier.
+/// The part after the first dot of a session's identifier.
 fn route(session: &[u8]) -> Option<&[u8]> {
     let dot = memchr::memchr(b'.', session)?;
     Some(&session[dot + 1..])

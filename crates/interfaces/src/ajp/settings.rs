@@ -1,24 +1,24 @@
-//! What a configuration says of the containers behind a route.
+//! The settings of the containers of a route.
 
 use super::session::SessionRules;
 use crate::backend::{GroupRules, TimeLimits};
 
-/// Everything about the containers behind a route.
+/// The settings of the containers of a route.
 #[derive(Clone)]
 pub struct Settings {
-    /// Where they are, and how requests are shared out.
+    /// Their addresses, and how requests are distributed.
     pub group: GroupRules,
     /// How long an answer may take.
     pub times: TimeLimits,
-    /// The largest packet, as the containers are configured too.
+    /// The largest packet; the containers must be configured with the same value.
     pub packet_bytes: usize,
     /// The most fields of an answer.
     pub most_fields: usize,
-    /// What server and containers share; empty: nothing.
+    /// The secret shared by server and containers; empty: none.
     pub secret: String,
     /// Attributes that each request gets.
     pub attributes: Vec<(String, String)>,
-    /// Let the containers see `Authorization`.
+    /// Containers get `Authorization`.
     pub pass_authorization: bool,
     /// How the container of a session is found; `None`: requests go to any.
     pub sessions: Option<SessionRules>,

@@ -1,4 +1,5 @@
-//! The codec against the container's side of it, written here anew from the protocol's description.
+//! Tests of the codec against a separate implementation of the container's side, written from the protocol's
+//! description.
 
 use std::collections::VecDeque;
 
@@ -14,7 +15,7 @@ use crate::backend::{Output, Protocol};
 
 const LIMITS: PacketLimits = PacketLimits { bytes: 8192, fields: 100 };
 
-// ---- what a container sends
+// ---- packets of a container
 
 fn packet(content: &[u8]) -> Vec<u8> {
     let length = u16::try_from(content.len()).unwrap().to_be_bytes();
@@ -52,7 +53,7 @@ fn only(bytes: &[u8]) -> Result<Option<Packet>, WrongPacket> {
     next_packet(&mut BytesMut::from(bytes), LIMITS)
 }
 
-// ---- what a container reads
+// ---- packets as a container reads them
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
@@ -312,7 +313,7 @@ proptest! {
         prop_assert_eq!((pieces, last), (expected, end));
     }
 
-    /// The fields of a head are lines of fields, whatever a container puts into them.
+    /// The fields of a head are valid field lines, whatever a container sends.
     #[test]
     fn any_fields(fields in vec((vec(any::<u8>(), 0..6), vec(any::<u8>(), 0..12)), 0..6)) {
         let fields: Vec<(&[u8], &[u8])> = fields
@@ -326,7 +327,7 @@ proptest! {
         }
     }
 
-    /// A container reads what was written, and nothing else: no text becomes a field or an attribute.
+    /// A container reads exactly what was written: no text becomes a field or an attribute.
     #[test]
     fn any_request(
         uri in vec(any::<u8>(), 0..40),

@@ -1,4 +1,4 @@
-//! A request as log lines name it.
+//! How log lines name a request.
 
 use std::fmt;
 use std::rc::Rc;
@@ -6,16 +6,16 @@ use std::rc::Rc;
 use bytes::Bytes;
 use touchstone_handler::request::{ReceivedHead, Request};
 
-/// A request as log lines name it: `GET /a [id]`. It is written out only where there is something to log.
+/// The name of a request in log lines: `GET /a [id]`. It is formatted only when a line is logged.
 pub struct About {
     received: Rc<ReceivedHead>,
-    /// Without its query, which may hold what only the client and the program may know.
+    /// Without its query, which may be secret.
     path: Bytes,
     id: Box<str>,
 }
 
 impl About {
-    /// Of this request.
+    /// The name of this request.
     pub fn of(request: &Request) -> About {
         let (received, path) = (request.received.clone(), request.path_as_sent.clone());
         About { received, path, id: request.id.clone() }

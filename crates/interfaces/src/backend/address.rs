@@ -1,4 +1,4 @@
-//! Where a program listens.
+//! The address at which a program listens.
 
 use std::fmt;
 use std::io;
@@ -12,7 +12,7 @@ use crate::stream::Stream;
 /// The longest path of a socket: `sun_path` of Linux, without the zero byte at its end.
 const LONGEST_SOCKET_PATH: usize = 107;
 
-/// Where a program listens.
+/// The address at which a program listens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Address {
     /// A unix socket.
@@ -22,7 +22,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// Reads `unix:/run/app.sock`, `/run/app.sock` or `127.0.0.1:9000`. Relative paths are taken from `base`.
+    /// Reads `unix:/run/app.sock`, `/run/app.sock` or `127.0.0.1:9000`. Relative paths start at `base`.
     pub fn parse(text: &str, base: &Path) -> Result<Address, String> {
         let path = match text.strip_prefix("unix:") {
             Some(path) => Some(path),
@@ -97,7 +97,7 @@ mod tests {
             ["", "unix:", "/", "app", "app:9000", "127.0.0.1", "127.0.0.1:0", "localhost:", "localhost:99999"]
         {
             let refused = parse(text);
-            // An empty path is that of the directory itself.
+            // An empty path means the directory itself.
             assert!(refused.is_err() || text == "unix:", "{text}: {refused:?}");
         }
         assert!(parse(&format!("/{}", "a".repeat(107))).is_err());

@@ -1,9 +1,9 @@
-//! Calls a program that listens, of whatever protocol: one backend after the other, a kept connection or a
-//! new one, and makes the server's answer of what comes back.
+//! Calls a program that listens, with any of the protocols: tries one backend after the other, on a kept
+//! connection or a new one, and makes the server's answer of the response.
 //!
-//! What a program does wrong becomes 502, what it does too slowly 504, and 503 where there is no room for a
-//! request; the error log says why. A request is tried again only where that cannot do anything twice: where
-//! nothing of it was taken, or its method is idempotent (RFC 9110 section 9.2.2), and its body can be sent
+//! An error of the program becomes 502, a timeout 504, and 503 means that there is no room for the request;
+//! the error log gives the reason. A request is repeated only if no action can happen twice: the program has
+//! taken nothing of it, or its method is idempotent (RFC 9110 section 9.2.2); and its body must be available
 //! again.
 
 use std::marker::PhantomData;
@@ -30,20 +30,21 @@ use super::upload::Upload;
 use crate::body_end::BodyEnd;
 use crate::cgi_response::{DocumentHead, HeaderLimits, ProgramResponse, ResponseParser, pass_interim};
 
-/// What comes at once up to this is one answer; of a longer one this much waits for the client.
+/// An answer up to this size that arrives at once is sent in one piece; of a longer one, at most this much is
+/// held for the client.
 const GATHERED_BYTES: usize = 64 * 1024;
 
-/// A request on a new connection hears of its answer within this, or kept connections may be in its way. The
-/// next time is twice as long.
+/// If a request on a new connection has no answer after this time, kept connections may occupy the program.
+/// Each further pause is twice as long.
 const UNHEARD_PAUSE: Duration = Duration::from_millis(20);
 
-/// What holds for every call.
+/// The rules for all calls.
 pub struct CallRules {
     /// How long an answer may take.
     pub times: TimeLimits,
     /// How large the header of an answer in the form of CGI may be.
     pub header: HeaderLimits,
-    /// Where files are that the program may name; `None`: nowhere.
+    /// The directory of files that the program may name; `None`: it may not name files.
     pub send_files_from: Option<Arc<Root>>,
 }
 
@@ -55,36 +56,36 @@ pub struct Caller<P> {
     protocol: PhantomData<fn() -> P>,
 }
 
-/// What an attempt needs of the request, and what is told of it.
+/// The parts of a request that an attempt needs.
 pub struct Call<P: Protocol> {
-    /// The request up to its body, for the backend at this position.
+    /// The request up to its body, for the backend with this index.
     pub head: Box<dyn Fn(usize) -> Bytes>,
     /// The state of the protocol before the request.
     pub decoder: P::Decoder,
-    /// The backend that the request belongs to, if it does.
+    /// The backend that the request must or should go to, if any.
     pub owner: Option<Owner>,
     /// Whether the method is HEAD.
     pub is_head: bool,
-    /// The method does the same when it is done twice.
+    /// The method is idempotent: repeating it has the same effect as one request.
     pub is_idempotent: bool,
     /// For log lines.
     pub about: About,
-    /// Where interim responses go.
+    /// The receiver of interim responses.
     pub interim: Option<Rc<dyn TakesInterim>>,
 }
 
-/// The backend that keeps what a request is about.
+/// The backend that has the session of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
     /// Its position.
     pub index: usize,
-    /// No other will do.
+    /// No other backend may answer.
     pub is_only: bool,
 }
 
-/// What came of an attempt.
+/// The result of an attempt.
 enum Attempt<P: Protocol> {
-    /// A head of an answer.
+    /// The head of an answer has arrived.
     Started {
         response: ProgramResponse,
         rest: Bytes,
@@ -98,12 +99,12 @@ struct Failed {
     reason: String,
     /// The backend could not be reached, or did not answer.
     is_of_backend: bool,
-    /// The body, where another attempt may be made: on a new connection, or by another backend.
+    /// The body, if another attempt may be made: on a new connection, or by another backend.
     again: Option<Upload>,
 }
 
 impl<P: Protocol> Caller<P> {
-    /// For the programs of a group.
+    /// A caller for the programs of a group.
     pub fn new(group: Rc<Group>, server: Rc<dyn Server>, rules: CallRules) -> Caller<P> {
         Caller { group, server, rules, protocol: PhantomData }
     }
@@ -113,8 +114,8 @@ impl<P: Protocol> Caller<P> {
         self.call_after(call, None, upload).await
     }
 
-    /// Goes on with a request that has no body, for which a backend was chosen, and which was perhaps sent to
-    /// it over a kept connection; and tries the others where that comes to nothing.
+    /// Continues a request without a body for which a backend was chosen, and which may already have been
+    /// sent to it on a kept connection. If that fails, the other backends are tried.
     pub async fn go_on(&self, call: Call<P>, busy: Busy, sent: Option<Box<Exchange<P>>>) -> Handled {
         self.call_after(call, Some((busy, sent)), Upload::none()).await
     }
@@ -164,7 +165,7 @@ impl<P: Protocol> Caller<P> {
         }
     }
 
-    /// The backend for a request that these could not answer.
+    /// The backend for the next attempt, after those in `tried` have failed.
     fn choose(&self, owner: Option<Owner>, tried: &[usize]) -> Option<usize> {
         match owner {
             Some(owner) if tried.is_empty() && (owner.is_only || self.group.admits(owner.index)) => {
@@ -175,7 +176,7 @@ impl<P: Protocol> Caller<P> {
         }
     }
 
-    /// Tries a kept connection, and a new one where that had ended meanwhile.
+    /// Tries a kept connection, and a new one if the kept one had ended.
     async fn try_backend(&self, index: usize, call: &Call<P>, upload: Upload) -> Attempt<P> {
         let connections = self.group.connections(index);
         let mut upload = upload;
@@ -189,7 +190,7 @@ impl<P: Protocol> Caller<P> {
         self.try_new(index, call, upload).await
     }
 
-    /// Goes on with what was sent over a kept connection, and tries a new one where that had ended meanwhile.
+    /// Continues the exchange on a kept connection, and tries a new one if the kept one had ended.
     async fn attempt_again(&self, index: usize, call: &Call<P>, exchange: Box<Exchange<P>>) -> Attempt<P> {
         match self.listen(index, call, exchange, true).await {
             Attempt::Failed(Failed { again: Some(upload), status: 502, .. }) => {
@@ -199,7 +200,7 @@ impl<P: Protocol> Caller<P> {
         }
     }
 
-    /// Tries a connection that is none of the kept ones.
+    /// Tries a new connection, or one that has become free meanwhile.
     async fn try_new(&self, index: usize, call: &Call<P>, upload: Upload) -> Attempt<P> {
         let connections = self.group.connections(index);
         match self.open(connections).await {
@@ -224,7 +225,7 @@ impl<P: Protocol> Caller<P> {
         }
     }
 
-    /// A kept connection; one that was idle for long has shown that somebody listens.
+    /// A kept connection. If it was idle for long, the program has answered a ping on it.
     async fn take_kept(&self, connections: &Connections) -> Option<Connection> {
         while let Some((mut connection, idle_for)) = connections.take_kept() {
             let ping = self.group.rules().ping.as_ref().filter(|rules| idle_for >= rules.after_idle);
@@ -266,7 +267,7 @@ impl<P: Protocol> Caller<P> {
         self.listen(index, call, exchange, is_kept).await
     }
 
-    /// Listens for the head of the answer.
+    /// Waits for the head of the answer.
     async fn listen(
         &self,
         index: usize,
@@ -286,7 +287,7 @@ impl<P: Protocol> Caller<P> {
                     let response = ProgramResponse::Document(*head);
                     return Attempt::Started { response, rest: Bytes::new(), exchange };
                 }
-                // The exchange has done what there is to be done.
+                // The exchange has already handled this.
                 Ok(Output::BodyWanted) => continue,
                 Ok(Output::Answer(bytes)) => {
                     let fed = parser.feed(&bytes);
@@ -321,8 +322,8 @@ impl<P: Protocol> Caller<P> {
         }
     }
 
-    /// The first output on a new connection. Where it takes long, kept connections are closed one by one when
-    /// they are idle: they may hold all the program's processes.
+    /// The first output on a new connection. If it takes long, idle kept connections are closed one by one:
+    /// they may occupy all the program's processes.
     async fn first_output(&self, index: usize, exchange: &mut Exchange<P>) -> Result<Output, Failure> {
         let connections = self.group.connections(index);
         if !connections.keeps() {
@@ -354,7 +355,7 @@ impl<P: Protocol> Caller<P> {
             FailureKind::TimedOut => 504,
             FailureKind::Client => 400,
         };
-        // A kept connection may have ended by itself, which says nothing of the backend.
+        // The program may have closed a kept connection, which says nothing about its health.
         let is_of_backend = !is_kept && failure.kind != FailureKind::Client;
         if is_of_backend {
             self.group.failed(index);
@@ -366,7 +367,7 @@ impl<P: Protocol> Caller<P> {
         Attempt::Failed(Failed { status, reason: failure.reason.clone(), is_of_backend, again })
     }
 
-    /// Makes the answer of a head; its body follows as it comes.
+    /// Makes the answer of a head; its body follows as it arrives.
     async fn respond(
         &self,
         index: usize,
@@ -427,7 +428,7 @@ impl<P: Protocol> Caller<P> {
         }
     }
 
-    /// What the client gets in place of an answer that is none.
+    /// The answer to the client when the program's answer is invalid.
     fn bad_answer(&self, index: usize, call: &Call<P>, reason: &str) -> Answer {
         let address = self.group.connections(index).address();
         let message = format!("{} {address}: {reason} ({})", P::NAME, call.about);
@@ -435,7 +436,7 @@ impl<P: Protocol> Caller<P> {
         Answer::error(502)
     }
 
-    /// Takes what comes without waiting.
+    /// Takes the output that is available without waiting.
     async fn gather(
         &self,
         index: usize,
@@ -463,7 +464,7 @@ impl<P: Protocol> Caller<P> {
         Gathered::More
     }
 
-    /// An answer that is there as a whole.
+    /// An answer that has arrived completely.
     fn complete(&self, index: usize, call: &Call<P>, head: DocumentHead, mut pieces: Vec<Bytes>) -> Answer {
         let mut body = match pieces.len() {
             1 => pieces.swap_remove(0),
@@ -514,7 +515,7 @@ impl<P: Protocol> Caller<P> {
     }
 }
 
-/// Where the body behind this head ends, if there is one.
+/// Where the body after this head ends, if there is one.
 fn body_end(head: &DocumentHead, is_head: bool) -> BodyEnd {
     match is_head || matches!(head.status, 204 | 304) {
         true => BodyEnd::default(),
@@ -523,7 +524,7 @@ fn body_end(head: &DocumentHead, is_head: bool) -> BodyEnd {
 }
 
 enum Gathered {
-    /// To the end.
+    /// All of the answer has arrived.
     Complete {
         /// The connection may serve another request.
         keeps: bool,

@@ -1,12 +1,12 @@
-//! The connections of a core to one backend: kept ones, new ones up to a limit, and who waits for one.
+//! The connections of a core to one backend: kept connections, new ones up to a limit, and the requests that
+//! wait for one.
 //!
-//! Most programs serve one connection at a time in each of their processes, so a kept connection holds a
-//! process. Where connections are limited the limit is therefore one for all cores, and a core that waits
-//! makes the others give up idle ones. Where more are open than there are processes, a new connection waits
-//! in the program's queue although the program has taken it, as far as can be seen: a request on a new
-//! connection that hears nothing for a moment therefore has a kept one closed as well, see
-//! [`Connections::demand`]. Nothing is shared on the usual way: a kept connection is taken and given back on
-//! its core alone.
+//! Most programs serve one connection at a time in each of their processes, so a kept connection occupies a
+//! process. If connections are limited, the limit therefore counts those of all cores, and a core that waits
+//! makes the others close idle ones. If there are more connections than processes, a new connection waits in
+//! the program's queue although it seems to be accepted. So when a request on a new connection gets no answer
+//! for a moment, a kept connection is closed, see [`Connections::demand`]. In the usual case nothing is
+//! shared: a kept connection is taken and given back on its own core.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -26,14 +26,14 @@ use super::address::Address;
 use crate::core_local::CoreLocal;
 use crate::stream::{SURPLUS_STAYS, Stream};
 
-/// While others wait, so many connections in a row go from one request of this core to the next before one is
+/// While other cores wait, a connection serves at most this many requests of this core in a row before it is
 /// given up.
 const TURNS: u32 = 16;
 
-/// How often idle connections are looked at.
+/// How often idle connections are checked.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How long to wait before a program is tried again whose queue was full.
+/// The pause before the next attempt after a program's queue was full.
 const FULL_QUEUE_PAUSE: Duration = Duration::from_millis(5);
 
 /// How connections are kept and limited.
@@ -41,23 +41,23 @@ const FULL_QUEUE_PAUSE: Duration = Duration::from_millis(5);
 pub struct ConnectionRules {
     /// Whether a connection serves more than one request.
     pub keep: bool,
-    /// The most open at a time, of all cores; 0: any number.
+    /// The most open connections, counted over all cores; 0: any number.
     pub most: usize,
-    /// The most that wait for one, of all cores.
+    /// The most waiting requests, counted over all cores.
     pub most_waiting: usize,
-    /// How long one waits for one.
+    /// How long a request waits for a connection.
     pub wait_timeout: Duration,
-    /// The most idle ones that are kept for longer than a moment, a core; 0: none is kept at all.
+    /// The most idle connections on a core that are kept for longer than a moment; 0: none is kept at all.
     pub most_idle: usize,
-    /// How long an idle one is kept.
+    /// How long an idle connection is kept.
     pub idle_timeout: Duration,
-    /// How many requests one serves; 0: any number.
+    /// How many requests a connection serves; 0: any number.
     pub most_requests: u64,
-    /// How long a new one may take to come about.
+    /// The time limit for opening a connection.
     pub connect_timeout: Duration,
 }
 
-/// What the cores share of a backend's connections.
+/// The part of a backend's connections that all cores share.
 #[derive(Debug)]
 pub struct SharedConnections {
     permits: Option<Arc<Semaphore>>,
@@ -65,19 +65,19 @@ pub struct SharedConnections {
     demands: Arc<Demands>,
 }
 
-/// What is shared of all connections to an address, under whatever rules they are kept.
+/// Shared by all connections to an address, whatever their rules are.
 #[derive(Debug, Default)]
 struct Demands {
-    /// So many times a kept connection was to be closed, because its process may be needed for a new one.
+    /// How many times a kept connection was asked to close, because its process may be needed for a new one.
     demanded: AtomicU64,
-    /// So many of these are done with, or no longer needed.
+    /// How many of these requests were fulfilled or withdrawn.
     served: AtomicU64,
     /// One for each core that may have idle connections.
     holders: Mutex<Vec<Arc<Notify>>>,
 }
 
 impl SharedConnections {
-    /// For connections under these rules. `others`: those to the same address under other rules.
+    /// For connections under these rules. `others`: the connections to the same address under other rules.
     pub fn new(rules: &ConnectionRules, others: Option<&SharedConnections>) -> SharedConnections {
         let permits =
             (rules.most > 0).then(|| Arc::new(Semaphore::new(rules.most.min(Semaphore::MAX_PERMITS))));
@@ -87,7 +87,7 @@ impl SharedConnections {
 }
 
 impl Demands {
-    /// Whether a kept connection is to be closed; the caller then does so.
+    /// Whether the caller must close a kept connection.
     fn serve(&self) -> bool {
         let demanded = self.demanded.load(Relaxed);
         let serve = |served| (served < demanded).then_some(served + 1);
@@ -95,7 +95,7 @@ impl Demands {
     }
 
     fn holders(&self) -> MutexGuard<'_, Vec<Arc<Notify>>> {
-        // No code that holds the lock can panic, so a poisoned one is as good as any.
+        // No code that holds the lock can panic, so a poisoned lock is still valid.
         self.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -111,11 +111,11 @@ impl Demands {
 pub struct Connection {
     /// What carries the bytes.
     pub stream: Stream,
-    /// Bytes that were received and not looked at; kept for its memory.
+    /// Received and unprocessed bytes; the buffer is kept for its memory.
     pub received: BytesMut,
     /// Requests that it has served.
     pub requests: u64,
-    /// The timer of its requests, kept because most never see it go off.
+    /// The timer of its requests. It is kept because it rarely fires.
     pub timer: Option<Pin<Box<Sleep>>>,
     _permit: Option<OwnedSemaphorePermit>,
 }
@@ -125,7 +125,7 @@ pub struct Connection {
 pub enum NoConnection {
     /// The backend cannot be reached.
     Unreachable(std::io::Error),
-    /// It accepts connections, and does not answer on them.
+    /// It accepts connections, but does not answer on them.
     Silent,
     /// All connections are in use, and too many requests wait.
     Full,
@@ -143,7 +143,7 @@ pub struct Connections {
     rules: ConnectionRules,
     shared: Arc<SharedConnections>,
     idle: RefCell<Vec<Idle>>,
-    /// Requests of this core that wait.
+    /// Requests of this core that wait for a connection.
     waiting: RefCell<VecDeque<oneshot::Sender<Connection>>>,
     turns: Cell<u32>,
     notify: Arc<Notify>,
@@ -151,7 +151,7 @@ pub struct Connections {
 
 struct Idle {
     connection: Connection,
-    /// By the clock that costs least; it is late by some milliseconds.
+    /// From the cheapest clock, which is late by some milliseconds.
     since: Timespec,
 }
 
@@ -166,7 +166,7 @@ impl Idle {
 }
 
 impl Connections {
-    /// The connections of this core, whatever route asks. Must be called on the core.
+    /// The connections of this core, shared by all routes. Must be called on the core.
     pub fn of_core(
         address: &Address,
         rules: &ConnectionRules,
@@ -175,7 +175,7 @@ impl Connections {
         OF_CORE.with(|connections| connections.get(shared, || Connections::new(address, rules, shared)))
     }
 
-    /// Idle connections are looked at from time to time.
+    /// Idle connections are checked from time to time.
     fn new(address: &Address, rules: &ConnectionRules, shared: &Arc<SharedConnections>) -> Rc<Connections> {
         let connections = Rc::new(Connections {
             address: address.clone(),
@@ -199,10 +199,10 @@ impl Connections {
         &self.address
     }
 
-    /// A kept connection that is good as far as can be seen, and for how long it was idle.
+    /// A kept connection that seems usable, and how long it was idle.
     pub fn take_kept(&self) -> Option<(Connection, Duration)> {
         loop {
-            // The one used last: the others may become too old.
+            // The one used last, so that the others can reach their idle timeout.
             let idle = self.idle.borrow_mut().pop()?;
             let idle_for = idle.age();
             if idle_for < self.rules.idle_timeout && idle.connection.stream.seems_quiet() {
@@ -211,8 +211,8 @@ impl Connections {
         }
     }
 
-    /// A new connection; waits for its turn where all are in use. The flag says whether it is a kept one
-    /// after all.
+    /// A new connection; waits for its turn if all are in use. The flag says whether a kept connection became
+    /// free instead.
     pub async fn open(&self) -> Result<(Connection, bool), NoConnection> {
         let permit = match &self.shared.permits {
             None => None,
@@ -236,7 +236,7 @@ impl Connections {
         let mut demand = None;
         loop {
             match self.address.connect().await {
-                // The queue of a unix socket is full: the program is busy, not gone.
+                // The queue of a unix socket is full: the program is busy, but alive.
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                     demand = demand.or_else(|| self.rules.keep.then(|| self.demand()));
                     tokio::time::sleep(FULL_QUEUE_PAUSE).await;
@@ -251,9 +251,8 @@ impl Connections {
         self.rules.keep
     }
 
-    /// A request on a new connection has waited for its answer. The program may be slow, or all its processes
-    /// are held by kept connections: the next of these that is idle is closed, unless the answer begins
-    /// before.
+    /// Called when a request on a new connection has waited for its answer. The program may be slow, or kept
+    /// connections occupy all its processes: the next idle one is closed, unless the answer begins before.
     pub fn demand(&self) -> Demand {
         let demands = self.shared.demands.clone();
         let ticket = demands.demanded.fetch_add(1, Relaxed) + 1;
@@ -261,7 +260,7 @@ impl Connections {
         Demand { demands, ticket }
     }
 
-    /// Takes back a connection whose request is done.
+    /// Takes back a connection whose request is complete.
     pub fn give_back(&self, mut connection: Connection) {
         connection.requests += 1;
         let is_used_up = self.rules.most_requests > 0 && connection.requests >= self.rules.most_requests;
@@ -277,7 +276,7 @@ impl Connections {
             self.turns.set(0);
             return;
         }
-        // A request that has given up waiting meanwhile hands it back.
+        // A request that has stopped waiting returns it.
         while let Some(waiter) = { self.waiting.borrow_mut().pop_front() } {
             match waiter.send(connection) {
                 Ok(()) => return,
@@ -309,12 +308,12 @@ impl Connections {
             }
         };
         let result = tokio::time::timeout(self.rules.wait_timeout, turn).await;
-        // Those that have given up leave their places at once.
+        // Removes the requests that have stopped waiting.
         self.waiting.borrow_mut().retain(|waiter| !waiter.is_closed());
         result.unwrap_or(Err(NoConnection::WaitedTooLong))
     }
 
-    /// Closes idle connections that are too old, too many, closed by the program, or wanted elsewhere.
+    /// Closes idle connections that are too old, too many, closed by the program, or needed elsewhere.
     fn look(&self) {
         let wanted = self.shared.waiting.load(Relaxed).saturating_sub(self.waiting.borrow().len());
         let mut idle = self.idle.borrow_mut();
@@ -337,7 +336,7 @@ impl Drop for Connections {
     }
 }
 
-/// A kept connection is to be closed for a request that waits; until this is dropped.
+/// A kept connection should be closed for a waiting request, until this is dropped.
 pub struct Demand {
     demands: Arc<Demands>,
     ticket: u64,
@@ -345,7 +344,7 @@ pub struct Demand {
 
 impl Drop for Demand {
     fn drop(&mut self) {
-        // Programs take connections in their order, and so demands are mostly served in theirs.
+        // Programs accept connections in order, so demands are mostly fulfilled in order too.
         let cancel = |served| (served < self.ticket).then_some(served + 1);
         let _ = self.demands.served.fetch_update(Relaxed, Relaxed, cancel);
     }
@@ -356,7 +355,7 @@ enum Turn {
     Kept(Connection),
 }
 
-/// One that waits, counted as long as it does.
+/// Counts a waiting request until it is dropped.
 struct Waiting<'s> {
     shared: &'s SharedConnections,
 }
@@ -381,7 +380,7 @@ async fn look_after(connections: Weak<Connections>, notify: Arc<Notify>) {
             None => return,
             Some(connections) => connections.look(),
         }
-        // Either a request waits, or it is time.
+        // Either a request waits, or the interval is over.
         let _ = tokio::time::timeout(LOOK, notify.notified()).await;
     }
 }

@@ -1,9 +1,9 @@
-//! One request on one connection: sends the body and receives the answer at the same time, each at its own
-//! pace.
+//! One request on one connection: sends the body and receives the answer at the same time. Neither waits for
+//! the other.
 //!
-//! Whoever drives it takes one [`Output`] after the other. Between two of them nothing is received, so a
-//! client that is slow to take the answer slows the program down. Dropping an exchange closes its connection,
-//! which tells the program that nobody waits any more.
+//! The caller takes one [`Output`] after the other. Between two of them nothing is received, so a client that
+//! reads slowly slows the program down. Dropping an exchange closes its connection, which tells the program
+//! that the answer is no longer needed.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,13 +19,13 @@ use super::protocol::{Output, Protocol};
 use super::settings::TimeLimits;
 use super::upload::Upload;
 
-/// So much of the body may wait to be sent.
+/// How much of the body may wait to be sent.
 const OUTGOING_BYTES: usize = 128 * 1024;
 
-/// Received at once to begin with: most answers.
+/// How many bytes are received at once at first; most answers fit.
 const RECEIVE_BYTES: usize = 8 * 1024;
 
-/// Received at once of an answer that has filled that.
+/// How many bytes are received at once when an answer has filled the first buffer.
 const LONG_RECEIVE_BYTES: usize = 64 * 1024;
 
 /// Why an exchange has failed.
@@ -44,9 +44,9 @@ pub enum FailureKind {
     Closed,
     /// The program has taken too long.
     TimedOut,
-    /// What came is not of the protocol.
+    /// The received bytes do not follow the protocol.
     WrongBytes,
-    /// The request's body broke off: the client is to blame.
+    /// The request's body broke off: the client caused the failure.
     Client,
 }
 
@@ -56,24 +56,24 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A request that is under way.
+/// A request in progress.
 pub struct Exchange<P: Protocol> {
     connection: Connection,
     decoder: P::Decoder,
     outgoing: VecDeque<Bytes>,
     upload: Upload,
-    /// Taken from the upload, and not asked for yet.
+    /// Bytes of the body that the program has not asked for yet.
     unasked: Bytes,
     upload_ended: bool,
-    /// The program takes no more of the request; it may still answer.
+    /// The program accepts no more of the request; it may still answer.
     refuses_more: Option<std::io::Error>,
-    /// A byte of the request has been taken.
+    /// A byte of the request was sent.
     has_sent: bool,
-    /// A byte has come.
+    /// A byte of the answer was received.
     has_heard: bool,
     /// The answer has begun.
     has_answer: bool,
-    /// Asked for at once.
+    /// How many bytes are received at once.
     receive_bytes: usize,
     limits: TimeLimits,
     began: Instant,
@@ -97,7 +97,7 @@ impl<P: Protocol> Exchange<P> {
             outgoing: VecDeque::from([head]),
             upload,
             unasked: Bytes::new(),
-            // The head has said so.
+            // The head says so already.
             upload_ended: has_no_body,
             refuses_more: None,
             has_sent: false,
@@ -110,7 +110,7 @@ impl<P: Protocol> Exchange<P> {
         }
     }
 
-    /// Goes on with a request that was sent as a whole when it began, and has no body.
+    /// Continues a request without a body that was sent as a whole.
     pub fn sent(
         connection: Connection,
         decoder: P::Decoder,
@@ -139,17 +139,17 @@ impl<P: Protocol> Exchange<P> {
     /// The next output.
     pub async fn next(&mut self) -> Result<Output, Failure> {
         if self.has_answer {
-            // What the client took is not the program's.
+            // The time that the client took does not count against the program.
             self.moved = Instant::now();
         }
-        // An answer that keeps coming never waits, and is over some time all the same.
+        // If output is always available, the timer is never polled, so the total limit is checked here.
         if let Some(total) = self.limits.total.filter(|total| self.began.elapsed() >= *total) {
             return Err(Failure { kind: FailureKind::TimedOut, reason: took_too_long(total) });
         }
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// The next output if it is there already.
+    /// The next output if it is already available.
     pub async fn next_now(&mut self) -> Option<Result<Output, Failure>> {
         poll_fn(|context| match self.poll_next(context) {
             Poll::Ready(output) => Poll::Ready(Some(output)),
@@ -158,12 +158,12 @@ impl<P: Protocol> Exchange<P> {
         .await
     }
 
-    /// Sends what can be sent, and gives the next output when there is one.
+    /// Sends what can be sent, and returns the next output when there is one.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Output, Failure>> {
         self.poll_upload(context)?;
         loop {
             match P::next(&mut self.decoder, &mut self.connection.received) {
-                // Nobody but the upload need know.
+                // Only the upload needs this.
                 Ok(Some(Output::BodyWanted)) => {
                     self.poll_upload(context)?;
                     continue;
@@ -191,35 +191,35 @@ impl<P: Protocol> Exchange<P> {
         }
     }
 
-    /// Whether nothing of the answer has come.
+    /// Whether nothing of the answer has arrived.
     pub fn is_unheard(&self) -> bool {
         !self.has_heard
     }
 
-    /// Whether nothing of the request was taken either, so that the program cannot have begun with it.
+    /// Whether also nothing of the request was sent, so that the program cannot have begun with it.
     pub fn is_untouched(&self) -> bool {
         !self.has_sent && !self.has_heard
     }
 
-    /// Whether all of the request was sent that the program waits for.
+    /// Whether everything that the program waits for was sent.
     pub fn is_all_sent(&self) -> bool {
         let is_satisfied =
             if P::ASKS_FOR_BODY { P::body_room(&self.decoder) == 0 } else { self.upload_ended };
         is_satisfied && self.outgoing.is_empty() && self.refuses_more.is_none()
     }
 
-    /// Gives up, for another attempt.
+    /// Gives up this attempt and returns the body for another one.
     pub fn into_upload(self) -> Upload {
         self.upload
     }
 
-    /// The connection after the end of the answer.
+    /// The connection, after the end of the answer.
     pub fn into_connection(self) -> Connection {
         self.connection
     }
 
-    /// Sends what there is of the request. A program that takes no more is listened to nevertheless. After an
-    /// error nothing more may be asked of the exchange.
+    /// Sends the available part of the request. If the program accepts no more, its answer is still received.
+    /// After an error the exchange must not be used any more.
     pub fn poll_upload(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
         while self.refuses_more.is_none() {
             self.fill(context)?;
@@ -242,7 +242,7 @@ impl<P: Protocol> Exchange<P> {
         Ok(())
     }
 
-    /// Takes as much of the body as is there and may wait to be sent.
+    /// Takes available bytes of the body, up to the limit for waiting bytes.
     fn fill(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
         let mut waiting: usize = self.outgoing.iter().map(Bytes::len).sum();
         while waiting < OUTGOING_BYTES && (P::ASKS_FOR_BODY || !self.upload_ended) {
@@ -272,7 +272,7 @@ impl<P: Protocol> Exchange<P> {
         Ok(())
     }
 
-    /// The connection has ended, which is the end of an answer in some protocols.
+    /// The connection has closed, which is the end of an answer in some protocols.
     fn closed(&self, error: Option<std::io::Error>) -> Result<Output, Failure> {
         let failure = |reason| Failure { kind: FailureKind::Closed, reason };
         match error.as_ref().or(self.refuses_more.as_ref()) {
@@ -285,7 +285,7 @@ impl<P: Protocol> Exchange<P> {
         }
     }
 
-    /// Whether the program could be sent more, if the client did.
+    /// Whether the program could accept more if the client sent it.
     pub fn waits_for_client(&self) -> bool {
         let is_wanted = !self.upload_ended && P::body_room(&self.decoder) > 0;
         is_wanted && self.outgoing.is_empty() && self.unasked.is_empty() && self.upload.waits_for_client()
@@ -301,8 +301,8 @@ impl<P: Protocol> Exchange<P> {
             let due = self.moved + limit;
             let due = total.map_or(due, |total| due.min(total));
             let waits_for_client = self.waits_for_client();
-            // It may be that of an earlier request on this connection: then it goes off too early, and is set
-            // again.
+            // The timer may still be set for an earlier request on this connection: then it fires too early,
+            // and is set again.
             let timer = self.connection.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
             if timer.deadline() > due {
                 timer.as_mut().reset(due);
@@ -313,7 +313,7 @@ impl<P: Protocol> Exchange<P> {
             let now = Instant::now();
             let is_over = total.is_some_and(|total| now >= total);
             if !is_over && waits_for_client {
-                // The client is the one that is slow; the connection watches it.
+                // The client is slow; the connection enforces the client's own time limit.
                 self.moved = now;
             }
             if is_over || now >= self.moved + limit {

@@ -1,7 +1,7 @@
-//! The backends of a route: which of them a request goes to, and what became of it.
+//! The backends of a route: chooses one for each request, and records results.
 //!
-//! What is known of a backend is shared by all cores and by all routes with the same rules for it: a
-//! connection that one route keeps may hold the process that another route's request waits for.
+//! The state of a backend is shared by all cores and by all routes with the same rules for it: a connection
+//! that one route keeps may occupy the process that another route's request waits for.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -24,21 +24,21 @@ use crate::upstream::{Candidate, Chooser, Health, HealthRules, hash};
 pub struct SharedGroup {
     rules: GroupRules,
     backends: Vec<Arc<SharedBackend>>,
-    /// One core looks after backends that get no requests.
+    /// One core checks backends that get no requests.
     is_checked: AtomicBool,
 }
 
-/// A backend, whatever routes lead to it.
+/// A backend, shared by its routes.
 struct SharedBackend {
     sharing: Sharing,
     health: Health,
     outage: Outage,
     connections: Arc<SharedConnections>,
-    /// When a route has checked it last; 0: never.
+    /// The time of the last check by any route; 0: never.
     checked_at_ms: AtomicU64,
 }
 
-/// What routes must agree on to share a backend.
+/// Routes share a backend if these values are equal.
 #[derive(PartialEq)]
 struct Sharing {
     address: Address,
@@ -46,11 +46,11 @@ struct Sharing {
     health: HealthRules,
 }
 
-/// The backends in use. The processes behind an address are the same for all servers of this process.
+/// The backends in use. All servers of this process share the processes at an address.
 static BACKENDS: InUse<SharedBackend> = InUse::new();
 
 impl SharedBackend {
-    /// The backend of this address under these rules: the one in use, or a new one, thought to be up.
+    /// The backend with this address and these rules: the existing one, or a new one, assumed to be up.
     fn of_process(address: &Address, rules: &GroupRules) -> Arc<SharedBackend> {
         let sharing = Sharing {
             address: address.clone(),
@@ -72,7 +72,7 @@ impl SharedBackend {
         }
     }
 
-    /// Whether the backend is to be checked now: no route has done so within this time.
+    /// Whether the backend must be checked now: no route has done so within this interval.
     fn takes_check(&self, now_ms: u64, interval: Duration) -> bool {
         let last = self.checked_at_ms.load(Relaxed);
         let interval = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
@@ -82,7 +82,7 @@ impl SharedBackend {
 }
 
 impl SharedGroup {
-    /// The backends of these rules.
+    /// The backends for these rules.
     pub fn new(rules: GroupRules) -> Arc<SharedGroup> {
         let backend = |backend: &Backend| SharedBackend::of_process(&backend.address, &rules);
         let backends = rules.backends.iter().map(backend).collect();
@@ -100,19 +100,19 @@ pub struct Group {
 }
 
 struct CoreBackend {
-    /// Requests under way.
+    /// Requests in progress.
     under_way: Cell<u32>,
     connections: Rc<Connections>,
 }
 
-/// A request that a backend is busy with, for sharing out.
+/// A request that a backend is working on; the choice of backends counts it.
 pub struct Busy {
     group: Rc<Group>,
     index: usize,
 }
 
 impl Busy {
-    /// The backend's position.
+    /// The backend's index.
     pub fn index(&self) -> usize {
         self.index
     }
@@ -156,12 +156,12 @@ impl Group {
         self.len() == 1 || self.shared.backends[index].health.admits(now_ms(), &self.rules().health)
     }
 
-    /// The backend for a request that these could not answer; `None`: all have been tried.
+    /// The backend for the next attempt, after those in `tried` have failed; `None`: all have been tried.
     pub fn choose(&self, tried: &[usize]) -> Option<usize> {
         let rules = self.rules();
         let now = now_ms();
         let health = |index: usize| &self.shared.backends[index].health;
-        // A single one is asked whatever was found before: there is nothing else to be done.
+        // A single backend is always asked, even if it counts as down: there is no other.
         if self.len() == 1 {
             health(0).probe(now, &rules.health);
             return tried.is_empty().then_some(0);
@@ -179,7 +179,7 @@ impl Group {
                 return chosen;
             }
         }
-        // All are down. The one that has been so for the longest may have come back.
+        // All are down. The one that has been down for the longest time may be up again.
         if !tried.is_empty() {
             return None;
         }
@@ -188,7 +188,7 @@ impl Group {
         Some(longest)
     }
 
-    /// Counts a request as under way.
+    /// Counts a request as in progress.
     pub fn begin(self: &Rc<Group>, index: usize) -> Busy {
         let under_way = &self.backends[index].under_way;
         under_way.set(under_way.get() + 1);
@@ -200,7 +200,7 @@ impl Group {
         &self.backends[index].connections
     }
 
-    /// How many there are.
+    /// How many backends there are.
     pub fn len(&self) -> usize {
         self.backends.len()
     }
@@ -226,8 +226,7 @@ impl Group {
         }
     }
 
-    /// Writes that a request came to nothing. `is_of_backend`: the backend could not be reached, or did not
-    /// answer.
+    /// Logs that a request has failed. `is_of_backend`: the backend could not be reached, or did not answer.
     pub fn log_failure(&self, index: usize, reason: &str, is_of_backend: bool) {
         let name = self.name_in_log(index);
         if is_of_backend && self.shared.backends[index].outage.failed() {
@@ -257,8 +256,8 @@ impl Group {
     }
 }
 
-/// Connects to each backend from time to time, unless another route has done so, and asks it whether it is
-/// there, where that can be asked.
+/// Connects to each backend from time to time, unless another route has done so, and sends a ping if the
+/// protocol has one.
 async fn check(group: std::rc::Weak<Group>, interval: Duration) {
     loop {
         tokio::time::sleep(interval).await;

@@ -1,23 +1,23 @@
-//! Programs that listen: the way from a request to one of several backends and back, the same for FastCGI,
-//! SCGI and AJP.
+//! Programs that listen: how a request reaches one of several backends and how its answer returns, the same
+//! for FastCGI, SCGI, uwsgi and AJP.
 //!
 //! | module | |
 //! |---|---|
-//! | `settings` | what a configuration says |
+//! | `settings` | the settings |
 //! | `address` | where a program listens, and a connection to it |
-//! | `connections` | a core's connections to a backend: kept, limited, waited for |
-//! | `ping` | asking a program whether it is there |
-//! | `group` | several backends: which is next, and what became of requests |
-//! | `script` | which file a path is for (PHP) |
-//! | `variables` | what the program is told |
-//! | `upload` | the request's body on its way, and again where it must be sent again |
-//! | `protocol` | what the protocols differ in |
+//! | `connections` | a core's connections to a backend: kept ones, limits, waiting requests |
+//! | `ping` | checks whether a program is alive |
+//! | `group` | several backends: chooses one, and records results |
+//! | `script` | the file that a path names (PHP) |
+//! | `variables` | the variables of a request |
+//! | `upload` | the request's body, which can be sent again while it is kept |
+//! | `protocol` | the differences between the protocols |
 //! | `exchange` | one request on one connection |
-//! | `respond` | the server's answer of a program's |
-//! | `about` | a request in the log |
-//! | `caller` | one request: backends in turn, connections, the answer |
+//! | `respond` | makes the server's answer of a program's answer |
+//! | `about` | the name of a request in the log |
+//! | `caller` | a request: tries backends and connections, returns the answer |
 //! | `pump` | the rest of a long answer |
-//! | `gateway` | the handler of FastCGI and SCGI; its `pending_call` sends a plain GET from where it lies |
+//! | `gateway` | the handler of FastCGI, SCGI and uwsgi; its `pending_call` sends a plain GET from its buffer |
 
 mod about;
 mod address;

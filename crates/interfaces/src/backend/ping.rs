@@ -1,7 +1,7 @@
-//! Asking a program whether it is there, on a connection without a request.
+//! Checks whether a program is alive, on a connection without a request.
 //!
-//! A program that has hung, or a machine that has gone without a word, still has a connection that looks
-//! well. Some protocols have a question for that, which is answered at once (CPing of AJP).
+//! When a program hangs or its machine has failed, the connection still looks usable. Some protocols have a
+//! question for this case, which the program answers at once (CPing of AJP).
 
 use std::time::Duration;
 
@@ -9,31 +9,31 @@ use bytes::BytesMut;
 
 use crate::stream::Stream;
 
-/// When the question is asked.
+/// When a ping is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PingRules {
-    /// The question.
+    /// The ping.
     pub ping: Ping,
-    /// A kept connection that was idle for so long is asked before a request goes over it.
+    /// A kept connection that was idle for so long gets a ping before the next request.
     pub after_idle: Duration,
-    /// A new connection is asked first, too.
+    /// A new connection gets a ping as well.
     pub on_connect: bool,
 }
 
-/// A question that has one answer.
+/// A question with a fixed answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ping {
     /// The bytes to send.
     pub question: &'static [u8],
-    /// The bytes that must come.
+    /// The expected bytes.
     pub answer: &'static [u8],
-    /// How long they may take.
+    /// The time limit for the answer.
     pub timeout: Duration,
 }
 
 impl Ping {
-    /// Asks, and says whether the right answer came in time, and nothing else. `received` is empty before,
-    /// and after.
+    /// Sends the ping, and returns whether exactly the expected answer came in time. `received` is empty
+    /// before and after.
     pub async fn is_answered(&self, stream: &Stream, received: &mut BytesMut) -> bool {
         let asking = async {
             stream.send(self.question, &[]).await.ok()?;

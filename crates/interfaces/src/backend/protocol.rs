@@ -1,4 +1,4 @@
-//! What the protocols of programs differ in: how a request is put into bytes, and an answer out of them.
+//! The differences between the protocols of programs: how requests are encoded and answers decoded.
 
 use std::collections::VecDeque;
 
@@ -10,43 +10,44 @@ use crate::meta_variables::ZeroByte;
 
 /// A protocol between the server and a program that listens.
 pub trait Protocol: 'static {
-    /// What it remembers of what was sent and received.
+    /// The state of the decoder.
     type Decoder: Clone;
 
     /// Its name, as in the configuration.
     const NAME: &'static str;
 
-    /// The program asks for each piece of the body; otherwise it is sent as fast as it comes.
+    /// The program asks for each piece of the body; otherwise the body is sent as fast as it arrives.
     const ASKS_FOR_BODY: bool = false;
 
-    /// How many bytes of the body may be sent at the moment.
+    /// How many bytes of the body may be sent now.
     fn body_room(_decoder: &Self::Decoder) -> usize {
         usize::MAX
     }
 
-    /// Appends a piece of the body, no longer than there is room for, without copying it.
+    /// Appends a piece of the body without copying it. The piece must not be longer than
+    /// [`Protocol::body_room`].
     fn push_body(decoder: &mut Self::Decoder, piece: Bytes, out: &mut VecDeque<Bytes>);
 
-    /// Appends the end of the body. Who asks for pieces is told so each time that it asks for one more.
+    /// Appends the end of the body. A program that asks for pieces gets it each time that it asks again.
     fn end_body(decoder: &mut Self::Decoder, out: &mut VecDeque<Bytes>);
 
-    /// Takes the next output off the front of what was received; `None`: more must be received first.
+    /// Takes the next output from the front of the received bytes; `None`: more bytes are needed.
     ///
     /// # Errors
-    /// Why the bytes are not of this protocol.
+    /// The bytes do not follow the protocol.
     fn next(decoder: &mut Self::Decoder, received: &mut BytesMut) -> Result<Option<Output>, String>;
 
-    /// A whole answer, where what was received is one, to the byte, from a program that keeps its connection
-    /// and has nothing else to say: the pieces of a CGI response. For who wants to spare itself
+    /// Finds a whole answer, if the received bytes are exactly one, the program keeps its connection, and
+    /// there is no other output: the pieces of a CGI response. It is a fast path that avoids
     /// [`Protocol::next`].
     fn whole_answer(_received: &[u8]) -> Option<WholeAnswer<'_>> {
         None
     }
 
-    /// What it means that the program has closed the connection.
+    /// Called when the program has closed the connection.
     ///
     /// # Errors
-    /// Something was missing.
+    /// The answer is incomplete.
     fn closed(decoder: &Self::Decoder) -> Result<Output, String>;
 }
 
@@ -55,7 +56,7 @@ pub trait ProgramProtocol: Protocol<Decoder: Default> {
     /// [`Protocol::whole_answer`] finds answers.
     const ANSWERS_IN_ONE_PIECE: bool = false;
 
-    /// A request up to its body; all of it, where it has none. It is written into `buffer`, for the sake of
+    /// A request up to its body; the whole request if there is no body. It is written into `buffer` to reuse
     /// its memory.
     ///
     /// # Errors
@@ -67,33 +68,33 @@ pub trait ProgramProtocol: Protocol<Decoder: Default> {
     ) -> Result<Vec<u8>, ZeroByte>;
 }
 
-/// A whole answer as it lies among what was received.
+/// A whole answer, as slices of the received bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WholeAnswer<'r> {
-    /// Its first piece, and mostly all of it.
+    /// Its first piece, usually the only one.
     pub first: &'r [u8],
-    /// What follows.
+    /// Further pieces.
     pub more: Vec<&'r [u8]>,
 }
 
-/// What a program sends.
+/// An output of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
-    /// The head of the answer, where the protocol has one. Pieces of the body follow.
+    /// The head of the answer, if the protocol has one. Pieces of the body follow.
     Head(Box<DocumentHead>),
-    /// A piece of the answer: a CGI response, or of the body behind a head.
+    /// A piece of the answer: of a CGI response, or of the body after a head.
     Answer(Bytes),
-    /// It takes more of the body now.
+    /// The program accepts more of the body now.
     BodyWanted,
-    /// Something for the operator.
+    /// A message for the operator.
     Message(Bytes),
     /// The answer is complete.
     End {
-        /// What the program returned, 0 where all is well.
+        /// The exit status of the program; 0: success.
         status: u32,
         /// Whether the connection may serve another request.
         keeps: bool,
     },
-    /// The program has no room for the request, and has done nothing with it.
+    /// The program has no room for the request, and has not begun with it.
     Overloaded,
 }

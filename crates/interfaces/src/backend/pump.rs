@@ -1,4 +1,4 @@
-//! Brings the rest of a long answer to its client, beside the connection that writes it.
+//! Sends the rest of a long answer to the client, in a task beside the connection.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use crate::body_end::BodyEnd;
 /// The longest line of a program's messages that is logged.
 const LONGEST_MESSAGE_BYTES: usize = 2048;
 
-/// Brings the rest of a body to the client.
+/// Sends the rest of a body to the client.
 pub struct Pump<P: Protocol> {
     /// The backends.
     pub group: Rc<Group>,
@@ -25,25 +25,25 @@ pub struct Pump<P: Protocol> {
     pub server: Rc<dyn Server>,
     /// The backend that answers.
     pub index: usize,
-    /// For log lines.
+    /// The request's name in log lines.
     pub about: About,
     /// The request on its connection.
     pub exchange: Box<Exchange<P>>,
-    /// The body's way to the client.
+    /// Sends the body to the client.
     pub body: BodySender,
 }
 
-/// The way of a body to its client, which ends where the program has said that it ends: a program may go on
-/// with other work then, and what it sends further is discarded.
+/// Sends a body to its client. The body ends where the program has declared; later output of the program is
+/// discarded.
 pub struct BodySender {
-    /// None: the end is reached.
+    /// `None`: the end was reached.
     sender: Option<Sender>,
     end: BodyEnd,
     is_longer: bool,
 }
 
 impl BodySender {
-    /// For a body that ends there.
+    /// For a body with this end.
     pub fn new(sender: Sender, end: BodyEnd) -> BodySender {
         let mut body = BodySender { sender: Some(sender), end, is_longer: false };
         body.end_if_complete();
@@ -53,7 +53,7 @@ impl BodySender {
     /// Sends a piece of the output.
     ///
     /// # Errors
-    /// Why it is no body.
+    /// The output is not a valid body.
     pub fn push(&mut self, piece: Bytes) -> Result<(), String> {
         self.is_longer |= self.end.is_exceeded_by(piece.len());
         let piece = self.end.take_piece(piece)?;
@@ -72,7 +72,7 @@ impl BodySender {
         }
     }
 
-    /// Whether more came than was promised.
+    /// Whether more bytes came than the program declared.
     pub fn is_longer(&self) -> bool {
         self.is_longer
     }
@@ -81,7 +81,7 @@ impl BodySender {
         self.sender.as_mut().map_or(Poll::Ready(Ok(())), |sender| sender.poll_ready(context))
     }
 
-    /// Waits until the client leaves before it has all.
+    /// Waits until the client has disconnected before the end of the body.
     async fn gone(&mut self) {
         match &mut self.sender {
             Some(sender) => sender.gone().await,
@@ -103,13 +103,13 @@ impl BodySender {
 }
 
 impl<P: Protocol> Pump<P> {
-    /// Until the end of the body, or of who takes it.
+    /// Runs until the end of the body, or until the client disconnects.
     pub async fn run(mut self) {
-        // The request counts as under way up to here.
+        // The request counts as in progress until this task ends.
         let _busy = self.group.begin(self.index);
         loop {
-            // The client sets the pace: nothing is received while it has enough to take. It may send
-            // meanwhile.
+            // The client sets the pace: nothing is received while enough bytes wait for it. Its own body is
+            // sent meanwhile.
             let room = poll_fn(|context| match self.exchange.poll_upload(context) {
                 Ok(()) => self.body.poll_ready(context).map_err(|_| None),
                 Err(failure) => Poll::Ready(Err(Some(failure))),
@@ -165,7 +165,7 @@ impl<P: Protocol> Pump<P> {
     }
 }
 
-/// Logs what a program says to its operator, line by line.
+/// Logs the messages of a program, line by line.
 pub fn log_message<P: Protocol>(
     server: &dyn Server,
     group: &Group,

@@ -1,4 +1,4 @@
-//! Makes the server's answer of a program's: its fields, its body, or a file that it names.
+//! Makes the server's answer from a program's: its fields, its body, or a file that it names.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use touchstone_handler::pipe::Receiver;
 
 use crate::cgi_response::DocumentHead;
 
-/// A body as it is known when the answer begins.
+/// The part of a body that is known when the answer begins.
 pub enum Body {
-    /// All of it.
+    /// The whole body.
     Whole(Bytes),
-    /// It comes.
+    /// The body follows.
     Stream {
-        /// From here.
+        /// Its pieces come from here.
         receiver: Receiver,
-        /// The length that the program has promised.
+        /// The length that the program has declared.
         length: Option<u64>,
     },
 }
@@ -27,7 +27,7 @@ pub enum Body {
 /// An answer with the program's status and fields.
 pub fn answer(head: DocumentHead, is_head: bool, body: Body) -> Answer {
     let mut answer = Answer { reason: head.reason, ..Answer::new(head.status) };
-    // The client of HEAD and 304 is told the length that the body would have (RFC 9110 section 8.6).
+    // For HEAD and 304 the answer declares the length that the body would have (RFC 9110 section 8.6).
     if is_head || head.status == 304 {
         answer.declared_length = head.content_length;
     }
@@ -36,7 +36,7 @@ pub fn answer(head: DocumentHead, is_head: bool, body: Body) -> Answer {
         return answer;
     }
     match body {
-        // A program that leaves the body out for HEAD, and says no length, has one of unknown length.
+        // If a program sends no body for HEAD and declares no length, the length is unknown.
         Body::Whole(bytes) if is_head && bytes.is_empty() => answer,
         Body::Whole(bytes) => answer.part(Part::Bytes(bytes)),
         Body::Stream { receiver, length } => {
@@ -46,7 +46,7 @@ pub fn answer(head: DocumentHead, is_head: bool, body: Body) -> Answer {
     }
 }
 
-/// The file that a program wants to be sent instead of a body, below `root`; takes the field out of the head.
+/// The file below `root` that a program names instead of sending a body; removes the field from the head.
 pub fn named_file(head: &mut DocumentHead, root: &Root) -> Option<Vec<u8>> {
     if let Some(path) = head.accel_redirect.take() {
         return Some(decoded(&path));
@@ -55,7 +55,7 @@ pub fn named_file(head: &mut DocumentHead, root: &Root) -> Option<Vec<u8>> {
     let lines = head.fields.split_inclusive(|&byte| byte == b'\n');
     let is_it = |line: &[u8]| line.get(..11).is_some_and(|name| name.eq_ignore_ascii_case(b"x-sendfile:"));
     head.fields = lines.filter(|line| !is_it(line)).flatten().copied().collect();
-    // An absolute path of the machine, which must lie below.
+    // An absolute path of the machine must be below the root.
     Some(root.path_of(&path).unwrap_or(path))
 }
 
@@ -75,7 +75,7 @@ pub fn send_file(
     };
     match root.open(path) {
         Ok(opened) if opened.facts.kind == FileKind::Regular => {
-            // The length that the program gave was that of its own body.
+            // The length that the program declared was that of its own body.
             head.content_length = None;
             let mut answer = Answer { reason: head.reason, ..Answer::new(head.status) };
             answer.fields = head.fields;
@@ -90,7 +90,7 @@ pub fn send_file(
     }
 }
 
-/// Percent escapes are those of a URL path; what is none stays as it is.
+/// Decodes percent escapes of a URL path; invalid ones stay unchanged.
 fn decoded(path: &[u8]) -> Vec<u8> {
     let mut normal = Vec::with_capacity(path.len());
     let without_query = path.split(|&byte| byte == b'?').next().unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Which file a request for a script is for: PHP and whatever else runs files by their name.
+//! Finds the script file for a request: for PHP and other programs that execute files by name.
 //!
-//! A path is split behind the first of its segments that ends like a script **and is a file**. So
-//! `/image.jpg/x.php` does not run an image: a script that is not there is never asked for, whatever the
-//! program would make of its path.
+//! A path is split after the first segment that ends like a script **and is a file**. So `/image.jpg/x.php`
+//! does not execute an image: the program is never asked for a script that does not exist, however it would
+//! read the path.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -12,33 +12,33 @@ use std::sync::Arc;
 
 use touchstone_files::root::{FileKind, Refused, Root};
 
-/// Where scripts are, and what happens to other paths.
+/// Where scripts are, and how other paths are answered.
 #[derive(Debug, Clone)]
 pub struct ScriptRules {
-    /// The directory that paths are looked for in.
+    /// The directory in which paths are looked up.
     pub root: Arc<Root>,
-    /// What scripts end in: `.php`.
+    /// The suffixes of scripts: `.php`.
     pub suffixes: Vec<String>,
-    /// What is tried in turn for a directory.
+    /// The names that are tried in order for a directory.
     pub index: Vec<String>,
-    /// The script for paths that are no file; begins with a slash.
+    /// The script for paths that name no file; begins with a slash.
     pub front_controller: Option<String>,
     /// Whether names that begin with a dot may be scripts.
     pub hidden_files: bool,
 }
 
-/// What a path leads to.
+/// What a path names.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Target<'p> {
     /// This script.
     Script(Script<'p>),
-    /// A file, or nothing, or a directory: what serves files has the answer.
+    /// A file or a directory, or nothing: the file handler answers.
     File,
-    /// Nothing, and what serves files must not be asked, because it looks like a script.
+    /// Nothing, and the file handler must not be asked, because the path looks like a script.
     NotFound,
-    /// It may not be looked at.
+    /// Access is denied.
     Forbidden,
-    /// The machine is at its limits.
+    /// The machine has reached a limit.
     Busy,
 }
 
@@ -47,7 +47,7 @@ pub enum Target<'p> {
 pub struct Script<'p> {
     /// The part of the path that names it.
     pub name: Cow<'p, [u8]>,
-    /// What follows.
+    /// The rest of the path.
     pub path_info: &'p [u8],
 }
 
@@ -59,7 +59,7 @@ impl Script<'_> {
 }
 
 impl ScriptRules {
-    /// What a path in its normal form leads to.
+    /// Finds what a path in its normal form names.
     pub fn find<'p>(&'p self, path: &'p [u8]) -> Target<'p> {
         if !self.hidden_files && is_hidden(path) {
             return Target::File;
@@ -80,7 +80,7 @@ impl ScriptRules {
         }
         let kind = self.kind(path)?;
         match kind {
-            // The file server has it. One that looks like a script was found above.
+            // A regular file is left to the file handler. Scripts were found above.
             Some(FileKind::Regular) => return Ok(Target::File),
             Some(FileKind::Directory) if !path.ends_with(b"/") => return Ok(Target::File),
             Some(FileKind::Directory) => {
@@ -106,7 +106,7 @@ impl ScriptRules {
         }
     }
 
-    /// Where segments end that look like scripts.
+    /// Where the segments end that look like scripts.
     fn script_ends<'p>(&'p self, path: &'p [u8]) -> impl Iterator<Item = usize> + 'p {
         let ends = (1..=path.len()).filter(|&end| end == path.len() || path[end] == b'/');
         ends.filter(|&end| self.is_script(&path[..end]))
@@ -114,7 +114,7 @@ impl ScriptRules {
 
     fn is_script(&self, path: &[u8]) -> bool {
         let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-        // A file that is all ending, such as `.php`, is a hidden one.
+        // A name that is only a suffix, such as `.php`, is a hidden file.
         self.suffixes.iter().any(|suffix| name.len() > suffix.len() && name.ends_with(suffix.as_bytes()))
     }
 
@@ -241,7 +241,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the path: what runs is a file that is there and ends like a script.
+        /// Whatever the path is: only an existing file with a script's suffix is executed.
         #[test]
         fn what_runs_is_a_script(path in "(/(index|blog|post|lib|image|\\.secret|a)(\\.php|\\.jpg)?){0,4}/?") {
             let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What a configuration says of the programs behind a route.
+//! The settings of the programs of a route.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use super::script::ScriptRules;
 use crate::cgi_response::HeaderLimits;
 use crate::upstream::{Balance, HealthRules};
 
-/// Everything about the programs behind a route.
+/// The settings of the programs of a route.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Where they are, and how requests are shared out.
+    /// Their addresses, and how requests are distributed.
     pub group: GroupRules,
     /// How long an answer may take.
     pub times: TimeLimits,
@@ -26,46 +26,46 @@ pub struct Settings {
     pub paths: Paths,
     /// `DOCUMENT_ROOT`: the root as the program sees it.
     pub document_root: PathBuf,
-    /// Variables in addition, or instead of those that would be sent.
+    /// Additional variables. They replace variables of the same name.
     pub parameters: Vec<(String, String)>,
-    /// Let the program see `Authorization`.
+    /// The program gets `Authorization`.
     pub pass_authorization: bool,
-    /// Where files are that the program may name in `X-Sendfile` and `X-Accel-Redirect`; `None`: they mean
-    /// nothing.
+    /// The directory of files that the program may name in `X-Sendfile` and `X-Accel-Redirect`; `None`: these
+    /// fields are ignored.
     pub send_files_from: Option<Arc<touchstone_files::root::Root>>,
-    /// The processes, where the server has started them.
+    /// The pool of processes, if the server starts them.
     pub pool: Option<Arc<Pool>>,
 }
 
-/// How long a program may take.
+/// Time limits for a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeLimits {
-    /// For the first byte of the answer, from when it last took some of the request.
+    /// For the first byte of the answer, counted from when the program last accepted a part of the request.
     pub first_byte: Duration,
-    /// For each further byte, or to take more of the request.
+    /// For each further byte, and for accepting more of the request.
     pub stall: Duration,
-    /// For the whole answer; `None`: any time, as long as something moves.
+    /// For the whole answer; `None`: no limit, as long as bytes are moving.
     pub total: Option<Duration>,
 }
 
-/// Programs that do the same, of whatever protocol.
+/// The rules for equal programs, with any of the protocols.
 #[derive(Debug, Clone)]
 pub struct GroupRules {
     /// Where they listen; at least one.
     pub backends: Vec<Backend>,
-    /// How requests are shared out among them.
+    /// How requests are distributed among them.
     pub balance: Balance,
     /// When one counts as down.
     pub health: HealthRules,
-    /// How often each is connected to in order to see whether it is up; `None`: requests show it.
+    /// How often each one is checked by a connection; `None`: only requests show whether it is up.
     pub check_interval: Option<Duration>,
     /// How connections are kept and limited; for each backend.
     pub connections: ConnectionRules,
-    /// How a program is asked whether it is there; `None`: its protocol has no such question.
+    /// How a program is pinged; `None`: its protocol has no ping.
     pub ping: Option<PingRules>,
 }
 
-/// One of several programs that do the same.
+/// One of several equal programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backend {
     /// Where it listens.
@@ -74,14 +74,14 @@ pub struct Backend {
     pub weight: u32,
     /// It is asked only when the others are down.
     pub is_backup: bool,
-    /// What the sessions that it keeps end in; empty: nothing says whose a session is.
+    /// The route name in the identifiers of its sessions; empty: sessions do not name this backend.
     pub route: String,
 }
 
 /// Which program a path is for.
 #[derive(Debug, Clone)]
 pub enum Paths {
-    /// One program has them all. What follows this beginning of the path is PATH_INFO.
+    /// One program gets all paths. The part after this prefix is PATH_INFO.
     Application {
         /// `SCRIPT_NAME`, empty or beginning with a slash.
         script_name: Vec<u8>,

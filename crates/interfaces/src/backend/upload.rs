@@ -1,8 +1,8 @@
-//! A request's body on its way to a program, so that it can be sent again while little of it was sent.
+//! The request's body on its way to a program. It can be sent again while all sent bytes are still kept.
 //!
-//! A small body is read as a whole before a program is asked at all, so that a slow client keeps no program
-//! waiting. A body of unknown length (chunked) is read as a whole too, into a file if it is long, because
-//! programs must be told the length before. A long body of known length is passed on as it comes.
+//! A small body is read completely before a program is asked, so that a slow client does not occupy a
+//! program. A body of unknown length (chunked) is read completely too, into a file if it is long, because
+//! programs must know the length first. A long body of known length is passed on as it arrives.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -13,34 +13,35 @@ use bytes::Bytes;
 
 use touchstone_handler::pipe::Receiver;
 
-/// Bodies up to this are read before a program is asked, and what was sent up to this can be sent again.
+/// Bodies up to this size are read before a program is asked, and sent bytes up to this size are kept to be
+/// sent again.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// Read from the file at once.
+/// How many bytes are read from the file at once.
 const FILE_PIECE_BYTES: usize = 64 * 1024;
 
 /// A body that is being sent.
 pub struct Upload {
     source: Source,
-    /// What was given out, for another attempt.
+    /// The pieces that were handed out, kept for another attempt.
     given: Vec<Bytes>,
     given_bytes: usize,
-    /// How many of `given` this attempt has sent.
+    /// How many pieces of `given` this attempt has sent.
     sent: usize,
     length: u64,
 }
 
 enum Source {
-    /// All was given out.
+    /// All was handed out.
     Ended,
-    /// It comes from the client.
+    /// The body comes from the client.
     Client(Receiver),
-    /// It lies in a file, which has no name.
+    /// The body is in a file without a name.
     File { file: File, at: u64 },
 }
 
 impl Upload {
-    /// Makes a body ready to be sent; reads small ones, and those of unknown length.
+    /// Prepares a body for sending; reads small ones, and those of unknown length.
     ///
     /// # Errors
     /// The client's body broke off, or the file for it cannot be written.
@@ -66,7 +67,7 @@ impl Upload {
         Upload::from(Source::Ended, 0)
     }
 
-    /// Makes a body ready that is passed on as it comes, for programs that need not know its length before.
+    /// Prepares a body that is passed on as it arrives, for programs that need not know its length first.
     pub fn passed_on(body: Receiver) -> Upload {
         Upload::from(Source::Client(body), 0)
     }
@@ -75,12 +76,12 @@ impl Upload {
         Upload { source, given: Vec::new(), given_bytes: 0, sent: 0, length }
     }
 
-    /// Length of the body; 0 where it is passed on without being known.
+    /// The length of the body; 0 if it is passed on with unknown length.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Begins again, for another attempt. Call only where [`Upload::is_repeatable`].
+    /// Starts from the beginning for another attempt. Only call this if [`Upload::is_repeatable`].
     pub fn rewind(&mut self) {
         self.sent = 0;
         if let Source::File { at, .. } = &mut self.source {
@@ -93,7 +94,7 @@ impl Upload {
         self.given_bytes <= KEPT_BYTES
     }
 
-    /// Whether the client is to be waited for.
+    /// Whether the next piece must come from the client.
     pub fn waits_for_client(&self) -> bool {
         self.sent == self.given.len() && matches!(self.source, Source::Client(_))
     }
@@ -134,13 +135,13 @@ impl Upload {
             self.given.push(piece);
             self.sent += 1;
         } else {
-            // It cannot be sent again, so nothing of it need be kept.
+            // The body can no longer be sent again, so its pieces need not be kept.
             self.given.clear();
             self.sent = 0;
         }
     }
 
-    /// Keeps a piece of a body that is read before it is sent.
+    /// Stores a piece of a body that is read before it is sent.
     fn store(&mut self, piece: Bytes) -> io::Result<()> {
         self.length += piece.len() as u64;
         if self.given_bytes + piece.len() <= KEPT_BYTES && matches!(self.source, Source::Ended) {

@@ -9,22 +9,22 @@ use super::script::Script;
 use super::settings::{Paths, Settings};
 use crate::meta_variables::{MetaVariables, RequestFacts, VariableSink, ZeroByte, write_variables};
 
-/// What a program is told of a request.
+/// The variables of a request for a program.
 pub struct ProgramVariables<'a> {
-    /// All but what the settings and the script say.
+    /// All variables except those of the settings and the script.
     facts: RequestFacts<'a>,
     head: &'a RequestHead,
-    /// What the head was parsed from.
+    /// The bytes that the head was parsed from.
     buffer: &'a [u8],
     script: &'a Script<'a>,
     settings: &'a Settings,
     body_bytes: u64,
-    /// The script's file, where scripts are files.
+    /// The script's file, if scripts are files.
     file: Option<PathBuf>,
 }
 
 impl<'a> ProgramVariables<'a> {
-    /// Of a request for this script.
+    /// The variables of a request for this script.
     pub fn new(
         request: &'a Request,
         script: &'a Script<'a>,
@@ -43,7 +43,7 @@ impl<'a> ProgramVariables<'a> {
         }
     }
 
-    /// Of a request for this script that lies in its connection's buffer.
+    /// The variables of a plain GET for this script, in its connection's buffer.
     pub fn of_plain_get(
         get: &PlainGet<'a>,
         script: &'a Script<'a>,
@@ -81,14 +81,15 @@ impl<'a> ProgramVariables<'a> {
         self.head.fields.iter().map(|line| (line.name.of(self.buffer), line.value.of(self.buffer)))
     }
 
-    /// All of them in one piece.
+    /// All variables in one piece.
     ///
     /// # Errors
     /// A value cannot be passed on.
     pub fn in_one_piece(&self) -> Result<MetaVariables, ZeroByte> {
         let mut variables = MetaVariables::of(&self.facts(), self.fields())?;
         if self.file.is_some() {
-            // A PHP that was built to be called by redirection only (cgi.force_redirect) looks for it.
+            // A PHP that was built to be called by redirection only (cgi.force_redirect) checks this
+            // variable.
             variables.set("REDIRECT_STATUS", b"200");
         }
         for (name, value) in &self.settings.parameters {
@@ -97,7 +98,7 @@ impl<'a> ProgramVariables<'a> {
         Ok(variables)
     }
 
-    /// Writes them one by one: without a copy in between, unless one might take the place of another.
+    /// Writes the variables one by one: without a copy in between, unless one might replace another.
     ///
     /// # Errors
     /// A value cannot be passed on.
@@ -107,7 +108,7 @@ impl<'a> ProgramVariables<'a> {
             self.in_one_piece()?.iter().for_each(|(name, value)| sink.add_pieces(name, &[value]));
             return Ok(());
         }
-        // Nothing else of a request can hold one: paths alone are decoded.
+        // Only decoded paths can contain a zero byte.
         if self.script.name.contains(&0) || self.script.path_info.contains(&0) {
             return Err(ZeroByte);
         }

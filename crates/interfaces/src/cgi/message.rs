@@ -1,12 +1,12 @@
-//! What the server and its spawner say to each other, as datagrams on a socket of their own (SOCK_SEQPACKET).
+//! The messages between the server and its spawner: datagrams on their own socket (SOCK_SEQPACKET).
 //!
 //! ```text
 //! server -> spawner   Start (with the program's descriptors)   End   Release   Adopt   KillGroup
 //! spawner -> server   NotStarted   Started   Ended
 //! ```
 //!
-//! Numbers are in the machine's own order: both are the same program on the same machine. Still nothing here
-//! trusts a length.
+//! Numbers are in the machine's byte order: both sides are the same program on the same machine. Lengths are
+//! checked all the same.
 
 use std::ffi::CStr;
 
@@ -18,19 +18,19 @@ pub const LARGEST_MESSAGE_BYTES: usize = 192 * 1024;
 /// A program to be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start<'m> {
-    /// What the server calls it.
+    /// The server's number for it.
     pub id: u64,
     /// The first descriptor is its standard input; otherwise that is empty.
     pub has_input: bool,
-    /// The server wants to know how it ended.
+    /// The spawner must report how it ends.
     pub is_reported: bool,
-    /// It may have rights that the spawner's parent does not have.
+    /// It may gain rights that the spawner's parent does not have.
     pub no_new_privileges: bool,
     /// It dies when the spawner does.
     pub dies_with_spawner: bool,
-    /// Permissions that files it makes do not get.
+    /// Permissions that are removed from the files that it makes.
     pub umask: u32,
-    /// How much less it matters than others.
+    /// Its niceness.
     pub niceness: i32,
     /// User, group, supplementary groups.
     pub identity: Option<(u32, u32, Vec<u32>)>,
@@ -46,26 +46,26 @@ pub struct Start<'m> {
     pub environment: Vec<&'m CStr>,
 }
 
-/// What the server tells a spawner.
+/// An order of the server to a spawner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order<'m> {
     /// Start a program.
     Start(Box<Start<'m>>),
-    /// End what is left of a program: SIGTERM, and after so many milliseconds SIGKILL.
+    /// End the remaining processes of a program: SIGTERM, and after some milliseconds SIGKILL.
     End {
-        /// Which.
+        /// The program.
         id: u64,
-        /// How long it may take to obey.
+        /// The time between SIGTERM and SIGKILL.
         grace_ms: u32,
     },
-    /// Leave alone what is left of a program that has ended.
+    /// Do not end the remaining processes of a program that has ended.
     Release {
-        /// Which.
+        /// The program.
         id: u64,
     },
-    /// Be the parent of those whose own has ended.
+    /// Adopt processes whose own parent has ended.
     Adopt,
-    /// Kill a process group whose spawner is gone.
+    /// Kill a process group whose spawner has ended.
     KillGroup {
         /// Its number.
         process: i32,
@@ -77,25 +77,25 @@ pub enum Order<'m> {
 pub enum Report {
     /// A program was not started.
     NotStarted {
-        /// Which.
+        /// The program.
         id: u64,
         /// The step that failed.
         stage: Stage,
-        /// Why: the operating system's error number.
+        /// The operating system's error number.
         errno: i32,
     },
     /// A program was started a while ago, and still runs.
     Started {
-        /// Which.
+        /// The program.
         id: u64,
         /// Its process and process group.
         process: i32,
     },
     /// A program has ended.
     Ended {
-        /// Which.
+        /// The program.
         id: u64,
-        /// How.
+        /// How it ended.
         status: Status,
         /// Others of its process group still run.
         leaves_others: bool,
@@ -156,7 +156,7 @@ impl Order<'_> {
 }
 
 impl<'m> Order<'m> {
-    /// The order in a datagram; `None` where it is none.
+    /// The order in a datagram; `None` if it is invalid.
     pub fn read(datagram: &'m [u8]) -> Option<Order<'m>> {
         let mut reader = Reader(datagram);
         let order = match reader.byte()? {
@@ -238,7 +238,7 @@ impl<'m> Start<'m> {
     }
 }
 
-/// Bytes of a report; several may stand in one datagram.
+/// The bytes of a report; a datagram may contain several.
 pub const REPORT_BYTES: usize = 14;
 
 impl Report {
@@ -260,7 +260,7 @@ impl Report {
         out.extend_from_slice(&number.to_ne_bytes());
     }
 
-    /// The report in [`REPORT_BYTES`] bytes; `None` where it is none.
+    /// The report in [`REPORT_BYTES`] bytes; `None` if it is invalid.
     pub fn read(bytes: &[u8]) -> Option<Report> {
         let mut reader = Reader(bytes);
         let (kind, extra) = (reader.byte()?, reader.byte()?);
@@ -361,7 +361,7 @@ mod tests {
                 let mut bytes = Vec::new();
                 order.write(&mut bytes);
                 prop_assert_eq!(Order::read(&bytes), Some(order));
-                // A part of one is none, nor is one with more behind it.
+                // A part of an order is invalid, and so is an order with more bytes after it.
                 prop_assert_eq!(Order::read(&bytes[..cut.index(bytes.len())]), None);
                 bytes.push(0);
                 prop_assert_eq!(Order::read(&bytes), None);

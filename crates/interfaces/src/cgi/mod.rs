@@ -1,5 +1,5 @@
-//! CGI/1.1 (RFC 3875): a program is started for each request, told about it in its environment, and answers
-//! on its standard output.
+//! CGI/1.1 (RFC 3875): a program is started for each request. It gets the request in its environment, and
+//! answers on its standard output.
 //!
 //! ```text
 //! server: handler -> resolve, spool, queue -> connection --- socket ---> spawner -> spawn: the program
@@ -8,14 +8,14 @@
 //!
 //! | module | |
 //! |---|---|
-//! | [`settings`] | what a configuration says of them |
+//! | [`settings`] | the settings |
 //! | [`handler`] | a request from its path to its answer |
 //! | [`resolve`] | from a path to a program |
 //! | [`queue`] | how many run at a time |
 //! | [`spool`] | bodies whose length is not known |
-//! | [`run`] | one program at work, with its [`error_output`] |
-//! | [`service`], [`connection`] | the server's side of the spawners: all of them, and a core's |
-//! | [`message`] | what the two sides say to each other |
+//! | [`run`] | one running program, with its [`error_output`] |
+//! | [`service`], [`connection`] | the server's side of the spawners: all of them, and that of a core |
+//! | [`message`] | the messages between server and spawner |
 //! | [`spawner`] | the process that starts programs, and why there is one |
 //! | [`spawn`] | starts one program |
 

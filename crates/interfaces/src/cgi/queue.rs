@@ -1,4 +1,4 @@
-//! How many programs run at a time, and how many requests wait for that.
+//! Limits how many programs run at a time, and how many requests wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Shared by all cores: a limit for each would let one core's clients wait while another has room.
+/// Shared by all cores: with a limit for each core, a client could wait while another core has room.
 #[derive(Debug)]
 pub struct Queue {
     running: Arc<Semaphore>,
@@ -15,12 +15,12 @@ pub struct Queue {
     longest_wait: Duration,
 }
 
-/// One program may run.
+/// The permission to run one program.
 pub struct Permit(
     #[allow(dead_code, reason = "gives the place back when it is dropped")] OwnedSemaphorePermit,
 );
 
-/// Why a request cannot have its program run now.
+/// Why a request cannot run its program now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Busy {
     /// Too many wait already.
@@ -30,7 +30,7 @@ pub enum Busy {
 }
 
 impl Queue {
-    /// So many run, so many wait, for so long.
+    /// A queue with these limits: running programs, waiting requests, and the longest wait.
     pub fn new(concurrency: usize, most_waiting: usize, longest_wait: Duration) -> Queue {
         let concurrency = concurrency.clamp(1, Semaphore::MAX_PERMITS);
         Queue {
@@ -44,7 +44,7 @@ impl Queue {
     /// Waits for its turn.
     ///
     /// # Errors
-    /// It cannot be waited for, or was too long.
+    /// Too many requests wait, or the wait was too long.
     pub async fn enter(&self) -> Result<Permit, Busy> {
         if let Ok(permit) = self.running.clone().try_acquire_owned() {
             return Ok(Permit(permit));
@@ -63,7 +63,7 @@ struct Place<'q>(&'q AtomicUsize);
 impl<'q> Place<'q> {
     fn take(waiting: &'q AtomicUsize, most: usize) -> Option<Place<'q>> {
         let place = Place(waiting);
-        // Also counts who is turned away, for as long as it takes to turn them away.
+        // Requests that are refused are also counted, for the moment of the refusal.
         (waiting.fetch_add(1, Ordering::Relaxed) < most).then_some(place)
     }
 }

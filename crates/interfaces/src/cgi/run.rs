@@ -1,4 +1,4 @@
-//! One program at work: its input fed, its output taken, its error output logged, its time kept.
+//! One running program: writes its input, reads its output, logs its error output, and enforces time limits.
 
 use std::future::Future;
 use std::io;
@@ -18,7 +18,8 @@ use super::error_output::ErrorOutput;
 use super::queue::Permit;
 use super::spawn::Stage;
 
-/// Read from a program at once: what most print as a whole, then as much as a pipe holds.
+/// How many bytes are read from a program at first. The output of most programs fits; later reads use the
+/// size of a pipe.
 const FIRST_READ_BYTES: usize = 16 * 1024;
 const READ_BYTES: usize = 64 * 1024;
 
@@ -37,7 +38,7 @@ pub struct Running {
     permit: Permit,
 }
 
-/// How long a program may take.
+/// Time limits for a program.
 #[derive(Debug, Clone, Copy)]
 pub struct Times {
     /// Until its first byte.
@@ -48,17 +49,17 @@ pub struct Times {
     pub total: Option<Duration>,
 }
 
-/// What was made for a program.
+/// The pipes of a program.
 pub struct Pipes {
     /// Its output.
     pub output: OwnedFd,
     /// Its error output.
     pub errors: OwnedFd,
-    /// Its input with what goes there, unless that is a file or nothing.
+    /// Its input and the body for it, unless the input is a file or empty.
     pub input: Option<(OwnedFd, Receiver)>,
 }
 
-/// Why a program has no more to say.
+/// Why there is no more output.
 #[derive(Debug)]
 pub enum RunError {
     /// It was not started.
@@ -71,7 +72,7 @@ pub enum RunError {
     Idle(Duration),
     /// It took longer than this.
     Total(Duration),
-    /// The client broke its body off.
+    /// The client's body broke off.
     RequestBody(io::Error),
     /// A pipe failed.
     Pipe(io::Error),
@@ -94,7 +95,7 @@ impl std::fmt::Display for RunError {
     }
 }
 
-/// What could not be done, and what helps.
+/// What has failed, and a hint.
 fn explain(stage: Stage, error: &io::Error) -> (&'static str, &'static str) {
     match (stage, error.raw_os_error()) {
         (Stage::Execute, Some(libc::EACCES)) => {
@@ -118,12 +119,12 @@ fn explain(stage: Stage, error: &io::Error) -> (&'static str, &'static str) {
     }
 }
 
-/// A program's output. It is watched only if the program runs for a while: most are done before, and then
-/// there is nothing to wait for.
+/// A program's output. It is registered for events only if the program runs for a while: most programs end
+/// before that.
 enum Output {
     Unwatched(OwnedFd),
     Watched(pipe::Receiver),
-    /// It could not be watched.
+    /// It could not be registered.
     Closed,
 }
 
@@ -162,7 +163,7 @@ impl Output {
     }
 }
 
-/// What goes to a program's standard input.
+/// The standard input of a program.
 struct Input {
     pipe: pipe::Sender,
     body: Receiver,
@@ -170,10 +171,10 @@ struct Input {
 }
 
 impl Running {
-    /// Takes care of a program from now on.
+    /// Takes over a program that was started.
     ///
     /// # Errors
-    /// A pipe cannot be watched.
+    /// A pipe cannot be registered for events.
     pub fn new(
         ticket: Ticket,
         pipes: Pipes,
@@ -201,8 +202,8 @@ impl Running {
         })
     }
 
-    /// Takes some of the program's output, to the end of `buffer`; 0 bytes: it has no more. Meanwhile feeds
-    /// its input and keeps its time.
+    /// Appends some of the program's output to `buffer`; 0 bytes: the output has ended. Also writes its input
+    /// and checks its time limits.
     pub fn poll_output(
         &mut self,
         context: &mut Context<'_>,
@@ -224,24 +225,25 @@ impl Running {
                 return Poll::Ready(Err(RunError::NotStarted(stage, io::Error::from_raw_os_error(errno))));
             }
             Poll::Ready(Outcome::Lost) => return Poll::Ready(Err(RunError::SpawnerLost)),
-            // Others may hold its output still, as in a pipeline.
+            // Other processes may still hold its output open, as in a pipeline.
             Poll::Ready(Outcome::Ended { .. }) | Poll::Pending => {}
         }
         self.poll_time(context)
     }
 
-    /// Time that passes now is the client's, not the program's.
+    /// From now on time passes that the client needs, so it does not count against the program.
     pub fn excuse(&mut self) {
         self.progress_at = Instant::now();
     }
 
-    /// What became of the program: known at once in nearly all cases in which its output has ended.
+    /// How the program ended. This is known at once in nearly all cases in which its output has ended.
     pub async fn outcome_within(&mut self, limit: Duration) -> Option<Outcome> {
         tokio::time::timeout(limit, self.ticket.outcome()).await.ok()
     }
 
-    /// After the program's output has ended: waits for its own end and takes the rest of its error output. It
-    /// may take as long as it likes between two bytes, or with `is_patient` forever. Gives what became of it.
+    /// Called after the program's output has ended: waits for the end of the program and reads the rest of
+    /// its error output. There is no idle limit, and with `is_patient` no time limit at all. Returns how the
+    /// program ended.
     pub async fn finish(mut self, is_patient: bool) -> Option<Outcome> {
         self.input = None;
         let limit = self.times.idle;
@@ -264,7 +266,7 @@ impl Running {
         outcome
     }
 
-    /// What became of the program, if that is known by now; its error output has been taken then.
+    /// How the program ended, if known; its error output was then read.
     pub fn known_outcome(&mut self) -> Option<Outcome> {
         let outcome = self.ticket.known_outcome();
         if outcome.is_some() {
@@ -288,8 +290,8 @@ impl Running {
             self.progress_at = Instant::now();
         }
         if let Poll::Ready(result) = done {
-            // Closing it tells the program that there is no more. Where the body broke off it stays open
-            // until the program has been told to end: the program must not take a part for the whole.
+            // Closing the input tells the program that it is complete. If the body broke off, the input stays
+            // open until the program was told to end: the program must not take a part for the whole.
             result.map_err(RunError::RequestBody)?;
             self.input = None;
         }
@@ -314,7 +316,7 @@ impl Running {
                 return Poll::Ready(Err(error));
             }
             let next = total_at.map_or(idle_at, |(at, _)| at.min(idle_at));
-            // Set again only when it has gone off: progress comes far more often.
+            // The timer is set again only after it has fired, because progress is far more frequent.
             if self.timer.deadline() > next {
                 self.timer.as_mut().reset(next);
             }
@@ -325,7 +327,7 @@ impl Running {
 }
 
 impl Input {
-    /// Moves what can be moved; ready when there is no more, or the program wants no more.
+    /// Moves available bytes; ready when there are no more, or the program reads no more.
     fn poll(&mut self, context: &mut Context<'_>, has_moved: &mut bool) -> Poll<io::Result<()>> {
         loop {
             while self.piece.has_remaining() {
@@ -338,7 +340,7 @@ impl Input {
                         *has_moved = true;
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    // It has closed its input, which it may (RFC 3875 section 4.2).
+                    // The program has closed its input, which is allowed (RFC 3875 section 4.2).
                     Err(_) => return Poll::Ready(Ok(())),
                 }
             }

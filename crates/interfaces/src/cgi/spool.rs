@@ -1,8 +1,8 @@
-//! Keeps a request's body whose length is not known until it has come: CGI wants to know it (CONTENT_LENGTH)
-//! before the program begins (RFC 3875 section 4.1.2).
+//! Stores a request's body of unknown length until it has arrived: a CGI program needs the length
+//! (CONTENT_LENGTH) before it begins (RFC 3875 section 4.1.2).
 //!
-//! The body goes into a file that has no name and is gone when it is closed, whatever happens to the server.
-//! The program reads the file itself.
+//! The body goes into a file without a name, which disappears when it is closed, even if the server is
+//! killed. The program reads the file itself.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -12,18 +12,19 @@ use rustix::fs::{CWD, Mode, OFlags};
 
 use touchstone_handler::pipe::Receiver;
 
-/// Why a body was not kept.
+/// Why a body was not stored.
 #[derive(Debug)]
 pub enum SpoolError {
-    /// It is longer than may be (413).
+    /// It is longer than the limit (413).
     TooLarge,
-    /// The client broke it off.
+    /// The client's body broke off.
     Body(io::Error),
     /// It could not be written (500).
     File(io::Error),
 }
 
-/// Writes a body to a file of that kind in `directory`; gives it at its beginning, and its length.
+/// Writes a body to a nameless file in `directory`; returns the file, positioned at its beginning, and its
+/// length.
 ///
 /// # Errors
 /// See [`SpoolError`].
@@ -40,7 +41,8 @@ pub async fn spool(
         if length > most_bytes {
             return Err(SpoolError::TooLarge);
         }
-        // Into the page cache: a piece is small, and who writes to a slow disk is held up by the kernel.
+        // Goes into the page cache: a piece is small, and the kernel delays a process that writes to a slow
+        // disk.
         file.write_all(&piece).map_err(SpoolError::File)?;
     }
     file.seek(SeekFrom::Start(0)).map_err(SpoolError::File)?;
@@ -53,7 +55,7 @@ fn nameless(directory: &Path) -> io::Result<File> {
     let mode = Mode::RUSR | Mode::WUSR;
     match rustix::fs::openat(CWD, directory, flags, mode) {
         Ok(file) => Ok(File::from(file)),
-        // Some file systems cannot; then it has a name for a moment.
+        // Some file systems do not support this; then the file has a name for a moment.
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR) => named_for_a_moment(directory),
         Err(error) => Err(error.into()),
     }

@@ -1,15 +1,15 @@
-//! Reads what a program answers: the CGI response of RFC 3875 section 6, without input and output.
+//! Reads the answer of a program: the CGI response of RFC 3875 section 6, without input and output.
 //!
-//! [`ResponseParser::feed`] takes bytes as they come and gives a [`ProgramResponse`] once the header has
-//! ended; what was behind it in the same bytes is the beginning of the body. CGI, FastCGI and SCGI programs
-//! answer in this form.
+//! [`ResponseParser::feed`] takes bytes as they arrive and returns a [`ProgramResponse`] once the header has
+//! ended; the bytes after it are the beginning of the body. CGI, FastCGI and SCGI programs answer in this
+//! form.
 //!
-//! Lines end in LF or CRLF. A first line `HTTP/1.1 404 Not Found` is taken for the status too: programs that
-//! answer the client themselves (non-parsed header programs, section 5) begin so, and others by mistake. Such
-//! a program may send interim responses first, and its body in chunks; see [`ResponseParser::take_interim`]
-//! and [`DocumentHead::is_chunked`]. Field names and values are checked as strictly as a client's, because
-//! they go to one: nothing that a program prints can become a second header field or a second response.
-//! Fields that are the server's business are left out.
+//! Lines end in LF or CRLF. A first line `HTTP/1.1 404 Not Found` is accepted as the status too: programs
+//! that answer the client themselves (non-parsed header programs, section 5) begin with it, and others do so
+//! by mistake. Such a program may send interim responses first, and its body in chunks; see
+//! [`ResponseParser::take_interim`] and [`DocumentHead::is_chunked`]. Field names and values are checked as
+//! strictly as a client's, because they are sent to a client: no output of a program can become a second
+//! header field or a second response. Fields that the server itself sets are left out.
 
 use std::fmt;
 
@@ -19,10 +19,10 @@ use touchstone_http::grammar::{is_field_value_byte, is_token, trim_optional_whit
 use touchstone_handler::interim::{InterimResponse, TakesInterim};
 use touchstone_handler::reason_phrase::ReasonPhrase;
 
-/// So many interim responses may come before the final one.
+/// The most interim responses before the final one.
 const MOST_INTERIM: usize = 32;
 
-/// How large the header of a program's response may be.
+/// Limits for the header of a program's response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeaderLimits {
     /// Bytes up to the empty line.
@@ -37,13 +37,13 @@ impl Default for HeaderLimits {
     }
 }
 
-/// What a program wants to be done.
+/// The response of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProgramResponse {
     /// Send this (sections 6.2.1, 6.2.3 and 6.2.4).
     Document(DocumentHead),
-    /// Answer as if this path, perhaps with a query, had been asked for with GET (section 6.2.2). What the
-    /// program prints further is of no use.
+    /// Answer as if the client had requested this path, with an optional query, by GET (section 6.2.2).
+    /// Further output of the program is ignored.
     LocalRedirect(Vec<u8>),
 }
 
@@ -52,13 +52,13 @@ pub enum ProgramResponse {
 pub struct DocumentHead {
     /// 200 to 599.
     pub status: u16,
-    /// The reason phrase that stands behind it.
+    /// The reason phrase of the status.
     pub reason: Option<ReasonPhrase>,
-    /// Field lines with their CRLF: without Content-Length, Date, Server and all that frames the message.
+    /// Field lines with their CRLF: without Content-Length, Date, Server and fields that frame the message.
     pub fields: Vec<u8>,
-    /// The length that the program promises.
+    /// The length that the program declares.
     pub content_length: Option<u64>,
-    /// The body is in chunks (RFC 9112 section 7.1): the program has answered with a status line, as a server
+    /// The body is chunked (RFC 9112 section 7.1): the program has answered with a status line, as a server
     /// does.
     pub is_chunked: bool,
     /// `X-Accel-Redirect`: the path of a file to be sent instead of the body.
@@ -84,7 +84,7 @@ impl DocumentHead {
 /// Why a program's output is not a response; the client gets 502.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResponseError {
-    /// It ended before anything came.
+    /// It is empty.
     Nothing,
     /// It ended within the header.
     EndedInHeader,
@@ -100,7 +100,7 @@ pub enum ResponseError {
     Location(String),
     /// `Content-Length` is not one number.
     ContentLength,
-    /// `Status`, `Location` or `Content-Type` is there twice; holds its name.
+    /// `Status`, `Location` or `Content-Type` occurs twice; holds its name.
     Twice(&'static str),
     /// It answers as a server does, with a Transfer-Encoding other than `chunked`.
     TransferEncoding,
@@ -148,41 +148,41 @@ impl fmt::Display for ResponseError {
 
 impl std::error::Error for ResponseError {}
 
-/// Reads a response as it comes.
+/// Reads a response as it arrives.
 #[derive(Debug)]
 pub struct ResponseParser {
     limits: HeaderLimits,
-    /// What has come and is not a whole header yet.
+    /// Received bytes of an incomplete header.
     pending: Vec<u8>,
-    /// So many bytes of it were looked through.
+    /// How many of these bytes were searched for the end.
     seen: usize,
     interim: Vec<InterimResponse>,
-    /// Interim responses that were read, also those that were taken since.
+    /// All interim responses so far, including those already taken.
     interim_count: usize,
 }
 
-/// What a header begins.
+/// The kind of response that a header belongs to.
 enum HeaderKind {
     Response(ProgramResponse),
     Interim(InterimResponse),
 }
 
 impl ResponseParser {
-    /// Nothing has come yet.
+    /// A parser before the first byte.
     pub fn new(limits: HeaderLimits) -> ResponseParser {
         ResponseParser { limits, pending: Vec::new(), seen: 0, interim: Vec::new(), interim_count: 0 }
     }
 
-    /// The interim responses that have come since, in their order.
+    /// The interim responses that have arrived since the last call, in order.
     pub fn take_interim(&mut self) -> Vec<InterimResponse> {
         std::mem::take(&mut self.interim)
     }
 
-    /// Takes what came. Once the header is whole: the response, and how many of *these* bytes belong to the
-    /// header; what follows them is the body.
+    /// Takes received bytes. Returns the response once its header is complete, and how many of *these* bytes
+    /// belong to the header; the body follows them.
     ///
     /// # Errors
-    /// It can be no response, whatever follows.
+    /// The bytes cannot become a response.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<Option<(ProgramResponse, usize)>, ResponseError> {
         let mut passed = 0;
         while let Some((begun, end)) = self.feed_header(&bytes[passed..])? {
@@ -203,7 +203,7 @@ impl ResponseParser {
     }
 
     fn feed_header(&mut self, bytes: &[u8]) -> Result<Option<(HeaderKind, usize)>, ResponseError> {
-        // Mostly the whole header comes at once, and is read where it is.
+        // Usually the whole header arrives at once, and is parsed in place.
         if self.pending.is_empty() {
             let end = self.header_end(bytes)?;
             if let Some(end) = end {
@@ -224,12 +224,12 @@ impl ResponseParser {
         }
     }
 
-    /// Why there is no response when the output ends here.
+    /// Why there is no response if the output ends here.
     pub fn ended(&self) -> ResponseError {
         if self.pending.is_empty() { ResponseError::Nothing } else { ResponseError::EndedInHeader }
     }
 
-    /// Where the header ends, with its empty line. Looks at each byte once, however they come.
+    /// Where the header ends, with its empty line. Each byte is searched only once, however the bytes arrive.
     fn header_end(&mut self, all: &[u8]) -> Result<Option<usize>, ResponseError> {
         let window = &all[..all.len().min(self.limits.bytes)];
         let mut line_start = self.seen;
@@ -240,7 +240,7 @@ impl ResponseParser {
                 return Ok(Some(line_start));
             }
         }
-        // A program that prints no header is told so at its first line, not when the limit is reached.
+        // Output without a header is refused at its first line, not only when the limit is reached.
         if self.seen == 0 && line_start > 0 {
             check_first_line(window)?;
         }
@@ -263,7 +263,7 @@ impl ResponseParser {
                 let mut parts = status_line.splitn(3, |&byte| byte == b' ').skip(1);
                 let status = parts.next().unwrap_or_default();
                 match parse_number(status) {
-                    // Switching protocols is not a program's to do.
+                    // A program must not switch protocols.
                     Some(status @ 100..=199) if status != 101 => found.interim = Some(status),
                     _ => {
                         let status = parse_status(status)?;
@@ -287,7 +287,7 @@ impl ResponseParser {
     }
 }
 
-/// What the header holds, line by line.
+/// The contents of the header, collected line by line.
 #[derive(Default)]
 struct Found {
     lines: usize,
@@ -301,7 +301,7 @@ struct Found {
     has_content_type: bool,
     content_length: Option<u64>,
     accel_redirect: Option<Vec<u8>>,
-    /// Fields other than Location and Content-Type are there.
+    /// There are fields other than Location and Content-Type.
     has_others: bool,
     fields: Vec<u8>,
 }
@@ -343,7 +343,7 @@ impl Found {
             self.accel_redirect = Some(value.to_vec());
             return Ok(());
         } else if is(b"transfer-encoding") && self.has_status_line {
-            // Without a status line programs have always been taken to mean nothing by it.
+            // Without a status line, the field has always been ignored.
             self.is_chunked = match value.eq_ignore_ascii_case(b"chunked") && !self.is_chunked {
                 true => true,
                 false => return Err(ResponseError::TransferEncoding),
@@ -378,7 +378,7 @@ impl Found {
             status: self.status.unwrap_or(default),
             reason: self.reason,
             fields: self.fields,
-            // RFC 9112 section 6.3: chunks count more.
+            // RFC 9112 section 6.3: Transfer-Encoding overrides Content-Length.
             content_length: self.content_length.filter(|_| !self.is_chunked),
             is_chunked: self.is_chunked,
             accel_redirect: self.accel_redirect,
@@ -391,7 +391,7 @@ pub(crate) fn is_left_out(name: &[u8]) -> bool {
     LEFT_OUT.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
-/// Fields that frame the message or that the server says itself (RFC 9110 sections 6.6.1, 7.6.1 and 10.2.4).
+/// Fields that frame the message or that the server itself sets (RFC 9110 sections 6.6.1, 7.6.1 and 10.2.4).
 const LEFT_OUT: [&[u8]; 9] = [
     b"connection",
     b"keep-alive",
@@ -432,19 +432,19 @@ fn parse_number(digits: &[u8]) -> Option<u16> {
 }
 
 fn parse_status(digits: &[u8]) -> Result<u16, ResponseError> {
-    // An interim response needs a status line, and a change of protocol is not a program's to send.
+    // An interim response needs a status line, and a program must not switch protocols.
     match parse_number(digits) {
         Some(status @ 200..=599) => Ok(status),
         _ => Err(ResponseError::Status(shown(digits))),
     }
 }
 
-/// The beginning of what a program printed, for a log line.
+/// The beginning of a program's output, for a log line.
 fn shown(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(80)]).into_owned()
 }
 
-/// Leaves the interim responses that have come for the client.
+/// Passes the interim responses that have arrived to the client.
 pub(crate) fn pass_interim(parser: &mut ResponseParser, client: Option<&dyn TakesInterim>) {
     for interim in parser.take_interim() {
         if let Some(client) = client {

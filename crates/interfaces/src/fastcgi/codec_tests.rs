@@ -1,4 +1,5 @@
-//! The codec as a whole: what is written is read again, however it is cut, and nothing makes it panic.
+//! Tests of the whole codec: written records are read again, however they are split, and no input causes a
+//! panic.
 
 use bytes::BytesMut;
 use proptest::collection::vec;
@@ -196,8 +197,8 @@ proptest! {
     }
 }
 
-/// What the usual way makes of bytes: the pieces of the answer in one, if that ends with them and nothing
-/// else was said.
+/// The answer that the decoder finds: its pieces joined, if the bytes end with the answer and contain no
+/// other output.
 fn answer_of_the_decoder(bytes: &[u8]) -> Option<Vec<u8>> {
     let (mut decoder, mut received) = (Decoder::new(), BytesMut::from(bytes));
     let mut answer = Vec::new();
@@ -230,7 +231,7 @@ fn a_whole_answer_is_found_where_it_lies() {
     }
     let with_more = [&bytes[..], b"x"].concat();
     assert_eq!(whole(&with_more), None);
-    // What is for the operator, for another request, refused or no answer at all.
+    // Messages for the operator, records of another request, a refusal, or no answer at all.
     for (stream, request_id, status) in [
         (RecordType::Stderr, 1, ProtocolStatus::RequestComplete),
         (RecordType::Stdout, 2, ProtocolStatus::RequestComplete),

@@ -1,19 +1,19 @@
-//! Reads FastCGI records as they come, without input and output.
+//! Reads FastCGI records as they arrive, without input and output.
 //!
-//! The content of streams is given out as slices of what was received, nothing is copied, and a long record
-//! is given out in pieces before all of it is there. Both sides of the protocol use it: the server reads
-//! answers, tests and programs read requests.
+//! The content of streams is returned as slices of the received bytes, without copies, and a long record is
+//! returned in pieces before all of it has arrived. Both sides of the protocol use this decoder: the server
+//! reads answers, tests and programs read requests.
 
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::record::{HEADER_BYTES, Header, ProtocolStatus, RecordType, WrongBytes};
 
-/// What came.
+/// A decoded event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// Bytes of a stream, at least one.
     Stream {
-        /// Which of the five.
+        /// The type of the stream.
         stream: RecordType,
         /// The request that it belongs to.
         request_id: u16,
@@ -22,7 +22,7 @@ pub enum Event {
     },
     /// The end of a stream: an empty record.
     StreamEnd {
-        /// Which of the five.
+        /// The type of the stream.
         stream: RecordType,
         /// The request that it belongs to.
         request_id: u16,
@@ -36,18 +36,18 @@ pub enum Event {
         /// Its flags.
         flags: u8,
     },
-    /// A request is given up.
+    /// The server aborts a request.
     Abort {
         /// Its number.
         request_id: u16,
     },
-    /// A request is done.
+    /// A request has ended.
     End {
         /// Its number.
         request_id: u16,
-        /// What the program returned, 0 where all is well.
+        /// The exit status of the program; 0: success.
         application_status: u32,
-        /// How it ended for the protocol.
+        /// How the request ended in the protocol.
         protocol_status: ProtocolStatus,
     },
     /// Names and values of a management record, for [`Pairs`](super::pairs::Pairs).
@@ -57,9 +57,9 @@ pub enum Event {
         /// The pairs.
         pairs: Bytes,
     },
-    /// The other side does not know a management record of this type.
+    /// The other side does not support a management record of this type.
     UnknownType(u8),
-    /// A record of a type that the specification does not know. Its content was skipped.
+    /// A record of an unknown type. Its content was skipped.
     Unknown {
         /// The type.
         record_type: u8,
@@ -77,25 +77,25 @@ pub struct Decoder {
 
 #[derive(Debug, Default, Clone, Copy)]
 enum State {
-    /// A header comes next.
+    /// A header follows.
     #[default]
     Header,
-    /// So much content of a stream is still to come, then padding.
+    /// So many bytes of a stream follow, then padding.
     Stream { stream: RecordType, request_id: u16, left: usize, padding: usize },
-    /// So many bytes mean nothing.
+    /// So many bytes are skipped.
     Skip { left: usize },
 }
 
 impl Decoder {
-    /// At the beginning of a connection.
+    /// A decoder at the beginning of a connection.
     pub fn new() -> Decoder {
         Decoder::default()
     }
 
-    /// Takes the next event off the front of what was received; `None`: more must be received first.
+    /// Takes the next event from the front of the received bytes; `None`: more bytes are needed.
     ///
     /// # Errors
-    /// The bytes are not FastCGI; the connection is of no more use.
+    /// The bytes are not FastCGI; the connection cannot be used any more.
     pub fn next(&mut self, received: &mut BytesMut) -> Result<Option<Event>, WrongBytes> {
         loop {
             match self.state {
@@ -133,12 +133,12 @@ impl Decoder {
         }
     }
 
-    /// Whether a record has begun that has not ended.
+    /// Whether a record is incomplete.
     pub fn is_inside_record(&self) -> bool {
         !matches!(self.state, State::Header | State::Skip { left: 0 })
     }
 
-    /// A header is at the front of what was received.
+    /// A header is at the front of the received bytes.
     fn begin(&mut self, header: Header, received: &mut BytesMut) -> Result<RecordOutcome, WrongBytes> {
         let request_id = header.request_id;
         let (content, padding) = (usize::from(header.content_bytes), usize::from(header.padding_bytes));
@@ -171,13 +171,13 @@ impl Decoder {
 
 enum RecordOutcome {
     Event(Event),
-    /// The rest of the record must come first.
+    /// The rest of the record must arrive first.
     Incomplete,
-    /// The state says how it goes on.
+    /// The new state determines what follows.
     StateChanged,
 }
 
-/// A record that is no stream's. Its length is right.
+/// A complete record that is not part of a stream. Its length is right.
 fn whole_record(record_type: RecordType, request_id: u16, body: Bytes) -> Event {
     let mut fixed = [0; 8];
     if let Some(start) = body.first_chunk::<8>() {
@@ -195,7 +195,7 @@ fn whole_record(record_type: RecordType, request_id: u16, body: Bytes) -> Event 
         },
         RecordType::UnknownType => Event::UnknownType(fixed[0]),
         RecordType::GetValuesResult => Event::Values { is_result: true, pairs: body },
-        // Streams do not come here.
+        // Records of streams do not reach this function.
         _ => Event::Values { is_result: false, pairs: body },
     }
 }

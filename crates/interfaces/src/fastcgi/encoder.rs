@@ -4,7 +4,7 @@ use super::pairs;
 use super::record::{HEADER_BYTES, Header, LONGEST_CONTENT_BYTES, ProtocolStatus, RecordType, Role};
 use crate::meta_variables::VariableSink;
 
-/// A request from its beginning to the end of its parameters, in one buffer.
+/// A request up to the end of its parameters, in one buffer.
 #[derive(Debug)]
 pub struct RequestWriter {
     bytes: Vec<u8>,
@@ -17,7 +17,7 @@ impl VariableSink for RequestWriter {
     }
 }
 
-/// Room for a usual request.
+/// The buffer size for a usual request.
 const USUAL_BYTES: usize = 1024;
 
 /// BEGIN_REQUEST with its header, then the header of the first PARAMS record.
@@ -48,7 +48,7 @@ impl RequestWriter {
                 let header = Header::new(RecordType::Params, self.request_id, length).bytes();
                 self.bytes[PARAMS_START - HEADER_BYTES..PARAMS_START].copy_from_slice(&header);
             }
-            // Parameters may be cut anywhere into records, within a name too: they are one stream.
+            // Parameters may be split anywhere into records, even within a name: they are one stream.
             Err(_) => {
                 let all = self.bytes.split_off(PARAMS_START);
                 self.bytes.truncate(PARAMS_START - HEADER_BYTES);
@@ -74,7 +74,7 @@ pub fn append_end(request_id: u16, application_status: u32, status: ProtocolStat
     append_record(RecordType::EndRequest, request_id, &[a, b, c, d, status.number(), 0, 0, 0], out);
 }
 
-/// Appends a record. What is longer than [`LONGEST_CONTENT_BYTES`] must be cut before; more is left out.
+/// Appends a record. Content longer than [`LONGEST_CONTENT_BYTES`] must be split before; the rest is dropped.
 pub fn append_record(record_type: RecordType, request_id: u16, content: &[u8], out: &mut Vec<u8>) {
     let content = &content[..content.len().min(LONGEST_CONTENT_BYTES)];
     out.extend_from_slice(&Header::new(record_type, request_id, content.len() as u16).bytes());

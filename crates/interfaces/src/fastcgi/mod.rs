@@ -1,14 +1,14 @@
-//! FastCGI 1.0: requests to programs that stay (FastCGI Specification, Open Market 1996).
+//! FastCGI 1.0: requests to programs that serve many requests (FastCGI Specification, Open Market 1996).
 //!
-//! The codec is without input and output and knows both sides of the protocol; [`FastCgi`] puts the server's
-//! side of it under the [`backend`](crate::backend) machinery. One request at a time goes over a connection:
-//! hardly any program can multiplex, and PHP says that it cannot.
+//! The codec does no input or output and supports both sides of the protocol; [`FastCgi`] adapts the server's
+//! side to the [`backend`](crate::backend) module. One request at a time uses a connection: hardly any
+//! program can multiplex, and PHP says that it cannot.
 //!
 //! | module | |
 //! |---|---|
 //! | `record` | types, headers, statuses |
 //! | `pairs` | names and values |
-//! | `encoder`, `decoder` | records into bytes, bytes into events |
+//! | `encoder`, `decoder` | writes and reads records |
 
 pub mod decoder;
 pub mod encoder;
@@ -28,7 +28,7 @@ use record::{
     Role,
 };
 
-/// FastCGI programs, as a configuration has them.
+/// FastCGI programs, as configured.
 pub type FastCgiPrograms = Programs<FastCgi>;
 
 /// The server's side of FastCGI.
@@ -50,7 +50,7 @@ impl Protocol for FastCgi {
         let mut rest = piece;
         while !rest.is_empty() {
             let content = rest.split_to(rest.len().min(LONGEST_CONTENT_BYTES));
-            // It was just cut to fit.
+            // The content was cut to fit.
             let header = Header::new(RecordType::Stdin, REQUEST, content.len() as u16);
             out.push_back(Bytes::copy_from_slice(&header.bytes()));
             out.push_back(content);
@@ -75,7 +75,7 @@ impl Protocol for FastCgi {
                 Event::End { request_id: REQUEST, application_status, protocol_status } => {
                     return ended(application_status, protocol_status).map(Some);
                 }
-                // Nothing was asked that these could answer, and they do no harm.
+                // The server sends no question that these could answer, and they are harmless.
                 Event::Values { .. }
                 | Event::UnknownType(_)
                 | Event::Unknown { request_id: MANAGEMENT, .. } => {}
@@ -104,7 +104,7 @@ impl Protocol for FastCgi {
                     Some(answer) => answer.more.push(content),
                 },
                 RecordType::EndRequest => {
-                    // Whatever the program has returned; nothing may follow.
+                    // The program's exit status does not matter; nothing may follow the record.
                     let is_complete = content.len() == HEADER_BYTES
                         && ProtocolStatus::from_number(content[4]) == ProtocolStatus::RequestComplete;
                     return answer.filter(|_| is_complete && rest.is_empty());

@@ -1,15 +1,15 @@
-//! Names and values as FastCGI sends them (section 3.4): each with its length before, in one byte or in four.
+//! Names and values in FastCGI's form (section 3.4): the length of each, in one byte or in four, then both.
 
 use std::fmt;
 
-/// The longest length that stands in one byte.
+/// The longest length that fits in one byte.
 const ONE_BYTE: usize = 127;
 
-/// The longest length that can be said at all.
+/// The longest length in the protocol.
 const LONGEST: usize = 0x7fff_ffff;
 
-/// Appends a pair, whose value is these pieces. One that is longer than the protocol can say (2 GiB) is left
-/// out.
+/// Appends a pair, whose value consists of these pieces. A pair that is too long for the protocol (2 GiB) is
+/// left out.
 pub fn append(name: &[u8], value: &[&[u8]], out: &mut Vec<u8>) {
     let value_bytes = value.iter().map(|piece| piece.len()).sum();
     if name.len() > LONGEST || value_bytes > LONGEST {
@@ -21,13 +21,13 @@ pub fn append(name: &[u8], value: &[&[u8]], out: &mut Vec<u8>) {
     value.iter().for_each(|piece| out.extend_from_slice(piece));
 }
 
-/// Reads pairs that are all there.
+/// Reads pairs that have arrived completely.
 #[derive(Debug, Clone)]
 pub struct Pairs<'b> {
     rest: &'b [u8],
 }
 
-/// A pair is longer than what there is.
+/// A pair is longer than the rest of the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CutShort;
 
@@ -40,7 +40,7 @@ impl fmt::Display for CutShort {
 impl std::error::Error for CutShort {}
 
 impl<'b> Pairs<'b> {
-    /// Reads these.
+    /// Reads the pairs in these bytes.
     pub fn new(bytes: &'b [u8]) -> Pairs<'b> {
         Pairs { rest: bytes }
     }
@@ -73,7 +73,7 @@ fn append_length(length: usize, out: &mut Vec<u8>) {
     if length <= ONE_BYTE {
         out.push(length as u8);
     } else {
-        // The caller has seen that it fits in 31 bits.
+        // The caller has checked that the length fits in 31 bits.
         out.extend_from_slice(&(length as u32 | 0x8000_0000).to_be_bytes());
     }
 }

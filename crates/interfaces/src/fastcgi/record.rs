@@ -17,15 +17,15 @@ pub const KEEP_CONNECTION: u8 = 1;
 /// The number of a request that is about the connection itself (section 3.3).
 pub const MANAGEMENT: u16 = 0;
 
-/// What a record is (section 8).
+/// The type of a record (section 8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RecordType {
     /// A request begins.
     BeginRequest = 1,
-    /// The server gives a request up.
+    /// The server aborts a request.
     AbortRequest = 2,
-    /// A request is done.
+    /// A request has ended.
     EndRequest = 3,
     /// Names and values for the program, a stream.
     Params = 4,
@@ -33,7 +33,7 @@ pub enum RecordType {
     Stdin = 5,
     /// The answer, a stream.
     Stdout = 6,
-    /// What the program has to say to the operator, a stream.
+    /// Messages of the program for the operator, a stream.
     Stderr = 7,
     /// A file for the role of filter, a stream.
     Data = 8,
@@ -46,7 +46,7 @@ pub enum RecordType {
 }
 
 impl RecordType {
-    /// The type of this number.
+    /// The type with this number.
     pub fn from_number(number: u8) -> Option<RecordType> {
         use RecordType::*;
         let all = [
@@ -71,7 +71,7 @@ impl RecordType {
         matches!(self, Params | Stdin | Stdout | Stderr | Data)
     }
 
-    /// The length that its content must have, where it is fixed.
+    /// The length of its content, if it is fixed.
     pub(super) fn fixed_length(self) -> Option<u16> {
         use RecordType::*;
         match self {
@@ -110,7 +110,7 @@ pub struct Header {
     pub request_id: u16,
     /// Length of the content.
     pub content_bytes: u16,
-    /// Length of the padding behind it.
+    /// Length of the padding after it.
     pub padding_bytes: u8,
 }
 
@@ -120,14 +120,14 @@ impl Header {
         Header { record_type: record_type as u8, request_id, content_bytes, padding_bytes: 0 }
     }
 
-    /// As it is sent.
+    /// Its bytes.
     pub fn bytes(self) -> [u8; HEADER_BYTES] {
         let [id_high, id_low] = self.request_id.to_be_bytes();
         let [content_high, content_low] = self.content_bytes.to_be_bytes();
         [VERSION, self.record_type, id_high, id_low, content_high, content_low, self.padding_bytes, 0]
     }
 
-    /// Reads a header; the error is the version where that is not ours.
+    /// Reads a header; the error is the version if it is unknown.
     pub fn parse(bytes: [u8; HEADER_BYTES]) -> Result<Header, u8> {
         let [version, record_type, id_high, id_low, content_high, content_low, padding_bytes, _] = bytes;
         if version != VERSION {
@@ -142,30 +142,30 @@ impl Header {
     }
 }
 
-/// What the program is to be (section 6).
+/// The role of the program (section 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Role {
     /// It answers requests.
     Responder = 1,
-    /// It says who may come in.
+    /// It decides whether a request is allowed.
     Authorizer = 2,
-    /// It changes a file on its way.
+    /// It changes a file before it is sent.
     Filter = 3,
 }
 
-/// How a request ended for the protocol (section 5.5).
+/// How a request ended in the protocol (section 5.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProtocolStatus {
-    /// It is done.
+    /// It is complete.
     RequestComplete,
-    /// The program takes one request a connection.
+    /// The program accepts one request on each connection.
     CannotMultiplex,
     /// The program has no more room.
     Overloaded,
-    /// The program does not play the role.
+    /// The program does not support the role.
     UnknownRole,
-    /// A number that the specification does not know.
+    /// An unknown number.
     Other(u8),
 }
 
@@ -197,7 +197,7 @@ impl ProtocolStatus {
 pub enum WrongBytes {
     /// A record of another version, or no record at all.
     Version(u8),
-    /// A record whose content has not the length that its type has.
+    /// A record whose content does not have the length of its type.
     Length(RecordType, u16),
 }
 

@@ -1,19 +1,20 @@
-//! Meta-variables: what a program is told about its request (RFC 3875 section 4.1).
+//! Meta-variables: the variables that describe a request to a program (RFC 3875 section 4.1).
 //!
 //! [`MetaVariables::of`] makes them from [`RequestFacts`]; CGI puts them into a program's environment,
-//! FastCGI and SCGI send them. Beside the RFC's own there are those that programs have come to expect:
-//! `REQUEST_URI`, `DOCUMENT_ROOT`, `SCRIPT_FILENAME`, `REQUEST_SCHEME`, `HTTPS` and what TLS knows of the
-//! client.
+//! FastCGI and SCGI send them. Besides those of the RFC there are variables that programs expect:
+//! `REQUEST_URI`, `DOCUMENT_ROOT`, `SCRIPT_FILENAME`, `REQUEST_SCHEME`, `HTTPS` and variables for the TLS
+//! data of the client.
 //!
-//! A client chooses the names of header fields, so only those become variables that cannot be mistaken:
+//! A client chooses the names of header fields, so a field becomes a variable only if its name is
+//! unambiguous:
 //!
-//! * letters, digits and hyphens alone: `X_Forwarded-For` and `X-Forwarded_For` would be the same variable as
-//!   `X-Forwarded-For`, which a proxy in front may have set or removed;
-//! * never `Proxy`: `HTTP_PROXY` tells many libraries where to send the program's own requests
-//!   (CVE-2016-5385, httpoxy);
-//! * no credentials (`Authorization`, `Proxy-Authorization`) unless asked, as RFC 3875 section 4.1.18 has it;
-//! * no field of this connection (RFC 9110 section 7.6.1): the body that the program gets has no chunks any
-//!   more.
+//! * It consists of letters, digits and hyphens: `X_Forwarded-For` and `X-Forwarded_For` would be the same
+//!   variable as `X-Forwarded-For`, which a proxy in front may have set or removed.
+//! * It is not `Proxy`: many libraries take `HTTP_PROXY` for the proxy of the program's own requests
+//!   (CVE-2016-5385, httpoxy).
+//! * It is not a credential (`Authorization`, `Proxy-Authorization`), unless configured, as RFC 3875 section
+//!   4.1.18 says.
+//! * It is not a field of this connection (RFC 9110 section 7.6.1): the program gets the body without chunks.
 
 mod write;
 
@@ -27,10 +28,10 @@ pub use write::{VariableSink, write_variables};
 
 use touchstone_handler::request::{self, PlainGet, Request};
 
-/// What `SERVER_SOFTWARE` says.
+/// The value of `SERVER_SOFTWARE`.
 pub const SERVER_SOFTWARE: &str = concat!("Touchstone/", env!("CARGO_PKG_VERSION"));
 
-/// Everything about a request that becomes a variable. Borrowed: it is made for one call.
+/// All facts about a request that become variables. Borrowed: it is made for one call.
 #[derive(Debug, Clone, Default)]
 pub struct RequestFacts<'a> {
     /// The method's bytes.
@@ -49,35 +50,35 @@ pub struct RequestFacts<'a> {
     pub document_root: Option<&'a Path>,
     /// The program's file.
     pub script_filename: Option<&'a Path>,
-    /// Host of the request's URI, without its port; empty: the address that the server was reached at.
+    /// Host of the request's URI, without its port; empty: the address that the client connected to.
     pub server_name: &'a [u8],
-    /// Where the request came in; names the port as well.
+    /// The address at which the request arrived; names the port as well.
     pub server_address: Option<SocketAddr>,
-    /// Port of the request's URI, where it is not the one of `server_address`.
+    /// Port of the request's URI, if it differs from that of `server_address`.
     pub server_port: Option<u16>,
     /// The client.
     pub remote: Option<SocketAddr>,
-    /// Who the client proved to be.
+    /// The authenticated user.
     pub remote_user: Option<&'a str>,
-    /// How it did: `Basic` or `Bearer`.
+    /// How the user was authenticated: `Basic` or `Bearer`.
     pub auth_type: Option<&'a str>,
     /// Length of the body; none: there is no body.
     pub content_length: Option<u64>,
-    /// The client asked over HTTPS: of this server, or of a proxy that is trusted.
+    /// The client used HTTPS to this server, or to a trusted proxy.
     pub is_https: bool,
-    /// What is known of the TLS connection; none: there is none.
+    /// The facts about the TLS connection; `None`: there is none.
     pub tls: Option<TlsFacts<'a>>,
-    /// What the logs call the request.
+    /// The request's id in the logs.
     pub request_id: &'a str,
-    /// Let the program see `Authorization`.
+    /// The program gets `Authorization`.
     pub pass_authorization: bool,
-    /// What a page that includes the program has set.
+    /// Variables set by a page that includes the program.
     pub page_variables: &'a [(Vec<u8>, Vec<u8>)],
 }
 
 impl<'a> RequestFacts<'a> {
-    /// What is known of a request before it is known which program is to answer it: all but `script_name`,
-    /// `path_info`, `document_root`, `script_filename` and `pass_authorization`.
+    /// The facts that are known before the program is chosen: all except `script_name`, `path_info`,
+    /// `document_root`, `script_filename` and `pass_authorization`.
     pub fn of(request: &'a Request) -> RequestFacts<'a> {
         let (host, host_port) = split_port(request.host.as_deref().unwrap_or_default());
         RequestFacts {
@@ -102,7 +103,7 @@ impl<'a> RequestFacts<'a> {
         }
     }
 
-    /// The same of a request that lies in its connection's buffer.
+    /// The same for a plain GET in its connection's buffer.
     pub fn of_plain_get(get: &PlainGet<'a>) -> RequestFacts<'a> {
         let (host, host_port) = split_port(get.host.unwrap_or_default());
         RequestFacts {
@@ -126,8 +127,8 @@ impl<'a> RequestFacts<'a> {
     }
 }
 
-/// The port that the client asked, where it is not that of the address that the server was reached at: the
-/// kernel has chosen that one, or a proxy that the client spoke HTTPS with has another.
+/// The port that the client used, if it differs from the address that it connected to: the kernel has chosen
+/// that port, or the client used HTTPS to a proxy with another port.
 fn port_of_uri(host_port: Option<u16>, server: SocketAddr, is_https: bool, is_tls: bool) -> Option<u16> {
     match is_https == is_tls {
         true => host_port.filter(|_| server.port() == 0),
@@ -135,7 +136,7 @@ fn port_of_uri(host_port: Option<u16>, server: SocketAddr, is_https: bool, is_tl
     }
 }
 
-/// Path and query of a target in absolute form; others as they are.
+/// Path and query of a target in absolute form; other targets are unchanged.
 fn without_authority(target: &[u8]) -> &[u8] {
     if target.starts_with(b"/") {
         return target;
@@ -145,7 +146,7 @@ fn without_authority(target: &[u8]) -> &[u8] {
     authority.iter().position(|byte| matches!(byte, b'/' | b'?')).map_or(b"/", |end| &authority[end..])
 }
 
-/// What is known of a TLS connection.
+/// The facts about a TLS connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TlsFacts<'a> {
     /// `TLSv1.3`
@@ -154,7 +155,7 @@ pub struct TlsFacts<'a> {
     pub cipher: &'a str,
     /// The host name that the client asked for (SNI).
     pub server_name: Option<&'a str>,
-    /// Whether its certificate was asked for, given and verified: `NONE`, `SUCCESS`.
+    /// Whether its certificate was requested, sent and verified: `NONE`, `SUCCESS`.
     pub client_verify: &'a str,
     /// Subject of the client's certificate.
     pub client_subject: Option<&'a str>,
@@ -178,7 +179,7 @@ impl<'a> TlsFacts<'a> {
     }
 }
 
-/// A value holds a zero byte, with which no environment can be made; the request is answered 400.
+/// A value holds a zero byte, which an environment cannot contain; the request is answered with 400.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ZeroByte;
 
@@ -190,7 +191,7 @@ impl std::fmt::Display for ZeroByte {
 
 impl std::error::Error for ZeroByte {}
 
-/// Variables that tell of the request, so that programs trust them, and those that change how a program is
+/// Variables that describe the request, which programs trust, and variables that change how a program is
 /// executed.
 fn is_of_request_or_system(name: &str) -> bool {
     const NAMES: [&str; 30] = [
@@ -240,7 +241,7 @@ pub struct MetaVariables {
 struct Entry {
     start: usize,
     name_length: usize,
-    /// Without the zero byte.
+    /// The end of the variable, without the zero byte.
     end: usize,
 }
 
@@ -260,7 +261,7 @@ impl MetaVariables {
     ) -> Result<MetaVariables, ZeroByte> {
         let mut variables = MetaVariables::new();
         write_variables(facts, fields, &mut variables);
-        // One pass instead of a look at each value.
+        // One pass instead of a check of each value.
         let zero_bytes = memchr::memchr_iter(0, &variables.bytes).count();
         if zero_bytes != variables.entries.len() {
             return Err(ZeroByte);
@@ -269,8 +270,8 @@ impl MetaVariables {
         Ok(variables)
     }
 
-    /// A variable that a page has set, by a name that an environment can have. What the request says stays as
-    /// it is, and what it does not say a page cannot say in its place.
+    /// A variable that a page has set, if its name is valid in an environment. A page cannot replace
+    /// variables of the request, nor set those that the request lacks.
     fn add_of_page(&mut self, name: &[u8], value: &[u8]) {
         let letter = |(at, byte): (usize, &u8)| match byte {
             b'0'..=b'9' if at == 0 => '_',
@@ -283,8 +284,8 @@ impl MetaVariables {
         }
     }
 
-    /// Sets a variable, in place of another of that name. Neither may hold a zero byte, nor the name an
-    /// equals sign; such a variable is left out.
+    /// Sets a variable, replacing another with that name. A variable with a zero byte, or with an equals sign
+    /// in its name, is left out.
     pub fn set(&mut self, name: &str, value: &[u8]) {
         let is_good =
             !name.is_empty() && !name.bytes().any(|byte| matches!(byte, 0 | b'=')) && !value.contains(&0);
@@ -310,7 +311,7 @@ impl MetaVariables {
         })
     }
 
-    /// Each variable as `NAME=value` with a zero byte behind it, as an environment holds it.
+    /// Each variable as `NAME=value` followed by a zero byte, as in an environment.
     pub fn environment(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.entries.iter().map(|entry| &self.bytes[entry.start..=entry.end])
     }

@@ -185,8 +185,8 @@ fn a_set_variable_takes_the_place_of_another() {
 }
 
 proptest! {
-    /// Whatever fields a client sends: the names are those of environment variables, none is there twice, and
-    /// beside those of the request all begin with HTTP_.
+    /// Whatever fields a client sends: all names are valid for environment variables, none occurs twice, and
+    /// all except those of the request begin with HTTP_.
     #[test]
     fn fields_cannot_make_other_variables(
         fields in proptest::collection::vec(

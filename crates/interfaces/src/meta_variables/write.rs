@@ -1,5 +1,4 @@
-//! Writes down what a program is told about its request, into whatever takes names with values: an
-//! environment, or a FastCGI request.
+//! Writes the variables of a request to a [`VariableSink`]: an environment, or a FastCGI request.
 
 use std::net::IpAddr;
 
@@ -8,14 +7,14 @@ use touchstone_http::ip_text::IpText;
 
 use super::{RequestFacts, SERVER_SOFTWARE, TlsFacts};
 
-/// What takes variables.
+/// A receiver of variables.
 pub trait VariableSink {
-    /// Takes one, whose value is these pieces.
+    /// Adds a variable, whose value consists of these pieces.
     fn add_pieces(&mut self, name: &[u8], pieces: &[&[u8]]);
 }
 
-/// Writes the variables of a request with these header fields, in the order in which they came; those that a
-/// page has set are not among them.
+/// Writes the variables of a request with these header fields, in the order in which they arrived; variables
+/// set by a page are not included.
 pub fn write_variables<'f, S: VariableSink>(
     facts: &RequestFacts<'_>,
     fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
@@ -45,7 +44,7 @@ impl<S: VariableSink> Writer<'_, S> {
         self.add("REQUEST_METHOD", facts.method);
         self.add("REQUEST_URI", facts.request_uri);
         self.add("REQUEST_SCHEME", if facts.is_https { b"https" } else { b"http" });
-        // Section 4.1.7: always set, empty where there is no query.
+        // Section 4.1.7: always set; empty if there is no query.
         self.add("QUERY_STRING", facts.query.unwrap_or_default());
         self.add("SCRIPT_NAME", facts.script_name);
         if !facts.path_info.is_empty() {
@@ -62,8 +61,8 @@ impl<S: VariableSink> Writer<'_, S> {
     fn add_addresses(&mut self, facts: &RequestFacts<'_>) {
         match facts.server_address {
             Some(address) if facts.server_name.is_empty() => self.add_address("SERVER_NAME", address.ip()),
-            // Names of hosts are the same in any case (RFC 9110 section 4.2.3); programs compare them as they
-            // are.
+            // Host names are not case-sensitive (RFC 9110 section 4.2.3), but programs compare them byte by
+            // byte.
             _ if facts.server_name.iter().any(u8::is_ascii_uppercase) => {
                 self.add("SERVER_NAME", &facts.server_name.to_ascii_lowercase());
             }
@@ -77,8 +76,8 @@ impl<S: VariableSink> Writer<'_, S> {
         if let Some(remote) = facts.remote {
             let address = IpText::of(remote.ip());
             self.add("REMOTE_ADDR", address.as_bytes());
-            // Section 4.1.9: where the name is not known, the address; asking for it would cost a look-up
-            // each.
+            // Section 4.1.9: the address, if the name is not known; a DNS query for each request would be too
+            // slow.
             self.add("REMOTE_HOST", address.as_bytes());
             self.add_number("REMOTE_PORT", u64::from(remote.port()));
         }
@@ -93,7 +92,7 @@ impl<S: VariableSink> Writer<'_, S> {
         let root = root.as_os_str().as_bytes();
         self.add("DOCUMENT_ROOT", root);
         if !facts.path_info.is_empty() {
-            // Section 4.1.6: where the path behind the program would be, were it asked for by itself.
+            // Section 4.1.6: the file that the rest of the path would name by itself.
             let root = root.strip_suffix(b"/").unwrap_or(root);
             self.0.add_pieces(b"PATH_TRANSLATED", &[root, facts.path_info]);
         }
@@ -128,7 +127,7 @@ impl<S: VariableSink> Writer<'_, S> {
         }
     }
 
-    /// `HTTP_*`: a field that came more than once becomes one variable (section 4.1.18).
+    /// `HTTP_*`: a field that occurs several times becomes one variable (section 4.1.18).
     fn add_fields<'f>(
         &mut self,
         fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
@@ -152,7 +151,7 @@ impl<S: VariableSink> Writer<'_, S> {
                 self.0.add_pieces(&variable, &[value]);
                 continue;
             }
-            // RFC 6265 section 5.4 and RFC 9113 section 8.2.3: pieces of a Cookie are joined by semicolons.
+            // RFC 6265 section 5.4 and RFC 9113 section 8.2.3: parts of a Cookie are joined by semicolons.
             let separator: &[u8] = if name.eq_ignore_ascii_case(b"cookie") { b"; " } else { b", " };
             let more = fields.clone().skip(index + 1).filter(is_same);
             let pieces: Vec<&[u8]> =
@@ -180,7 +179,7 @@ impl<S: VariableSink> Writer<'_, S> {
     }
 }
 
-/// Fields that have a variable of their own, are about the connection, or must not reach a program.
+/// Fields that have their own variable, belong to the connection, or must not reach a program.
 const NEVER: [&[u8]; 13] = [
     b"proxy",
     b"content-length",

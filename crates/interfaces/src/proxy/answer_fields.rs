@@ -1,18 +1,18 @@
-//! Addresses of an origin in the fields of its answers, as the client knows them: `Location`, and the paths
-//! and domains of cookies.
+//! Rewrites an origin's addresses in the fields of its answers into those that the client knows: `Location`,
+//! and the paths and domains of cookies.
 
 use super::origin_url::OriginSpec;
 
-/// What is changed in the fields of answers.
+/// The rules for the fields of answers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AnswerRules {
     /// The origin's own address becomes a path of the route.
     pub own_location: bool,
-    /// Beginnings of addresses, and what stands in their place; the longest that fits counts.
+    /// Prefixes of addresses, and their replacements; the longest match counts.
     pub locations: Vec<(String, String)>,
-    /// Beginnings of the paths of cookies, and what stands in their place.
+    /// Prefixes of the paths of cookies, and their replacements.
     pub cookie_paths: Vec<(String, String)>,
-    /// Domains of cookies, and what stands in their place; empty: the cookie belongs to the host alone.
+    /// Domains of cookies, and their replacements; empty: the cookie is for the host alone.
     pub cookie_domains: Vec<(String, String)>,
 }
 
@@ -25,7 +25,8 @@ impl AnswerRules {
             && self.cookie_domains.is_empty()
     }
 
-    /// The rules with the addresses of the origins among them; `prefix` is what was left out of paths.
+    /// The rules extended by the addresses of the origins; `prefix` is the prefix that was removed from
+    /// paths.
     #[must_use]
     pub fn with_origins(mut self, origins: &[OriginSpec], prefix: &str) -> AnswerRules {
         if self.own_location {
@@ -36,7 +37,7 @@ impl AnswerRules {
                 self.locations.push((base, begin.clone()));
             }
         }
-        // The longest first.
+        // The longest prefix first.
         self.locations.sort_by_key(|(from, _)| std::cmp::Reverse(from.len()));
         self.cookie_paths.sort_by_key(|(from, _)| std::cmp::Reverse(from.len()));
         self
@@ -71,7 +72,7 @@ impl AnswerRules {
         self.locations.iter().find_map(|(from, to)| {
             let rest = match strip_address(value, from.as_bytes()) {
                 Some(rest) => rest,
-                // The origin without a path.
+                // The origin's address without a path.
                 None if from.ends_with('/') && from.contains("://") => {
                     let without = &from.as_bytes()[..from.len() - 1];
                     strip_address(value, without)
@@ -80,7 +81,7 @@ impl AnswerRules {
                 None => return None,
             };
             let to = to.as_bytes();
-            // Two slashes at the beginning name another server.
+            // Two slashes at the beginning would name another server.
             let doubled = to.ends_with(b"/") && rest.starts_with(b"/");
             let rest = if doubled { without_slashes(rest) } else { rest };
             Some([to, rest].concat())
@@ -102,7 +103,7 @@ impl AnswerRules {
             let (name, text) = equals.map_or((trimmed, &[][..]), |at| (&trimmed[..at], &trimmed[at + 1..]));
             let name = name.trim_ascii();
             let text = text.trim_ascii();
-            // The first part is the cookie itself, whatever it is called.
+            // The first part is the cookie itself, even if its name equals that of an attribute.
             let changed = match index {
                 0 => None,
                 _ if is(name, "path") => self.cookie_path(text).map(Some),
@@ -128,7 +129,7 @@ impl AnswerRules {
         })
     }
 
-    /// `None`: it stays. An inner `None`: the cookie has no domain.
+    /// `None`: it is unchanged. An inner `None`: the attribute is removed.
     fn cookie_domain(&self, domain: &[u8]) -> Option<Option<Vec<u8>>> {
         let bare = |text: &[u8]| text.strip_prefix(b".").unwrap_or(text).to_ascii_lowercase();
         let found = self.cookie_domains.iter().find(|(from, _)| bare(from.as_bytes()) == bare(domain));
@@ -141,7 +142,7 @@ fn without_slashes(text: &[u8]) -> &[u8] {
     &text[begin..]
 }
 
-/// What follows the beginning of an address; the case of scheme and host does not matter.
+/// The rest of an address after this prefix; scheme and host are not case-sensitive.
 fn strip_address<'v>(value: &'v [u8], from: &[u8]) -> Option<&'v [u8]> {
     let authority = from.windows(3).position(|part| part == b"://").map_or(0, |at| {
         let path = from[at + 3..].iter().position(|byte| *byte == b'/');

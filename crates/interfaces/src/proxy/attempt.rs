@@ -1,5 +1,5 @@
-//! A request and its attempts: one origin after the other, until one answers or none is left that may be
-//! asked.
+//! A request and its attempts: one origin after the other is tried, until one answers or no other may be
+//! tried.
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -28,26 +28,26 @@ use super::{grpc, http1, http2};
 use crate::clock::now_ms;
 use crate::upstream::Balance;
 
-/// So many connections that turn out to have ended are given up before a new one is made.
+/// How many kept connections may turn out to be closed before a new one is opened.
 const MOST_STALE: usize = 2;
 
-/// A request with all that attempts need of it.
+/// A request with the values that its attempts need.
 struct Call {
     outbound: Rc<Outbound>,
     body: Rc<RequestBody>,
-    /// What tells it from others where that decides on its origin.
+    /// The hash that chooses its origin, if origins are chosen by hash.
     key: Option<u64>,
     /// The origin that has its session.
     owner: Option<usize>,
-    /// What a connection for it begins with.
+    /// The PROXY header at the beginning of its connection, if configured.
     begins_with: Vec<u8>,
-    /// When all of it must be done.
+    /// When the whole request must be complete.
     deadline: Option<tokio::time::Instant>,
     /// For log lines: `GET /a [id]`.
     about: String,
 }
 
-/// What carries a request.
+/// A connection for a request.
 enum Link {
     Http1(Box<super::connections::Connection>),
     Http2(SessionUse),
@@ -61,7 +61,7 @@ pub async fn answer(group: Rc<Group>, mut request: Request) -> Answer {
         group.server.log(Level::Warning, "request in circles", &message);
         return Answer::error(508);
     }
-    // RFC 9110 section 7.6.2: this server is the last that the request is for.
+    // RFC 9110 section 7.6.2: with 0, this server must answer the request itself.
     match (max_forwards(&request), request.method()) {
         (Some(0), Method::Options) => return Answer::new(204).field("Allow", "OPTIONS"),
         (Some(0), _) => return Answer::error(405).field("Allow", "OPTIONS"),
@@ -162,7 +162,7 @@ async fn try_origins(group: &Rc<Group>, call: &Call) -> Result<Answer, Failure> 
     Err(last.unwrap_or(Failure::Full("there is no origin that may be asked")))
 }
 
-/// Whether another attempt may be made elsewhere; takes it out of the budget.
+/// Whether another origin may be tried; takes the attempt from the budget.
 fn may_repeat(group: &Rc<Group>, call: &Call, tried: &[usize], attempts: u32, is_safe: bool) -> bool {
     let rules = &group.settings().retry;
     is_safe
@@ -172,7 +172,7 @@ fn may_repeat(group: &Rc<Group>, call: &Call, tried: &[usize], attempts: u32, is
         && group.shared.budget.spend(rules, now_ms())
 }
 
-/// Asks one origin: on kept connections, and on a new one where those have ended meanwhile.
+/// Sends a request to one origin: on kept connections, and on a new one if those have ended.
 async fn attempt(lease: Lease, call: &Call) -> Result<Answer, Failure> {
     let mut lease = lease;
     for stale in 0.. {
@@ -182,7 +182,7 @@ async fn attempt(lease: Lease, call: &Call) -> Result<Answer, Failure> {
             Link::Http1(connection) => http1::exchange(lease, *connection, &call.outbound, &call.body).await,
             Link::Http2(session) => http2::exchange(lease, session, &call.outbound, &call.body).await,
         };
-        // RFC 9112 section 9.3.1: the origin may close a connection at the moment that it is used again.
+        // RFC 9112 section 9.3.1: the origin may close a connection at the moment when it is used again.
         let is_stale = match &result {
             Err(Failure::Closed(_)) => call.outbound.is_idempotent || call.outbound.switches(),
             Err(Failure::Refused(_)) => true,
@@ -197,7 +197,7 @@ async fn attempt(lease: Lease, call: &Call) -> Result<Answer, Failure> {
     Err(Failure::Full("no connection is any good"))
 }
 
-/// A connection for the request, and whether it has served others. `is_new`: none that was kept.
+/// A connection for the request, and whether it has served other requests. `is_new`: it must be a new one.
 async fn link(lease: &Lease, call: &Call, is_new: bool) -> Result<(Link, bool), Failure> {
     let (settings, group) = (lease.settings(), lease.group());
     let only_http1 = settings.version == Version::Http11 || call.outbound.switches();
@@ -212,7 +212,7 @@ async fn link(lease: &Lease, call: &Call, is_new: bool) -> Result<(Link, bool), 
         return Ok((Link::Http2(session), true));
     }
     if settings.version == Version::Http2 || sessions.was_agreed_on.get() {
-        // Of those that come at once, one connects.
+        // If several requests arrive at once, only one opens a connection.
         let _connecting = sessions.connecting.lock().await;
         if let Some(session) = find() {
             return Ok((Link::Http2(session), true));
@@ -245,7 +245,7 @@ async fn open(
     }
 }
 
-/// For log lines.
+/// The name of a request in log lines.
 fn about(request: &Request) -> String {
     let method = String::from_utf8_lossy(request.received.method_text()).into_owned();
     let path = String::from_utf8_lossy(&request.path_as_sent).into_owned();

@@ -1,5 +1,5 @@
-//! Active checks: a request to an origin from time to time, on a connection of its own. One core of one route
-//! makes them for all that share the origin.
+//! Active checks: a request to an origin from time to time, on its own connection. One core of one route
+//! makes them for all routes that share the origin.
 
 use std::rc::{Rc, Weak};
 
@@ -17,7 +17,7 @@ use super::proxy_header;
 use super::request_body::RequestBody;
 use super::{http1, http2};
 
-/// Begins to check an origin, for as long as this core has the group.
+/// Starts to check an origin, until this core drops the group.
 pub fn begin(group: &Rc<Group>, index: usize) {
     tokio::task::spawn_local(keep_checking(Rc::downgrade(group), index));
 }
@@ -42,13 +42,13 @@ async fn keep_checking(group: Weak<Group>, index: usize) {
     }
 }
 
-/// One check; the error says why the origin is not well.
+/// One check; the error says why the origin is unhealthy.
 async fn check(group: &Rc<Group>, index: usize, rules: &CheckRules) -> Result<(), String> {
     let settings = group.settings();
     let (member, origin) = (group.member(index), group.origin(index));
     let outbound = Rc::new(Outbound::check(&rules.path, rules.host.as_deref()));
     let body = Rc::new(RequestBody::new(Receiver::of(bytes::Bytes::new())));
-    // Not one of the requests that are counted or limited.
+    // Checks are neither counted nor limited like requests.
     let busy = origin.begin(0).ok_or("it is busy")?;
     let lease = Lease::new(group.clone(), index, busy, None);
     let place = origin.connections.extra_place();
@@ -58,7 +58,7 @@ async fn check(group: &Rc<Group>, index: usize, rules: &CheckRules) -> Result<()
     let answer = match opened.map_err(text)? {
         Opened::Http1(connection) => http1::exchange(lease, *connection, &outbound, &body).await,
         Opened::Http2(new) => {
-            // A connection of its own, which goes with its answer.
+            // A new connection, which is closed after the answer.
             let sessions = Sessions::default();
             let session = sessions.begin(new, settings).await.map_err(text)?;
             http2::exchange(lease, session, &outbound, &body).await

@@ -1,23 +1,23 @@
-//! What a configuration says of active checks.
+//! The settings of active checks.
 
 use std::time::Duration;
 
-/// How origins are asked whether they are well.
+/// How origins are checked.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CheckRules {
-    /// What is asked for: path and query.
+    /// The path and query of the request.
     pub path: String,
-    /// What `Host` says; `None`: the origin's own name.
+    /// The value of `Host`; `None`: the origin's own name.
     pub host: Option<String>,
     /// How often.
     pub interval: Duration,
-    /// How long an answer may take, from the beginning.
+    /// The time limit for the whole check.
     pub timeout: Duration,
-    /// The statuses of one that is well: the least and the most.
+    /// The lowest and the highest status of a healthy origin.
     pub statuses: (u16, u16),
-    /// So many good answers in a row bring one back.
+    /// After so many good answers in a row, an origin counts as up.
     pub rise: u32,
-    /// So many bad ones in a row take it out.
+    /// After so many failed checks in a row, it counts as down.
     pub fall: u32,
 }
 

@@ -1,8 +1,8 @@
-//! The connections to one origin: kept ones, new ones up to a limit, and who waits for one.
+//! The connections to one origin: kept ones, new ones up to a limit, and the requests that wait for one.
 //!
-//! Each core keeps what it has used in a shelf of its own, and takes from there first; a core whose shelf is
-//! empty takes from another's, which costs two system calls where a new connection costs three and a way
-//! through the network. Limits are those of all cores together.
+//! Each core keeps its connections in its own shelf, and takes from there first. If its shelf is empty, it
+//! takes a connection from another core's shelf, which costs two system calls; a new connection costs three
+//! and a round trip. Limits count all cores together.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -21,15 +21,15 @@ use crate::stream::{SURPLUS_STAYS, Stream};
 pub struct ConnectionRules {
     /// How long a connection without a request is kept.
     pub keep_alive_timeout: Duration,
-    /// How many such connections each core keeps for longer than a moment; 0: none at all.
+    /// How many idle connections each core keeps for longer than a moment; 0: none at all.
     pub most_idle: usize,
-    /// How many requests one serves; 0: any number.
+    /// How many requests a connection serves; 0: any number.
     pub most_uses: u64,
-    /// The most open at a time, of all cores; 0: any number.
+    /// The most open connections, counted over all cores; 0: any number.
     pub most_open: usize,
-    /// The most requests that wait for one, of all cores.
+    /// The most requests that wait for a connection, counted over all cores.
     pub most_waiting: usize,
-    /// How long one waits for one.
+    /// How long a request waits for a connection.
     pub wait_timeout: Duration,
 }
 
@@ -37,7 +37,7 @@ pub struct ConnectionRules {
 #[derive(Debug)]
 pub struct SharedConnections {
     rules: ConnectionRules,
-    /// One for each core; those used last are at the back.
+    /// One shelf for each core; connections used last are at the back.
     shelves: Box<[Mutex<VecDeque<Idle>>]>,
     open: Arc<OpenConnections>,
     waiting: AtomicUsize,
@@ -47,7 +47,7 @@ pub struct SharedConnections {
 #[derive(Debug, Default)]
 struct OpenConnections {
     count: AtomicUsize,
-    /// Told when one was closed or given back.
+    /// Notified when a connection was closed or given back.
     freed: Notify,
 }
 
@@ -56,16 +56,16 @@ struct OpenConnections {
 pub struct Connection {
     /// What carries the bytes.
     pub stream: Stream,
-    /// Received and not looked at; kept for its memory.
+    /// Received and unprocessed bytes; the buffer is kept for its memory.
     pub received: BytesMut,
-    /// The address that it leads to, where that may change.
+    /// The address that it is connected to, if the origin's address can change.
     pub address: Option<SocketAddr>,
     /// Requests that it has served.
     pub uses: u64,
     _place: Place,
 }
 
-/// One of the places for open connections; it becomes free when it is dropped.
+/// One of the places for open connections; dropping it frees the place.
 #[derive(Debug)]
 pub struct Place {
     open: Arc<OpenConnections>,
@@ -85,29 +85,29 @@ struct Idle {
     core: usize,
 }
 
-/// What a request gets.
+/// What a request gets when its turn has come.
 pub enum Turn {
     /// A kept connection.
     Kept(Box<Connection>),
-    /// Room for a new one.
+    /// A place for a new connection.
     New(Place),
 }
 
 impl SharedConnections {
-    /// For connections under these rules.
+    /// Connections under these rules.
     pub fn new(rules: ConnectionRules) -> SharedConnections {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let shelves = (0..cores).map(|_| Mutex::default()).collect();
         SharedConnections { rules, shelves, open: Arc::default(), waiting: AtomicUsize::new(0) }
     }
 
-    /// How many are open, and how many of them have no request.
+    /// How many are open, and how many of them are idle.
     pub fn counts(&self) -> (usize, usize) {
         let idle = self.shelves.iter().map(|shelf| lock(shelf).len()).sum();
         (self.open.count.load(Relaxed), idle)
     }
 
-    /// A kept connection or room for a new one, if there is either.
+    /// A kept connection or a place for a new one, if available.
     fn try_turn(&self, core: usize, wants_kept: bool) -> Option<Turn> {
         if wants_kept && let Some(connection) = self.take_kept(core) {
             return Some(Turn::Kept(Box::new(connection)));
@@ -116,7 +116,7 @@ impl SharedConnections {
             return Some(Turn::New(place));
         }
         if !wants_kept && self.rules.most_open > 0 {
-            // One that has nothing to do makes room.
+            // An idle connection is closed to free its place.
             self.shelves.iter().find_map(|shelf| lock(shelf).pop_front())?;
             return self.try_place().map(Turn::New);
         }
@@ -133,13 +133,13 @@ impl SharedConnections {
         Some(Place { open: self.open.clone() })
     }
 
-    /// Room for a connection beyond the limit: for one that says whether the origin is well.
+    /// A place beyond the limit: for a connection that checks the origin.
     pub fn extra_place(&self) -> Place {
         self.open.count.fetch_add(1, Relaxed);
         Place { open: self.open.clone() }
     }
 
-    /// A kept connection or room for a new one; waits where all are in use. The error says why there is none.
+    /// A kept connection or a place for a new one; waits if all are in use. The error says why there is none.
     pub async fn turn(&self, core: usize, wants_kept: bool) -> Result<Turn, &'static str> {
         if let Some(turn) = self.try_turn(core, wants_kept) {
             return Ok(turn);
@@ -149,7 +149,7 @@ impl SharedConnections {
         let turn = async {
             loop {
                 let mut freed = pin!(self.open.freed.notified());
-                // Counted as waiting before looking, so that what becomes free meanwhile is not missed.
+                // Registered before looking, so that a connection that becomes free meanwhile is not missed.
                 freed.as_mut().enable();
                 if let Some(turn) = self.try_turn(core, wants_kept) {
                     return turn;
@@ -166,7 +166,7 @@ impl SharedConnections {
         for step in 0..count {
             let shelf = &self.shelves[(core + step) % count];
             loop {
-                // The one used last: the others may become too old.
+                // The one used last, so that the others can reach their timeout.
                 let Some(idle) = lock(shelf).pop_back() else { break };
                 let is_fresh = idle.since.elapsed() < self.rules.keep_alive_timeout;
                 if let Some(connection) = is_fresh.then(|| idle.on(core)).flatten() {
@@ -177,7 +177,7 @@ impl SharedConnections {
         None
     }
 
-    /// Takes back a connection whose request is done.
+    /// Takes back a connection whose request is complete.
     pub fn give_back(&self, core: usize, mut connection: Connection) {
         connection.uses += 1;
         let is_used_up = self.rules.most_uses > 0 && connection.uses >= self.rules.most_uses;
@@ -190,22 +190,22 @@ impl SharedConnections {
             shelf.push_back(idle);
             self.surplus(&mut shelf)
         };
-        // Closing takes a system call, and no lock.
+        // Closed here, because closing takes a system call and must not happen under the lock.
         drop(surplus);
         if self.waiting.load(Relaxed) > 0 {
             self.open.freed.notify_one();
         }
     }
 
-    /// The oldest of too many, once it has been idle for a moment.
+    /// The oldest connection above the limit, once it has been idle for a moment.
     fn surplus(&self, shelf: &mut VecDeque<Idle>) -> Option<Idle> {
         let is_surplus = shelf.len() > self.rules.most_idle
             && shelf.front().is_some_and(|oldest| oldest.since.elapsed() >= SURPLUS_STAYS);
         if is_surplus { shelf.pop_front() } else { None }
     }
 
-    /// Closes connections of a core that are too old, too many, closed by the origin, or lead to where it no
-    /// longer is.
+    /// Closes connections of a core that are too old, too many, closed by the origin, or connected to a
+    /// former address of the origin.
     pub fn look(&self, core: usize, leads_to_origin: impl Fn(SocketAddr) -> bool) {
         let mut shelf = lock(&self.shelves[core % self.shelves.len()]);
         shelf.retain(|idle| {
@@ -216,7 +216,7 @@ impl SharedConnections {
         while self.surplus(&mut shelf).is_some() {}
     }
 
-    /// Closes all that have no request.
+    /// Closes all idle connections.
     pub fn clear(&self) {
         for shelf in &self.shelves {
             let gone = std::mem::take(&mut *lock(shelf));
@@ -233,7 +233,7 @@ impl Connection {
 }
 
 impl Idle {
-    /// The connection on this core, if it is good as far as can be seen.
+    /// The connection on this core, if it seems usable.
     fn on(self, core: usize) -> Option<Connection> {
         let mut connection = self.connection;
         if self.core != core {
@@ -244,7 +244,7 @@ impl Idle {
     }
 }
 
-/// One that waits, counted as long as it does.
+/// Counts a waiting request until it is dropped.
 struct Waiting<'s> {
     count: &'s AtomicUsize,
 }
@@ -263,7 +263,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// No code that holds the lock can panic, so a poisoned one is as good as any.
+/// No code that holds the lock can panic, so a poisoned lock is still valid.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,38 +1,39 @@
-//! What is counted of an origin, for metrics and status.
+//! The counts of an origin, for metrics and status.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use super::failure::FailureLabel;
 
-/// The upper ends of the classes that times are counted in, in seconds.
+/// The upper bounds of the classes of times, in seconds.
 pub const TIME_BOUNDS_S: [f64; 14] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-/// What is counted of one origin, by all cores.
+/// The counts of one origin, of all cores.
 #[derive(Debug, Default)]
 pub struct OriginCounts {
-    /// Attempts at requests.
+    /// Attempts of requests.
     pub attempts: AtomicU64,
     /// Attempts that were not the first of their request.
     pub retries: AtomicU64,
     /// Answers by the class of their status, from 1xx.
     pub classes: [AtomicU64; 5],
-    /// Attempts without an answer, by what was wrong.
+    /// Attempts without an answer, by reason.
     pub failures: [AtomicU64; FailureLabel::LABELS.len()],
-    /// Answers that broke off behind their head.
+    /// Answers whose body broke off.
     pub broken_bodies: AtomicU64,
     /// Connections that were opened.
     pub opened: AtomicU64,
-    /// How often it was left alone.
+    /// How often it was ejected.
     pub ejections: AtomicU64,
-    /// Times from the beginning of an attempt to the head of the answer, by class; the last: longer.
+    /// Times from the beginning of an attempt to the head of the answer, by class; the last class is
+    /// unbounded.
     times: [AtomicU64; TIME_BOUNDS_S.len() + 1],
     times_sum_us: AtomicU64,
 }
 
 impl OriginCounts {
-    /// An answer's head has come.
+    /// The head of an answer has arrived.
     pub fn answered(&self, status: u16, after: Duration) {
         let class = usize::from(status / 100).clamp(1, 5) - 1;
         self.classes[class].fetch_add(1, Relaxed);
@@ -42,7 +43,7 @@ impl OriginCounts {
         self.times_sum_us.fetch_add(u64::try_from(after.as_micros()).unwrap_or(u64::MAX), Relaxed);
     }
 
-    /// How many answers took no longer than each of [`TIME_BOUNDS_S`], how many there were, and their sum in
+    /// How many answers took at most each of [`TIME_BOUNDS_S`], how many there were, and their sum in
     /// seconds.
     pub fn times(&self) -> (Vec<u64>, u64, f64) {
         let mut sum = 0;

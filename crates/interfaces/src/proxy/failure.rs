@@ -1,5 +1,5 @@
-//! Why an origin has not answered: what the client is told, whether another attempt may be made, and whose
-//! fault it is.
+//! Why an origin has not answered: the status for the client, whether another attempt may be made, and
+//! whether the origin caused it.
 
 use std::fmt;
 use std::io;
@@ -8,21 +8,21 @@ use std::time::Duration;
 /// Why there is no answer.
 #[derive(Debug)]
 pub enum Failure {
-    /// Its host has no address that can be found.
+    /// The address of its host was not found.
     Resolve(io::Error),
     /// It cannot be reached.
     Connect(io::Error),
-    /// TLS could not be agreed on.
+    /// The TLS handshake failed.
     Tls(String),
-    /// It closed the connection before it said anything.
+    /// It closed the connection before it answered.
     Closed(io::Error),
-    /// It says that it has done nothing with the request (RFC 9113 section 8.7).
+    /// It reports that it has not processed the request (RFC 9113 section 8.7).
     Refused(String),
-    /// It says something that is no response.
+    /// It sent something that is not a response.
     Response(String),
     /// A step took too long.
     Timeout(Step, Duration),
-    /// All its connections are in use, and too many requests wait, or have waited too long.
+    /// All its connections are in use, and too many requests wait, or a request has waited too long.
     Full(&'static str),
     /// The client's body broke off.
     RequestBody(io::Error),
@@ -35,7 +35,7 @@ pub enum Step {
     Resolve,
     /// Connecting.
     Connect,
-    /// Agreeing on TLS.
+    /// The TLS handshake.
     Handshake,
     /// Sending the request.
     Send,
@@ -43,24 +43,24 @@ pub enum Step {
     Response,
     /// Waiting for more of the response.
     Body,
-    /// All of it.
+    /// The whole request.
     Total,
 }
 
 impl Failure {
-    /// The status that the client is told.
+    /// The status for the client.
     pub fn status(&self) -> u16 {
         match self {
             Failure::Timeout(..) => 504,
             Failure::Connect(error) if error.kind() == io::ErrorKind::TimedOut => 504,
             Failure::Full(_) => 503,
-            // What the server holds against a body has a status of its own; see the connection.
+            // If the server itself refuses the body, the connection answers with its own status.
             Failure::RequestBody(_) => 400,
             _ => 502,
         }
     }
 
-    /// Whether the origin has certainly done nothing with the request.
+    /// Whether the origin has certainly not processed the request.
     pub fn is_untouched(&self) -> bool {
         matches!(
             self,
@@ -73,17 +73,17 @@ impl Failure {
         )
     }
 
-    /// Whether it says something about the origin's health.
+    /// Whether it affects the origin's health.
     pub fn is_of_origin(&self) -> bool {
         !matches!(self, Failure::Full(_) | Failure::RequestBody(_) | Failure::Timeout(Step::Total, _))
     }
 
-    /// Whether asking again, here or elsewhere, might help.
+    /// Whether another attempt, at this origin or another, might succeed.
     pub fn may_be_repeated(&self) -> bool {
         !matches!(self, Failure::RequestBody(_) | Failure::Timeout(Step::Total, _))
     }
 
-    /// What it is called in metrics.
+    /// Its label in metrics.
     pub fn label(&self) -> FailureLabel {
         match self {
             Failure::Resolve(_) | Failure::Timeout(Step::Resolve, _) => FailureLabel::Resolve,
@@ -98,7 +98,7 @@ impl Failure {
     }
 }
 
-/// Failures as they are counted.
+/// The labels of failures in metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum FailureLabel {
@@ -106,22 +106,22 @@ pub enum FailureLabel {
     Resolve,
     /// No connection.
     Connect,
-    /// No TLS.
+    /// The TLS handshake failed.
     Tls,
     /// Closed without an answer.
     Closed,
-    /// What came was no response, or broke off.
+    /// The response was invalid, or broke off.
     Response,
     /// Too slow.
     Timeout,
-    /// No room.
+    /// All connections in use.
     Full,
-    /// The client's fault.
+    /// Caused by the client.
     Client,
 }
 
 impl FailureLabel {
-    /// All, in the order of their numbers, as metrics call them.
+    /// All labels, in the order of their numbers.
     pub const LABELS: [&'static str; 8] =
         ["resolve", "connect", "tls", "closed", "response", "timeout", "full", "client"];
 }

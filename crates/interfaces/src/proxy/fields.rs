@@ -1,7 +1,7 @@
-//! What of a head goes on: the request's to the origin, the response's to the client.
+//! The fields that are passed on: those of a request to the origin, those of a response to the client.
 //!
-//! Fields that belong to one connection end here (RFC 9110 section 7.6.1). What is said of the client is said
-//! anew, see `forwarded`.
+//! Fields of one connection are not passed on (RFC 9110 section 7.6.1). Fields about the client are set anew,
+//! see `forwarded`.
 
 use std::rc::Rc;
 
@@ -31,39 +31,39 @@ const CONNECTION_FIELDS: [&str; 8] = [
     "upgrade",
 ];
 
-/// Fields that are said anew, or are none of the origin's business.
+/// Fields that are set anew, or are not for the origin.
 const REPLACED_FIELDS: [&str; 4] = ["content-length", "expect", "host", "proxy-authorization"];
 
-/// A request as it goes to whichever origin is asked.
+/// A request in the form that is sent to any origin.
 pub struct Outbound {
     /// The method.
     pub method: Bytes,
-    /// The path and query, without what a base path adds.
+    /// The path and query, without the base path.
     target: Bytes,
-    /// What the client calls the host.
+    /// The host that the client named.
     host: Option<Bytes>,
-    /// The field lines, without `Host` and what frames the body.
+    /// The field lines, without `Host` and fields that frame the body.
     lines: Vec<u8>,
     /// The length of the body; `None`: not known before its end.
     pub body_length: Option<u64>,
-    /// The client gave a length, be it 0.
+    /// The client sent a length, which may be 0.
     has_length: bool,
-    /// The protocols that the client would rather speak and may; empty: none.
+    /// The protocols that the client wants to switch to, of those that are allowed; empty: none.
     upgrade: Vec<u8>,
-    /// The client speaks HTTP/1, which alone has `Upgrade`.
+    /// The client uses HTTP/1; only HTTP/1 has `Upgrade`.
     is_http1: bool,
-    /// The client wants to know trailers.
+    /// The client accepts trailers.
     pub takes_trailers: bool,
-    /// The response has no body whatever its head says.
+    /// The response has no body, whatever its head says.
     pub is_head: bool,
-    /// The method does the same when it is done twice.
+    /// The method is idempotent.
     pub is_idempotent: bool,
-    /// Where interim responses go.
+    /// The receiver of interim responses.
     pub interim: Option<Rc<dyn TakesInterim>>,
 }
 
 impl Outbound {
-    /// The request as it goes on; `None` where the path has not the prefix that is to be left out.
+    /// The request to send on; `None` if the path lacks the prefix that must be removed.
     pub fn new(settings: &ProxySettings, request: &Request) -> Option<Outbound> {
         let target: Bytes = request.path_and_query().into();
         let target = match settings.strip_prefix.as_slice() {
@@ -92,7 +92,7 @@ impl Outbound {
             lines.extend_from_slice(format!("Max-Forwards: {}\r\n", left.saturating_sub(1)).as_bytes());
         }
         forwarded::append_lines(&settings.forward, request, &mut lines);
-        // With a body to be sent first, a request to switch is answered as any other (RFC 9110 section 7.8).
+        // A request with a body is not switched: it is answered like any other (RFC 9110 section 7.8).
         let upgrade = match wants_to_switch(request) && request.body_length() == Some(0) {
             true => allowed_protocols(&settings.forward.upgrades, request).join(&b", "[..]),
             false => Vec::new(),
@@ -120,7 +120,7 @@ impl Outbound {
         }
     }
 
-    /// The request that asks an origin whether it is well.
+    /// The request of an active check.
     pub fn check(path: &str, host: Option<&str>) -> Outbound {
         Outbound {
             method: Bytes::from_static(b"GET"),
@@ -138,12 +138,12 @@ impl Outbound {
         }
     }
 
-    /// The length that is said to the origin; `None`: none is.
+    /// The length that is declared to the origin; `None`: none.
     pub fn declared_length(&self) -> Option<u64> {
         self.body_length.filter(|length| *length > 0 || self.has_length)
     }
 
-    /// Whether the client wants to speak another protocol.
+    /// Whether the client wants to switch protocols.
     pub fn switches(&self) -> bool {
         !self.upgrade.is_empty()
     }
@@ -153,7 +153,7 @@ impl Outbound {
         head.field(b"upgrade").is_some_and(|protocol| list_has(&self.upgrade, protocol.trim_ascii()))
     }
 
-    /// The field lines of a response for this client, which gets the protocols that are required of it (426).
+    /// The field lines of a response for this client. With 426 they include the required protocols.
     pub fn response_fields(&self, head: &ResponseHead) -> Vec<u8> {
         let mut lines = response_fields(head);
         if let (426, true, Some(protocols)) = (head.status, self.is_http1, head.field(b"upgrade")) {
@@ -164,12 +164,12 @@ impl Outbound {
         lines
     }
 
-    /// Whether it surely has no body.
+    /// Whether it certainly has no body.
     pub fn has_no_body(&self) -> bool {
         self.body_length == Some(0) && !self.switches()
     }
 
-    /// Path and query at an origin.
+    /// Path and query for an origin.
     pub fn path(&self, origin: &OriginUrl) -> Vec<u8> {
         let mut path = origin.base_path.clone().into_bytes();
         if !self.target.starts_with(b"/") {
@@ -179,7 +179,7 @@ impl Outbound {
         path
     }
 
-    /// What `Host` says to an origin.
+    /// The value of `Host` for an origin.
     pub fn authority<'a>(&'a self, settings: &ProxySettings, origin: &'a OriginUrl) -> &'a [u8] {
         match (settings.host, &self.host) {
             (HostField::Client, Some(host)) => host,
@@ -187,7 +187,7 @@ impl Outbound {
         }
     }
 
-    /// The field lines, without `Host` and what frames the body.
+    /// The field lines, without `Host` and fields that frame the body.
     pub fn lines(&self) -> &[u8] {
         &self.lines
     }
@@ -213,7 +213,7 @@ impl Outbound {
     }
 }
 
-/// What a request is told apart by where origins are chosen by that; `None` where it has no such thing.
+/// The hash of the part of a request that chooses its origin; `None` if the request lacks that part.
 pub fn hash_key(by: &HashBy, request: &Request) -> Option<u64> {
     match by {
         HashBy::Path => Some(hash(&request.path)),
@@ -232,7 +232,7 @@ pub fn hash_key(by: &HashBy, request: &Request) -> Option<u64> {
     }
 }
 
-/// How often a request for the servers on the way may still be passed on (RFC 9110 section 7.6.2).
+/// How many more servers may pass the request on (RFC 9110 section 7.6.2).
 pub fn max_forwards(request: &Request) -> Option<u64> {
     let counts = matches!(request.method(), Method::Options | Method::Trace);
     let value = request.received.values("max-forwards").next().filter(|_| counts)?;
@@ -240,14 +240,14 @@ pub fn max_forwards(request: &Request) -> Option<u64> {
     is_number.then(|| std::str::from_utf8(value).ok()?.parse().ok()).flatten()
 }
 
-/// Whether the client asks to speak another protocol.
+/// Whether the client asks to switch protocols.
 fn wants_to_switch(request: &Request) -> bool {
     let names_upgrade = |value: &[u8]| list_has(value, b"upgrade");
     request.received.values("upgrade").next().is_some()
         && request.received.values("connection").any(names_upgrade)
 }
 
-/// The protocols that the client asks for, of those that may be spoken: names, perhaps with a version.
+/// The protocols that the client asks for, of those that are allowed: names with an optional version.
 fn allowed_protocols<'r>(allowed: &[String], request: &'r Request) -> Vec<&'r [u8]> {
     let is_allowed = |protocol: &&[u8]| {
         let name = protocol.split(|&byte| byte == b'/').next().unwrap_or_default();
@@ -256,7 +256,7 @@ fn allowed_protocols<'r>(allowed: &[String], request: &'r Request) -> Vec<&'r [u
     request.received.values("upgrade").flat_map(list_members).filter(is_allowed).collect()
 }
 
-/// The field lines of a response that go on to the client.
+/// The field lines of a response that are passed on to the client.
 pub fn response_fields(head: &ResponseHead) -> Vec<u8> {
     let mut lines = Vec::with_capacity(256);
     let connection: Vec<&[u8]> = head
@@ -282,8 +282,7 @@ pub fn response_fields(head: &ResponseHead) -> Vec<u8> {
     lines
 }
 
-/// When the origin says that its response was made: who passes it on must not say otherwise (RFC 9110 section
-/// 6.6.1).
+/// The origin's Date: an intermediary must not change it (RFC 9110 section 6.6.1).
 pub fn response_date(value: Option<&[u8]>) -> Option<[u8; 29]> {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let now = now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(0));
@@ -298,7 +297,7 @@ pub fn passes_back(name: &[u8]) -> bool {
         && !forged_fields::looks_like_framing(name)
 }
 
-/// Fields that decide what is done with a request before its trailers come: behind the body they are none
+/// Fields that decide how a request is processed before its trailers arrive: in trailers they are not valid
 /// (RFC 9110 section 6.5.1).
 const NEVER_TRAILERS: [&str; 10] = [
     "authorization",
@@ -313,7 +312,7 @@ const NEVER_TRAILERS: [&str; 10] = [
     "range",
 ];
 
-/// The trailers of a request that are for an origin.
+/// The trailers of a request that are passed on to an origin.
 pub fn trailer_lines(lines: &[u8]) -> Vec<u8> {
     let is_for_origin = |line: &&[u8]| {
         let Some(colon) = line.iter().position(|&byte| byte == b':') else { return false };

@@ -1,8 +1,8 @@
-//! What an origin is told of the client and of this server: `X-Forwarded-*`, `Forwarded` (RFC 7239) and
-//! `Via`.
+//! The fields that describe the client and this server to an origin: `X-Forwarded-*`, `Forwarded` (RFC 7239)
+//! and `Via`.
 //!
-//! An origin trusts these fields, so what a client writes into them itself never reaches it. What a proxy in
-//! front of this server wrote is kept only where that proxy is trusted and the configuration says so.
+//! An origin trusts these fields, so the values that a client itself sends never reach it. The values of a
+//! proxy in front of this server are kept only if that proxy is trusted and the configuration says so.
 
 use std::net::IpAddr;
 
@@ -10,27 +10,27 @@ use touchstone_http::grammar::{list_members, token_length};
 
 use touchstone_handler::request::{Protocol, Request};
 
-/// What is done with a field of former proxies.
+/// What is done with a field of previous proxies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Forward {
-    /// It says what this server knows, and nothing else.
+    /// It is set to what this server knows.
     Set,
-    /// What a trusted proxy said goes on, with what this server knows behind it.
+    /// The value of a trusted proxy is kept, and what this server knows is appended.
     Append,
     /// It is left out.
     Off,
 }
 
-/// What origins are told.
+/// The fields for origins.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ForwardRules {
     /// `X-Forwarded-For`, `-Proto` and `-Host`, and `X-Real-IP`.
     pub x_forwarded: Forward,
     /// `Forwarded`.
     pub forwarded: Forward,
-    /// What this server calls itself in `Via`; empty: nothing is said.
+    /// The name of this server in `Via`; empty: the field is not sent.
     pub via: String,
-    /// Fields that are set, whatever the client says.
+    /// Fields that are set, replacing those of the client.
     pub set: Vec<(String, String)>,
     /// Fields that are left out, in lower case.
     pub remove: Vec<String>,
@@ -38,14 +38,14 @@ pub struct ForwardRules {
     pub upgrades: Vec<String>,
 }
 
-/// So many times may a request come by before it is taken to go in circles.
+/// A request that has passed this server so many times is taken for a loop.
 const MOST_ROUNDS: usize = 10;
 
 /// The fields that only this server may set.
 pub const OWN_FIELDS: [&str; 6] =
     ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"];
 
-/// Whether a request has come by so often that it must be going in circles.
+/// Whether a request has passed this server so often that it must be in a loop.
 pub fn goes_in_circles(rules: &ForwardRules, request: &Request) -> bool {
     if rules.via.is_empty() {
         return false;
@@ -59,7 +59,8 @@ pub fn goes_in_circles(rules: &ForwardRules, request: &Request) -> bool {
 /// Appends the field lines.
 pub fn append_lines(rules: &ForwardRules, request: &Request, lines: &mut Vec<u8>) {
     let client = request.client.map(|client| client.ip().to_canonical());
-    // What a field says counts only from a trusted proxy; its peer's address is then the last of the list.
+    // A field counts only if it comes from a trusted proxy; that proxy's address is then the last of the
+    // list.
     let peer = request.trusted_proxy.map(|proxy| proxy.to_canonical());
     let scheme: &[u8] = if request.is_https() { b"https" } else { b"http" };
     let mut add = |name: &str, values: &[&[u8]]| {
@@ -81,7 +82,7 @@ pub fn append_lines(rules: &ForwardRules, request: &Request, lines: &mut Vec<u8>
     };
     if rules.x_forwarded != Forward::Off {
         let before = former("x-forwarded-for", rules.x_forwarded);
-        // Behind a list the last hop is named; without one, the client that is known.
+        // After a list, the last hop is named; without a list, the client.
         let own = if before.is_empty() { client } else { peer };
         if own.is_some() || !before.is_empty() {
             let own = own.map(|address| address.to_string()).unwrap_or_default();
@@ -101,7 +102,7 @@ pub fn append_lines(rules: &ForwardRules, request: &Request, lines: &mut Vec<u8>
     }
     if rules.forwarded != Forward::Off {
         let before = former("forwarded", rules.forwarded);
-        // Each element is about one hop: the client's own, or the last one behind a list.
+        // Each element describes one hop: the client's own, or the last one after a list.
         let (node, scheme) = match before.is_empty() {
             true => (client, scheme),
             false => (peer, if request.tls.is_some() { &b"https"[..] } else { b"http" }),

@@ -1,7 +1,7 @@
-//! The origins of a route: which of them a request goes to, and what became of it.
+//! The origins of a route: chooses one for each request, and records results.
 //!
-//! What is known of an origin is shared by all cores and by all groups that agree on it, and outlives a
-//! reload that changes nothing about it.
+//! The state of an origin is shared by all cores and by all groups with the same rules for it, and outlives a
+//! reload that does not change these rules.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -23,14 +23,14 @@ use crate::clock::now_ms;
 use crate::in_use::InUse;
 use crate::upstream::{Candidate, Chooser, State};
 
-/// What the cores share of the origins of a route.
+/// The part of the origins of a route that all cores share.
 #[derive(Debug)]
 pub struct SharedGroup {
-    /// The configuration.
+    /// The settings.
     pub settings: ProxySettings,
     /// The origins, in the order of the configuration.
     pub members: Vec<Member>,
-    /// How many retries there may be.
+    /// The budget for retries.
     pub budget: RetryBudget,
 }
 
@@ -43,12 +43,13 @@ pub fn groups_of_process() -> Vec<Arc<SharedGroup>> {
 }
 
 impl SharedGroup {
-    /// The group with these settings: the one that there is already, or a new one.
+    /// The group with these settings: the existing one, or a new one.
     pub fn of_process(settings: ProxySettings) -> Arc<SharedGroup> {
         GROUPS.get(settings, |group, wanted| group.settings == *wanted, SharedGroup::new)
     }
 
-    /// A group whose origins are those of other groups where these agree on them; others are thought well.
+    /// A new group. It shares the origins of other groups that have the same rules; new origins are assumed
+    /// to be up.
     fn new(settings: ProxySettings, known: &[Arc<SharedGroup>]) -> SharedGroup {
         let mut members: Vec<Member> = Vec::with_capacity(settings.origins.len());
         for spec in &settings.origins {
@@ -62,12 +63,12 @@ impl SharedGroup {
         SharedGroup { members, settings, budget: RetryBudget::new() }
     }
 
-    /// How an origin is.
+    /// The state of an origin.
     pub fn state(&self, index: usize) -> State {
         self.members[index].origin.health.state(now_ms(), &self.settings.health)
     }
 
-    /// Whether one more origin may be left alone.
+    /// Whether one more origin may be ejected.
     fn may_eject(&self, index: usize) -> bool {
         let is_used = |member: &&Member| member.spec.role != Role::Draining;
         let count = self.members.iter().filter(is_used).count();
@@ -82,7 +83,7 @@ impl SharedGroup {
 
 /// The origins of a route on one core.
 pub struct Group {
-    /// What all cores share.
+    /// The part that all cores share.
     pub shared: Arc<SharedGroup>,
     /// The server, on this core.
     pub server: Rc<dyn Server>,
@@ -91,7 +92,7 @@ pub struct Group {
     chooser: Chooser,
     /// Whether sessions name origins.
     has_routes: bool,
-    /// The origins that this core checks for all that share them.
+    /// The origins that this core checks, for all routes that share them.
     checks: RefCell<Vec<usize>>,
 }
 
@@ -118,7 +119,7 @@ impl Group {
         })
     }
 
-    /// Whether this core is to make the active checks of an origin, which no other makes: it is then noted.
+    /// Whether this core must make the active checks of an origin, because no other does; notes that it does.
     pub fn takes_checks(&self, index: usize) -> bool {
         let is_taken = self.origin(index).is_checked.swap(true, Relaxed);
         if !is_taken {
@@ -127,12 +128,12 @@ impl Group {
         !is_taken
     }
 
-    /// The configuration.
+    /// The settings.
     pub fn settings(&self) -> &ProxySettings {
         &self.shared.settings
     }
 
-    /// An origin as this group has it.
+    /// A member of this group.
     pub fn member(&self, index: usize) -> &Member {
         &self.shared.members[index]
     }
@@ -151,14 +152,14 @@ impl Group {
         self.settings().sessions.owner(&request.received, &request.path_as_sent, &routes)
     }
 
-    /// The origin for a request that these could not answer: the owner of its session, if that can be asked.
-    /// `None`: all have been tried.
+    /// The origin for the next attempt, after those in `tried` have failed: preferably the owner of the
+    /// session. `None`: all have been tried.
     pub fn choose(&self, tried: &[usize], owner: Option<usize>, key: Option<u64>) -> Option<usize> {
         let settings = self.settings();
         let members = &self.shared.members;
         let now = now_ms();
         let admits = |index: usize| members[index].origin.health.admits(now, &settings.health);
-        // One that takes no new sessions finishes those that it has.
+        // An origin that accepts no new sessions still serves its old ones.
         if let Some(owner) = owner.filter(|owner| !tried.contains(owner) && admits(*owner)) {
             return Some(owner);
         }
@@ -177,7 +178,7 @@ impl Group {
                 return chosen;
             }
         }
-        // All are left alone. The one that has been so for the longest may have come back.
+        // All are ejected. The one that has been ejected for the longest time may be up again.
         let rest = (0..members.len())
             .filter(|index| !tried.contains(index) && members[*index].spec.role != Role::Draining);
         let index = rest.min_by_key(|index| members[*index].origin.health.ejected_until_ms())?;
@@ -185,13 +186,13 @@ impl Group {
         Some(index)
     }
 
-    /// Whether there is an origin besides these.
+    /// Whether there is an origin besides those in `tried`.
     pub fn has_others(&self, tried: &[usize]) -> bool {
         let mut members = self.shared.members.iter().enumerate();
         members.any(|(index, member)| !tried.contains(&index) && member.spec.role != Role::Draining)
     }
 
-    /// The origin has answered with this status, so long after it was asked.
+    /// The origin has answered with this status, after this time.
     pub fn answered(&self, index: usize, status: u16, after: Duration) {
         let (member, settings) = (self.member(index), self.settings());
         let origin = &member.origin;
@@ -207,7 +208,7 @@ impl Group {
         }
     }
 
-    /// Whether an origin gives server errors where others do not.
+    /// Whether an origin answers with server errors while others do not.
     fn is_outlier(&self, index: usize) -> bool {
         let health = &self.settings().health;
         let percent = |member: &Member| member.origin.health.error_percent(health);
@@ -220,7 +221,7 @@ impl Group {
         !others.is_empty() && others.iter().sum::<u32>() / (others.len() as u32) < own / 2
     }
 
-    /// The origin could not be reached, or gave no good answer.
+    /// The origin could not be reached, or gave no valid answer.
     pub fn failed(&self, index: usize, failure: &Failure) {
         self.member(index).counts.failures[failure.label() as usize].fetch_add(1, Relaxed);
         if failure.is_of_origin() {
@@ -228,7 +229,7 @@ impl Group {
         }
     }
 
-    /// Writes that a request came to nothing there. `about` names the request.
+    /// Logs that a request has failed there. `about` names the request.
     pub fn log_failure(&self, index: usize, failure: &Failure, about: &str) {
         let member = self.member(index);
         let (name, reason) = (name_in_log(member), format!("{failure} ({about})"));
@@ -267,7 +268,7 @@ impl Group {
         }
     }
 
-    /// A check has found the origin so.
+    /// An active check has this result.
     pub fn checked(&self, index: usize, is_well: bool, reason: &str) {
         let member = self.member(index);
         if !member.origin.health.checked(is_well, now_ms()) {

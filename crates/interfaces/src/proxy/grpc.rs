@@ -1,8 +1,8 @@
-//! Which requests are calls of gRPC ("gRPC over HTTP2", the protocol's description).
+//! Recognises gRPC calls ("gRPC over HTTP2", the protocol's description).
 //!
-//! The body of a call is a stream of messages that may go on for days. What a route takes of a body at most
-//! says nothing of it: nothing of a call is kept here, windows bound what is on its way, and how long a
-//! message may be the origin decides.
+//! The body of a call is a stream of messages that may last for days. The limit for a route's request bodies
+//! does not apply to it: nothing of a call is stored here, flow control limits the bytes in transit, and the
+//! origin limits the length of a message.
 
 use touchstone_handler::request::Request;
 
@@ -14,7 +14,7 @@ pub fn is_call(request: &Request, version: Version) -> bool {
     version != Version::Http11 && request.body_length().is_none() && types.any(is_grpc)
 }
 
-/// Whether a media type is `application/grpc`, alone or with what its messages are (`+proto`).
+/// Whether a media type is `application/grpc`, with or without the format of its messages (`+proto`).
 fn is_grpc(media_type: &[u8]) -> bool {
     const TYPE: &[u8] = b"application/grpc";
     let Some((name, rest)) = media_type.split_at_checked(TYPE.len()) else { return false };
@@ -31,7 +31,7 @@ mod tests {
         {
             assert!(is_grpc(yes.as_bytes()), "{yes}");
         }
-        // gRPC-Web is one request and one response, which HTTP/1.1 carries as well.
+        // gRPC-Web is one request and one response, which HTTP/1.1 can carry too.
         for no in ["application/grpc-web", "application/grp", "application/grpcs", "text/plain", ""] {
             assert!(!is_grpc(no.as_bytes()), "{no}");
         }

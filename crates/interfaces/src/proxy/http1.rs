@@ -1,9 +1,9 @@
-//! One request on an HTTP/1.1 connection to an origin: its head and body there, the response back (RFC 9112).
+//! One request on an HTTP/1.1 connection to an origin: sends its head and body, and returns the response (RFC
+//! 9112).
 //!
-//! Both directions run at once. When the response's head is there the answer is given, and a task brings the
-//! rest; it ends with the bodies, with the first error, or when the client leaves. A connection is given back
-//! only when nothing about the exchange was odd: both messages are complete, and nothing came that was not
-//! asked for.
+//! Both directions run at once. When the response's head has arrived, the answer is returned, and a task
+//! sends the rest; it ends with the bodies, with the first error, or when the client disconnects. A
+//! connection is given back only if both messages are complete and no unexpected bytes have arrived.
 
 use std::future::Future;
 use std::io;
@@ -28,14 +28,14 @@ use super::request_body::RequestBody;
 use super::tunnel;
 use crate::stream::Stream;
 
-/// So many interim responses may come before the final one.
+/// The most interim responses before the final one.
 const MOST_INTERIM: usize = 32;
 
 /// The request's body on its way; done when all of it is written.
 type Upload = Pin<Box<dyn Future<Output = Result<(), Failure>>>>;
 
-/// Sends the request and gives the answer when the response's head is there. The connection is given back
-/// when both bodies have ended and it can be used again.
+/// Sends the request and returns the answer when the response's head has arrived. The connection is given
+/// back when both bodies have ended and it can be used again.
 pub async fn exchange(
     lease: Lease,
     mut connection: Connection,
@@ -73,7 +73,7 @@ pub async fn exchange(
         let may_declare = outbound.is_head || head.status == 304;
         answer.declared_length = head.content_length.filter(|_| may_declare);
     }
-    // RFC 9110 section 8.6: with 204 there is no length. Whoever says one may send what it speaks of, too.
+    // RFC 9110 section 8.6: 204 has no length. An origin that sends a length may also send a body.
     let is_odd = head.status == 204 && (head.content_length.is_some_and(|length| length > 0) || head.chunked);
     let is_reusable = head.is_persistent() && framing != BodyFraming::UntilClose && !is_odd;
     let length = match framing {
@@ -81,7 +81,7 @@ pub async fn exchange(
         BodyFraming::Length(length) => Some(length),
         BodyFraming::Chunked | BodyFraming::UntilClose => None,
     };
-    // Small responses come whole: no task, no pipe, and nothing can break off any more.
+    // Small responses are received completely: they need no task and no pipe, and cannot break off.
     if upload.is_none()
         && let Some(length) = length.filter(|length| *length <= GATHERED_BYTES)
         && let Some(whole) = response.gather(length as usize).await?
@@ -119,8 +119,9 @@ async fn send(stream: &Stream, first: &[u8], second: &[u8], limit: Duration) -> 
     }
 }
 
-/// Sends head and body. The first piece goes with the head if it is there; else the head goes ahead, because
-/// an origin may refuse the body by it, and a client may wait for that before it sends any.
+/// Sends head and body. The first piece is sent with the head if it is available; otherwise the head is sent
+/// alone, because an origin may refuse the body by the head, and a client may wait for that before it sends
+/// any.
 async fn send_request(
     connection: Rc<Connection>,
     head: Vec<u8>,
@@ -135,7 +136,7 @@ async fn send_request(
         let piece = tokio::select! {
             biased;
             piece = body.next() => piece,
-            // What the client's connection has received by now is in the body after this turn.
+            // After this turn the body contains all bytes that the client's connection has received.
             () = tokio::task::yield_now(), if !pending.is_empty() => {
                 send(stream, &pending, &[], limit).await?;
                 pending.clear();
@@ -165,38 +166,38 @@ async fn send_request(
     send(stream, &pending, &[], limit).await
 }
 
-/// The response as it comes.
+/// A response that is being received.
 struct Response {
     connection: Rc<Connection>,
-    /// Read and not used.
+    /// Received and unprocessed bytes.
     input: BytesMut,
 }
 
 /// How a body has ended.
 enum Brought {
-    /// All of it has come.
+    /// It is complete.
     Whole {
-        /// All of the request was taken, too.
+        /// All of the request was sent, too.
         is_upload_done: bool,
     },
-    /// The client left.
+    /// The client has disconnected.
     Left,
     /// It broke off.
     Broken(String),
 }
 
 impl Response {
-    /// Gives the connection back where it can be used again; else it is closed.
+    /// Gives the connection back if it can be used again; otherwise it is closed.
     fn end(self, lease: Lease, is_reusable: bool) {
         let Response { connection, input } = self;
-        // The bytes that were not asked for are there to be seen by whoever decides.
+        // Unexpected bytes stay visible to the check of the kept connection.
         if let Some(mut connection) = Rc::into_inner(connection).filter(|_| is_reusable) {
             connection.received = input;
             lease.give_back(connection);
         }
     }
 
-    /// Reads the head of the final response. The time runs from the end of the request.
+    /// Reads the head of the final response. The time limit begins at the end of the request.
     async fn read_head(
         &mut self,
         upload: &mut Option<Upload>,
@@ -225,7 +226,7 @@ impl Response {
                 Ok(Parsed::Partial) => {}
                 Err(error) => return Err(Failure::Response(format!("not a response: {error}"))),
             }
-            // From the end of the request, however slowly the head comes.
+            // The limit counts from the end of the request, however slowly the head arrives.
             let limit = settings.times.response;
             if upload.is_none() {
                 until.get_or_insert_with(|| Instant::now() + limit);
@@ -243,8 +244,8 @@ impl Response {
         }
     }
 
-    /// Reads once, and brings on the upload meanwhile. The time runs from its end; `late` is for when there
-    /// is too much of it.
+    /// Receives once, and continues the upload meanwhile. The time limit begins at the end of the upload;
+    /// `late` is the error when it is exceeded.
     async fn read_beside(
         &mut self,
         upload: &mut Option<Upload>,
@@ -260,8 +261,7 @@ impl Response {
                 read = self.read() => return Ok(read),
                 uploaded = uploading.as_mut() => {
                     *upload = None;
-                    // An origin may answer without having read all of a body; then it is the answer that
-                    // counts.
+                    // An origin may answer without having read all of a body; then its answer counts.
                     match uploaded {
                         Ok(()) | Err(Failure::Closed(_)) => {}
                         Err(failure) => return Err(failure),
@@ -275,7 +275,7 @@ impl Response {
         self.connection.stream.receive(&mut self.input).await
     }
 
-    /// Waits a moment for a body of this length; `None`: it takes its time.
+    /// Waits a moment for a body of this length; `None`: it has not arrived in time.
     async fn gather(&mut self, length: usize) -> Result<Option<BytesMut>, Failure> {
         let until = Instant::now() + GATHERING_TIME;
         while self.input.len() < length {
@@ -292,7 +292,7 @@ impl Response {
         Ok(Some(self.input.split_to(length)))
     }
 
-    /// Brings the body to its client.
+    /// Sends the body to its client.
     async fn bring(
         &mut self,
         framing: BodyFraming,
@@ -318,7 +318,7 @@ impl Response {
                     }
                     Ok(Taken::End(trailers)) => {
                         sender.finish_with_trailers(if takes_trailers { trailers } else { Vec::new() });
-                        // What the origin does not want to read any more need not be sent; the connection
+                        // If the origin does not read any more, the rest need not be sent; the connection
                         // ends with it.
                         return Brought::Whole { is_upload_done: upload.is_none() };
                     }
@@ -342,7 +342,7 @@ impl Response {
                 Ok(Ok(0)) => io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection"),
                 Ok(Ok(_)) => continue,
                 Ok(Err(error)) => error,
-                // The client's own fault.
+                // The client caused it.
                 Err(Failure::RequestBody(error)) => {
                     sender.fail(error);
                     return Brought::Left;
@@ -356,7 +356,7 @@ impl Response {
     }
 }
 
-/// The fields of a trailer section that are for the client.
+/// The fields of a trailer section that are passed on to the client.
 fn trailer_fields(section: &[u8]) -> Vec<u8> {
     let is_for_client = |line: &&[u8]| {
         line.iter().position(|&byte| byte == b':').is_some_and(|colon| passes_back(&line[..colon]))
@@ -364,7 +364,7 @@ fn trailer_fields(section: &[u8]) -> Vec<u8> {
     section.split_inclusive(|&byte| byte == b'\n').filter(is_for_client).flatten().copied().collect()
 }
 
-/// What is left of a response's body.
+/// The rest of a response's body.
 enum Rest {
     Counted(u64),
     Chunked(Box<ChunkedDecoder>),
@@ -396,7 +396,7 @@ impl Rest {
                 let consumed = input.split_to(decoded.consumed).freeze();
                 let piece = consumed.slice(decoded.data);
                 if decoded.done {
-                    // The end of a body comes without data.
+                    // The end of a body contains no data.
                     return Ok(Taken::End(trailer_fields(decoder.trailers())));
                 }
                 if !piece.is_empty() {

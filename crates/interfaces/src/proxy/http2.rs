@@ -1,8 +1,8 @@
 //! Requests over HTTP/2 to an origin (RFC 9113): a core's connections to it, each shared by many requests,
-//! and one request on them. Trailers pass, so gRPC does.
+//! and one request on them. Trailers are passed on, so gRPC works.
 //!
-//! Frames are the h2 crate's work: the engine of the http crate knows the server's side, and what it saves
-//! there (thousands of cached responses in a few writes) is not what an origin's client does.
+//! The h2 crate handles frames: the engine of the http crate supports the server's side only, and its
+//! advantage there (thousands of cached responses in a few writes) does not matter for a client of origins.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -26,7 +26,7 @@ use super::http2_sessions::SessionUse;
 use super::lease::Lease;
 use super::request_body::RequestBody;
 
-/// Sends the request and gives the answer when the response's head is there.
+/// Sends the request and returns the answer when the response's head has arrived.
 pub async fn exchange(
     lease: Lease,
     session: SessionUse,
@@ -38,7 +38,7 @@ pub async fn exchange(
     let ready = timeout(times.connect, session.session.send.clone().ready()).await;
     let mut send = match ready {
         Ok(Ok(send)) => send,
-        // Nothing was sent: the connection has ended meanwhile.
+        // Nothing was sent: the connection had ended.
         Ok(Err(error)) => {
             session.session.is_dead.set(true);
             return Err(Failure::Refused(error.to_string()));
@@ -57,7 +57,7 @@ pub async fn exchange(
     let head = match head {
         Ok(head) => head,
         Err(failure) => {
-            // A connection that says nothing may be dead; others must not wait for it as well.
+            // A connection that does not answer may be dead; other requests must not wait for it.
             if matches!(failure, Failure::Timeout(..)) {
                 session.session.is_dead.set(true);
             }
@@ -104,7 +104,7 @@ pub async fn exchange(
     let takes_trailers = outbound.takes_trailers;
     let (mut sender, receiver) = pipe(PIPE_BYTES);
     sender.push(begun.into());
-    // Trailers come behind a body whose length is left open.
+    // Trailers follow a body only if its length is not declared.
     let length = length.filter(|_| !takes_trailers);
     answer.body.push(Part::Stream { body: receiver, length });
     tokio::task::spawn_local(async move {
@@ -181,7 +181,7 @@ async fn read_head(
     }
 }
 
-/// Sends the body as fast as windows allow.
+/// Sends the body as fast as flow control allows.
 async fn send_body(
     mut stream: SendStream<Bytes>,
     body: Rc<RequestBody>,
@@ -217,7 +217,7 @@ async fn send_body(
     ended.map_err(|error| Failure::Closed(io::Error::other(error)))
 }
 
-/// Field lines as HTTP/2 has them; what cannot be said there is left out.
+/// Field lines in the form of HTTP/2; lines that are not valid there are left out.
 fn map_of(lines: &[u8]) -> HeaderMap {
     let field = |line: &[u8]| {
         let colon = line.iter().position(|&byte| byte == b':')?;
@@ -239,7 +239,7 @@ struct Download {
 }
 
 impl Download {
-    /// The next piece, while the upload goes on; `None` at the end.
+    /// The next piece, while the upload continues; `None` at the end.
     async fn next(&mut self) -> Result<Option<Bytes>, String> {
         loop {
             let Some(uploading) = &mut self.upload else {
@@ -266,13 +266,13 @@ impl Download {
         Ok(trailers.map_err(|error| error.to_string())?.map(|map| lines_of(&map)).unwrap_or_default())
     }
 
-    /// Waits a moment for all of it, whose length is known to be small, and gives the trailers; `None`: it
-    /// takes its time, and `whole` is its beginning.
+    /// Waits a moment for a whole body, whose length is known to be small, and returns the trailers; `None`:
+    /// it is late, and `whole` holds its beginning.
     async fn gather(&mut self, whole: &mut Vec<u8>) -> Result<Option<Vec<u8>>, Failure> {
         let broken = |reason: String| Failure::Response(format!("its response broke off: {reason}"));
         let until = Instant::now() + GATHERING_TIME;
         loop {
-            // A piece is never lost: nothing is waited for once it has been taken.
+            // No piece is lost: after a piece was taken, nothing else is awaited.
             let Ok(next) = timeout_at(until.into(), self.next()).await else { return Ok(None) };
             match next.map_err(broken)? {
                 Some(piece) => whole.extend_from_slice(&piece),
@@ -281,7 +281,7 @@ impl Download {
         }
     }
 
-    /// Brings it to its client; the error says why it broke off.
+    /// Sends it to its client; the error says why it broke off.
     async fn bring(mut self, mut sender: Sender, takes_trailers: bool) -> Result<(), String> {
         loop {
             let next = tokio::select! {
@@ -314,12 +314,12 @@ impl Download {
     }
 }
 
-/// A piece that was received may be sent again as many bytes of.
+/// Tells the origin that it may send as many bytes again as the received piece has.
 fn taken(received: &mut RecvStream, next: Option<Result<Bytes, h2::Error>>) -> Result<Option<Bytes>, String> {
     match next {
         None => Ok(None),
         Some(Ok(piece)) => {
-            // It fails where the stream has ended, and then there is nothing to allow.
+            // It fails if the stream has ended, and then there is nothing to release.
             let _ = received.flow_control().release_capacity(piece.len());
             Ok(Some(piece))
         }
@@ -327,7 +327,7 @@ fn taken(received: &mut RecvStream, next: Option<Result<Bytes, h2::Error>>) -> R
     }
 }
 
-/// Fields as lines, without those that are not for the client.
+/// Fields as lines, without those that are not passed on to the client.
 fn lines_of(headers: &HeaderMap) -> Vec<u8> {
     let mut lines = Vec::with_capacity(256);
     for (name, value) in headers.iter().filter(|(name, _)| passes_back(name.as_str().as_bytes())) {
@@ -339,7 +339,7 @@ fn lines_of(headers: &HeaderMap) -> Vec<u8> {
 }
 
 fn failure_of(error: &h2::Error, anything: bool) -> Failure {
-    // RFC 9113 sections 6.8 and 8.7: these streams were not looked at.
+    // RFC 9113 sections 6.8 and 8.7: these streams were not processed.
     let is_left_out = error.is_go_away() && error.is_remote() && error.reason() == Some(Reason::NO_ERROR);
     if error.reason() == Some(Reason::REFUSED_STREAM) || is_left_out {
         Failure::Refused(error.to_string())

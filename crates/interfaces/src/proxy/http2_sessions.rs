@@ -1,7 +1,7 @@
 //! A core's HTTP/2 connections to an origin (RFC 9113), each shared by many requests.
 //!
-//! Frames are the h2 crate's work: the engine of the http crate knows the server's side, and what it saves
-//! there (thousands of cached responses in a few writes) is not what an origin's client does.
+//! The h2 crate handles frames: the engine of the http crate supports the server's side only, and its
+//! advantage there (thousands of cached responses in a few writes) does not matter for a client of origins.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -23,19 +23,19 @@ use super::settings::ProxySettings;
 use crate::core_local::CoreLocal;
 use crate::stream::{RECEIVE_BYTES, Stream};
 
-/// How much of each response's body may be on its way.
+/// How many bytes of each response's body may be in transit.
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 
-/// How much of all of them together.
+/// How many bytes of all bodies together.
 const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
 
 /// A core's connections to one origin.
 #[derive(Default)]
 pub struct Sessions {
     open: RefCell<Vec<Rc<Session>>>,
-    /// One request connects, and others that could use the same connection wait for it.
+    /// One request connects, while others that could use the same connection wait for it.
     pub connecting: tokio::sync::Mutex<()>,
-    /// The origin has agreed on HTTP/2 before.
+    /// The origin has agreed to HTTP/2 before.
     pub was_agreed_on: Cell<bool>,
 }
 
@@ -47,7 +47,7 @@ pub struct Session {
     used: Cell<Instant>,
     /// Requests that it has served.
     uses: Cell<u64>,
-    /// The address that it leads to, where that may change.
+    /// The address that it is connected to, if the origin's address can change.
     address: Option<SocketAddr>,
 }
 
@@ -76,7 +76,7 @@ thread_local! {
 }
 
 impl Sessions {
-    /// This core's connections to an origin, whatever group asks.
+    /// This core's connections to an origin, shared by all groups.
     pub fn of_core(origin: &Arc<SharedOrigin>) -> Rc<Sessions> {
         OF_CORE.with(|sessions| sessions.get(origin, Rc::default))
     }
@@ -118,7 +118,7 @@ impl Sessions {
         let driven = Rc::downgrade(&session);
         tokio::task::spawn_local(async move {
             let _place = place;
-            // What is wrong with it, its requests are told.
+            // Errors of the connection are reported to its requests.
             let _ = connection.await;
             if let Some(session) = driven.upgrade() {
                 session.is_dead.set(true);
@@ -129,8 +129,8 @@ impl Sessions {
         Ok(SessionUse::new(&session))
     }
 
-    /// Lets go of connections that have long been without a request, or lead to where the origin no longer
-    /// is; the requests on them go on.
+    /// Drops connections that have been idle for too long, or are connected to a former address of the
+    /// origin; the requests on them continue.
     pub fn look(&self, keep_alive_timeout: Duration, leads_to_origin: impl Fn(SocketAddr) -> bool) {
         self.open.borrow_mut().retain(|session| {
             let is_used = session.streams.get() > 0 || session.used.get().elapsed() < keep_alive_timeout;
@@ -139,7 +139,7 @@ impl Sessions {
     }
 }
 
-/// A connection as the h2 crate wants it.
+/// A connection in the form that the h2 crate needs.
 struct Io {
     stream: Stream,
     received: BytesMut,

@@ -1,5 +1,5 @@
-//! What an attempt holds of its origin as long as it goes on: its place among the requests under way, and the
-//! way to give a connection back and to say what became of it.
+//! What an attempt holds of its origin while it runs: its place among the requests in progress, and the means
+//! to give a connection back and to report the result.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use super::member::Member;
 use super::origin::{Busy, SharedOrigin};
 use super::settings::ProxySettings;
 
-/// An origin, lent to an attempt.
+/// An origin in use by an attempt.
 pub struct Lease {
     group: Rc<Group>,
     index: usize,
     _busy: Busy,
-    /// When all of it must be done.
+    /// When the whole request must be complete.
     deadline: Option<Instant>,
 }
 
 impl Lease {
-    /// The origin of this position, for an attempt that was counted.
+    /// The origin with this index, for an attempt that was counted.
     pub fn new(group: Rc<Group>, index: usize, busy: Busy, deadline: Option<Instant>) -> Lease {
         Lease { group, index, _busy: busy, deadline }
     }
 
-    /// Waits for what must be done by the deadline; the error says that it was not, or what else is wrong.
+    /// Waits for `work` until the deadline; the error is a timeout or the error of `work`.
     pub async fn in_time<T>(&self, work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
         match self.deadline {
             None => work.await,
@@ -43,12 +43,12 @@ impl Lease {
         &self.group
     }
 
-    /// The origin's position in the group.
+    /// The origin's index in the group.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// The origin as the group has it.
+    /// The origin as a member of the group.
     pub fn member(&self) -> &Member {
         self.group.member(self.index)
     }
@@ -58,20 +58,20 @@ impl Lease {
         self.group.origin(self.index)
     }
 
-    /// The configuration.
+    /// The settings.
     pub fn settings(&self) -> &ProxySettings {
         self.group.settings()
     }
 
-    /// Gives a connection back that can be used again.
+    /// Gives back a connection that can be used again.
     pub fn give_back(&self, connection: Connection) {
-        // With a PROXY header it is one client's alone.
+        // A connection with a PROXY header is for one client only.
         if self.settings().proxy_header.is_none() {
             self.origin().connections.give_back(self.group.server.core(), connection);
         }
     }
 
-    /// The response broke off behind its head.
+    /// The response broke off after its head.
     pub fn broke_off(&self, reason: &str) {
         self.group.broke_off(self.index, reason);
     }

@@ -1,5 +1,5 @@
-//! One origin as a route has it: its part among the route's origins, and what the route's requests met there.
-//! What is known of the origin itself is in [`SharedOrigin`].
+//! One origin as a member of a route's group: its settings in the group, and counts of the group's requests.
+//! The state of the origin itself is in [`SharedOrigin`].
 
 use std::sync::Arc;
 
@@ -14,20 +14,20 @@ use crate::upstream::hash;
 /// One origin of a group.
 #[derive(Debug)]
 pub struct Member {
-    /// Where it is, and its part in the group.
+    /// Its address, and its role in the group.
     pub spec: OriginSpec,
-    /// What it is called in logs and metrics: its URL.
+    /// Its name in logs and metrics: its URL.
     pub name: String,
     /// A hash of the name.
     pub name_hash: u64,
-    /// What was counted of the group's requests to it.
+    /// The counts of the group's requests to it.
     pub counts: OriginCounts,
-    /// The origin, which other groups may have too.
+    /// The origin, which other groups may share.
     pub origin: Arc<SharedOrigin>,
 }
 
 impl Member {
-    /// An origin to which the group has sent nothing yet.
+    /// A member without requests so far.
     pub fn new(spec: OriginSpec, origin: Arc<SharedOrigin>) -> Member {
         let name = spec.url.to_string();
         Member { name_hash: hash(name.as_bytes()), name, counts: OriginCounts::default(), origin, spec }

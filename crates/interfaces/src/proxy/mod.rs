@@ -1,25 +1,25 @@
-//! Requests that other servers answer: one origin or several that do the same, over HTTP/1.1 or HTTP/2, with
-//! TLS or without, over TCP or unix sockets.
+//! Requests that other servers answer: one origin or several equal ones, over HTTP/1.1 or HTTP/2, with or
+//! without TLS, over TCP or unix sockets.
 //!
 //! ```text
 //! request -> which origin -> a connection -> exchange -> head -> body, as it comes
 //!                 ^------ again, elsewhere, where that is safe ------'
 //! ```
 //!
-//! Request and response stream, both at once, so that a long upload, a stream of events, gRPC and a WebSocket
-//! all pass. A request is sent again only where that cannot do anything twice: where nothing of it was taken,
-//! or its method is idempotent (RFC 9110 section 9.2.2), its body can be sent again, and nothing of an answer
-//! has been passed on.
+//! Request and response are streamed at the same time, so that long uploads, event streams, gRPC and
+//! WebSockets work. A request is repeated only if no action can happen twice: the origin has taken nothing of
+//! it, or its method is idempotent (RFC 9110 section 9.2.2); and its body must be available again, and no
+//! part of an answer may have been passed on.
 //!
 //! | module | |
 //! |---|---|
-//! | `settings`, `origin_url`, `check_rules` | what a configuration says |
-//! | `group`, `member`, `check`, `retry`, `upkeep` | the origins of a route: which is next, how often again |
-//! | `origin`, `connections`, `resolve`, `tls`, `version`, `proxy_header` | one origin, of all routes that lead to it |
-//! | `fields`, `forwarded`, `request_body` | what goes there, and what is said about the client |
-//! | `attempt`, `http1`, `http2`, `http2_sessions`, `tunnel`, `lease`, `body_limits` | one request to one origin: the body there, the response back |
-//! | `grpc` | which requests are calls of gRPC, whose bodies are streams of messages |
-//! | `failure`, `counts` | what went wrong, and what is counted |
+//! | `settings`, `origin_url`, `check_rules` | the settings |
+//! | `group`, `member`, `check`, `retry`, `upkeep` | the origins of a route: the choice, checks, retries |
+//! | `origin`, `connections`, `resolve`, `tls`, `version`, `proxy_header` | one origin, shared by its routes |
+//! | `fields`, `forwarded`, `request_body` | the request as it is sent, with fields about the client |
+//! | `attempt`, `http1`, `http2`, `http2_sessions`, `tunnel`, `lease`, `body_limits` | one request to an origin |
+//! | `grpc` | recognises gRPC calls, whose bodies are streams of messages |
+//! | `failure`, `counts` | errors, and counts for metrics |
 
 mod answer_fields;
 mod attempt;
@@ -72,7 +72,7 @@ use group::Group;
 use touchstone_handler::handler::{Handled, Handler, Interface, OnCore, Server};
 use touchstone_handler::request::Request;
 
-/// Origins, as a configuration has them.
+/// Origins, as configured.
 pub struct Proxy {
     shared: Arc<SharedGroup>,
 }
@@ -98,7 +98,7 @@ impl Interface for Proxy {
     }
 
     fn begins_early(&self) -> bool {
-        // Origins are known to be well, or not, when the first request comes.
+        // With active checks, the state of the origins is known before the first request.
         self.shared.settings.check.is_some()
     }
 

@@ -1,8 +1,8 @@
-//! One origin, as all cores and all routes share it: its health, its connections and its addresses.
+//! One origin, shared by all cores and all its routes: its health, its connections and its addresses.
 //!
-//! Routes share an origin when they agree on where it is and on every rule that decides about its connections
-//! and its health ([`Sharing`]). Then a failure that one route met spares the others the same failure, a
-//! limit on connections or requests holds for the routes together, and one of them makes the active checks.
+//! Routes share an origin if its address and all rules for its connections and its health are the same
+//! ([`Sharing`]). Then a failure that one route has seen counts for the others, limits on connections and
+//! requests hold for the routes together, and one of them makes the active checks.
 
 use std::io;
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ use crate::outage::Outage;
 use crate::stream::{Stream, TlsStream};
 use crate::upstream::{Health, HealthRules};
 
-/// What routes must agree on to share an origin.
+/// Routes share an origin if these values are equal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sharing {
     address: Address,
@@ -37,7 +37,7 @@ pub struct Sharing {
     connections: ConnectionRules,
     most_requests: u32,
     health: HealthRules,
-    /// With active checks: what each of them asks, and where.
+    /// With active checks: their request, and where it goes.
     check: Option<(CheckRules, OriginUrl)>,
     proxy_header: Option<ProxyHeader>,
     head_limits: ResponseLimits,
@@ -45,7 +45,7 @@ pub struct Sharing {
 }
 
 impl Sharing {
-    /// What a route with these settings says of one of its origins.
+    /// The values for one origin of a route with these settings.
     pub fn new(url: &OriginUrl, settings: &ProxySettings) -> Sharing {
         Sharing {
             address: url.address.clone(),
@@ -62,14 +62,14 @@ impl Sharing {
     }
 }
 
-/// One origin, whatever routes lead to it.
+/// One origin, shared by its routes.
 #[derive(Debug)]
 pub struct SharedOrigin {
-    /// What the routes that lead to it agree on.
+    /// The values that its routes have in common.
     pub sharing: Sharing,
     /// Whether it gets requests.
     pub health: Health,
-    /// Whether it fails all the time.
+    /// Whether it fails continuously.
     pub outage: Outage,
     /// The connections to it.
     pub connections: Arc<SharedConnections>,
@@ -80,7 +80,7 @@ pub struct SharedOrigin {
     under_way: AtomicU32,
 }
 
-/// A request that an origin is busy with.
+/// A request in progress at an origin.
 pub struct Busy {
     origin: Arc<SharedOrigin>,
 }
@@ -95,22 +95,22 @@ impl Drop for Busy {
 pub struct NewSession {
     /// What carries the bytes.
     pub stream: Stream,
-    /// The address that it leads to, where that may change.
+    /// The address that it is connected to, if the origin's address can change.
     pub address: Option<SocketAddr>,
     /// Its place among the origin's connections.
     pub place: Place,
 }
 
-/// A connection that is fit for requests, in one of two versions.
+/// A new connection, in one of two versions.
 pub enum Opened {
     /// HTTP/1.1.
     Http1(Box<Connection>),
-    /// HTTP/2, not begun yet.
+    /// HTTP/2, whose preface was not sent yet.
     Http2(NewSession),
 }
 
 impl SharedOrigin {
-    /// An origin of which nothing is known yet.
+    /// A new origin without a known state.
     pub fn new(sharing: Sharing) -> SharedOrigin {
         let addresses = match &sharing.address {
             Address::Tcp(host, port) => Some(Arc::new(Addresses::new(host, *port))),
@@ -127,20 +127,21 @@ impl SharedOrigin {
         }
     }
 
-    /// Requests under way.
+    /// How many requests are in progress.
     pub fn under_way(&self) -> u32 {
         self.under_way.load(Relaxed)
     }
 
-    /// Counts a request as under way; `None` where there are so many already (0: any number may be).
+    /// Counts a request as in progress; `None` if the limit `most` is reached (0: any number).
     pub fn begin(self: &Arc<Self>, most: u32) -> Option<Busy> {
         let before = self.under_way.fetch_add(1, Relaxed);
         let busy = Busy { origin: self.clone() };
         (most == 0 || before < most).then_some(busy)
     }
 
-    /// Opens a connection in its place: looks the host up, connects, says for whom it is, agrees on TLS.
-    /// `only_http1`: no other version will do. `opened` counts what the origin has accepted.
+    /// Opens a connection in a place: resolves the host, connects, sends the PROXY header, makes the TLS
+    /// handshake. `only_http1`: only HTTP/1.1 may be negotiated. `opened` counts the connections that the
+    /// origin has accepted.
     pub async fn open(
         &self,
         settings: &ProxySettings,
@@ -184,7 +185,7 @@ impl SharedOrigin {
         };
         let found = timed(times.resolve, Step::Resolve, addresses.get(settings.resolve_interval)).await?;
         let addresses = found.map_err(Failure::Resolve)?;
-        // An address that does not answer leaves time for the others.
+        // The time limit is divided, so that after one address without an answer the others can be tried.
         let limit = times.connect / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
         let mut last = Failure::Connect(io::ErrorKind::AddrNotAvailable.into());
         for address in addresses {
@@ -201,7 +202,7 @@ impl SharedOrigin {
     }
 }
 
-/// Agrees on TLS with the origin of this host.
+/// Makes the TLS handshake with the origin of this host.
 async fn agree_on_tls(
     tls: &OriginTls,
     host: &str,
@@ -215,7 +216,7 @@ async fn agree_on_tls(
     agreed.map_err(|error| Failure::Tls(explained(&error.to_string())))
 }
 
-/// What an error of TLS means for the operator.
+/// The meaning of a TLS error for the operator.
 fn explained(error: &str) -> String {
     match error.contains("UnsupportedCertVersion") {
         true => "its certificate is of X.509 version 1; it must be of version 3".to_string(),
@@ -223,7 +224,7 @@ fn explained(error: &str) -> String {
     }
 }
 
-/// Waits for something no longer than for this long.
+/// Waits for a future, at most for this time.
 pub async fn timed<T>(limit: Duration, step: Step, future: impl Future<Output = T>) -> Result<T, Failure> {
     timeout(limit, future).await.map_err(|_| Failure::Timeout(step, limit))
 }

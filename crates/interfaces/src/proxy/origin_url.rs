@@ -1,4 +1,4 @@
-//! Where an origin is, and its part in a group: `https://app.example:8443/base weight=2`.
+//! The address of an origin, and its role in a group: `https://app.example:8443/base weight=2`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,11 +10,11 @@ use touchstone_http::grammar::is_token;
 pub struct OriginUrl {
     /// Where it listens.
     pub address: Address,
-    /// Whether TLS is spoken.
+    /// Whether TLS is used.
     pub is_tls: bool,
-    /// What `Host` says where it is to name the origin.
+    /// The value of `Host` if it names the origin.
     pub authority: String,
-    /// What stands before each path, without a slash at its end.
+    /// The prefix of each path, without a slash at its end.
     pub base_path: String,
 }
 
@@ -34,28 +34,28 @@ pub struct OriginSpec {
     pub url: OriginUrl,
     /// Its share of the requests, 1 or more.
     pub weight: u32,
-    /// When it is asked.
+    /// When it gets requests.
     pub role: Role,
-    /// What the identifiers of its sessions end in (`jvmRoute`); empty: nothing that is known.
+    /// The end of the identifiers of its sessions (`jvmRoute`); empty: none.
     pub route: String,
 }
 
-/// When an origin is asked.
+/// When an origin gets requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Always.
     Active,
-    /// When no other can be.
+    /// Only if no active one can be used.
     Backup,
-    /// Never again: it finishes what it has.
+    /// Never again: it only finishes its current sessions.
     Draining,
 }
 
-/// The largest weight: sums of them must not overflow.
+/// The largest weight, so that sums do not overflow.
 const MOST_WEIGHT: u32 = 10_000;
 
 impl OriginSpec {
-    /// Reads a URL and the words behind it; the error says what is wrong with them.
+    /// Reads a URL and the words after it; the error says what is wrong.
     pub fn parse(text: &str) -> Result<OriginSpec, String> {
         let mut words = text.split_ascii_whitespace();
         let url = OriginUrl::parse(words.next().unwrap_or_default())?;
@@ -88,7 +88,7 @@ impl OriginSpec {
 }
 
 impl OriginUrl {
-    /// Reads a URL; the error says what is wrong with it.
+    /// Reads a URL; the error says what is wrong.
     pub fn parse(text: &str) -> Result<OriginUrl, String> {
         if let Some(path) = text.strip_prefix("unix:") {
             if !path.starts_with('/') {
@@ -123,7 +123,7 @@ impl OriginUrl {
         })
     }
 
-    /// The name that its certificate must have.
+    /// The name that its certificate must contain.
     pub fn server_name(&self) -> &str {
         match &self.address {
             Address::Tcp(host, _) => host,

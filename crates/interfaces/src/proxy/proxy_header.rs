@@ -1,11 +1,11 @@
-//! The PROXY protocol, as its sender: the first bytes of a connection, which say for whom it is
+//! Sends the PROXY protocol: the first bytes of a connection, which name the client
 //! (<https://www.haproxy.org/download/2.8/doc/proxy-protocol.txt>).
 //!
-//! A connection that begins so is for one client, and is not kept for others.
+//! A connection with this header is for one client, and is not kept for others.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// What each connection begins with.
+/// The version of the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ProxyHeader {
     /// A line of text.
@@ -14,11 +14,11 @@ pub enum ProxyHeader {
     Version2,
 }
 
-/// What every header of version 2 begins with.
+/// The first bytes of every header of version 2.
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// The header of a connection from `client`, who reached the server at `server`; `None`: a connection of the
-/// server's own.
+/// The header of a connection for `client`, which connected to the server at `server`; `None`: a connection
+/// of the server itself.
 pub fn header(version: ProxyHeader, client: Option<(SocketAddr, SocketAddr)>) -> Vec<u8> {
     let client = client.map(|(client, server)| same_family(client, server));
     match (version, client) {
@@ -43,7 +43,7 @@ pub fn header(version: ProxyHeader, client: Option<(SocketAddr, SocketAddr)>) ->
     }
 }
 
-/// Both as IPv4 where both are; else both as IPv6.
+/// Both as IPv4 if both are; otherwise both as IPv6.
 fn same_family(client: SocketAddr, server: SocketAddr) -> (SocketAddr, SocketAddr) {
     let canonical = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
     let (client, server) = (canonical(client), canonical(server));

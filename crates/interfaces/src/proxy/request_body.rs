@@ -1,5 +1,5 @@
-//! The request's body on its way to an origin, and again to another where the first has failed: as long as
-//! little of it has been sent, that little is kept.
+//! The request's body on its way to an origin. If the first origin fails, the body can be sent to another
+//! one, as long as all sent bytes are still kept.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -11,7 +11,7 @@ use touchstone_handler::pipe::Receiver;
 
 use super::fields::trailer_lines;
 
-/// So much is kept to be sent again.
+/// How many bytes are kept for another attempt.
 const KEPT_BYTES: usize = 64 * 1024;
 
 /// A request's body.
@@ -21,15 +21,15 @@ pub struct RequestBody {
 
 struct State {
     receiver: Receiver,
-    /// What has come so far, unless that is too much.
+    /// The bytes received so far, unless there are too many to keep.
     kept: Vec<Bytes>,
     kept_bytes: usize,
     most_kept_bytes: usize,
-    /// What was sent in this attempt is the first so many of `kept`.
+    /// How many pieces of `kept` this attempt has sent.
     position: usize,
     is_whole: bool,
     is_ended: bool,
-    /// The field lines behind it, once it has ended.
+    /// The trailers, once the body has ended.
     trailers: Vec<u8>,
 }
 
@@ -77,14 +77,14 @@ impl RequestBody {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// The field lines behind it that are for an origin, once it has ended (RFC 9110 section 6.5).
+    /// The trailers that are passed on to an origin, once the body has ended (RFC 9110 section 6.5).
     pub fn trailers(&self) -> Vec<u8> {
         self.state.borrow().trailers.clone()
     }
 
-    /// Waits until all of it is there, or this much.
+    /// Waits until all of it, or this much, has arrived.
     pub async fn gather(&self, bytes: usize) -> io::Result<()> {
-        // The piece that exceeds it is kept as well.
+        // The piece that exceeds the limit is kept as well.
         self.state.borrow_mut().most_kept_bytes = usize::MAX;
         while self.state.borrow().kept_bytes < bytes {
             match self.next().await {
@@ -98,7 +98,7 @@ impl RequestBody {
         Ok(())
     }
 
-    /// Begins again; false where what was sent is gone.
+    /// Starts from the beginning; false if sent bytes are no longer kept.
     pub fn rewind(&self) -> bool {
         let state = &mut *self.state.borrow_mut();
         state.position = 0;

@@ -1,9 +1,9 @@
-//! The addresses of an origin's host, looked up again from time to time.
+//! The addresses of an origin's host, resolved again from time to time.
 //!
-//! The system is asked, on a thread beside the cores: so hosts files, search domains and whatever else the
-//! machine is set up with hold for origins too. It does not tell how long an answer is good for, so an
-//! interval of the configuration stands in for that. While a name is looked up again, and where that fails,
-//! the addresses known before are used.
+//! The system's resolver is called, on a thread beside the cores, so that hosts files, search domains and
+//! other settings of the machine apply to origins too. It does not tell how long an answer is valid, so the
+//! configuration has an interval for that. While a name is resolved again, and if that fails, the previous
+//! addresses are used.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 pub struct Addresses {
     host: String,
     port: u16,
-    /// An address that needs no looking up.
+    /// An address that needs no resolver.
     literal: Option<SocketAddr>,
     known: Mutex<Option<Known>>,
     is_looked_up: AtomicBool,
@@ -30,7 +30,7 @@ struct Known {
 }
 
 impl Addresses {
-    /// Those of this host.
+    /// The addresses of this host.
     pub fn new(host: &str, port: u16) -> Addresses {
         Addresses {
             host: host.to_string(),
@@ -42,8 +42,8 @@ impl Addresses {
         }
     }
 
-    /// The addresses to try, in this order: each time another one is the first. They are no older than
-    /// `interval`, or are looked up again meanwhile.
+    /// The addresses to try, in this order; each call begins with another one. If they are older than
+    /// `interval`, they are resolved again meanwhile.
     pub async fn get(self: &Arc<Self>, interval: Duration) -> io::Result<Vec<SocketAddr>> {
         if let Some(address) = self.literal {
             return Ok(vec![address]);
@@ -67,7 +67,7 @@ impl Addresses {
         Ok(addresses)
     }
 
-    /// Whether a connection leads to where the host is now, as far as is known.
+    /// Whether a connection to this address leads to the host, as far as is known.
     pub fn contains(&self, address: SocketAddr) -> bool {
         self.literal.is_some() || self.known().is_none_or(|known| known.addresses.contains(&address))
     }
@@ -84,7 +84,7 @@ impl Addresses {
                 Ok(addresses)
             }
             (Err(_), Some(known)) => {
-                // Asked again after an interval, not with every request.
+                // After a failure the resolver is called again after the interval, not for every request.
                 known.since = Instant::now();
                 Ok(known.addresses.clone())
             }
@@ -129,7 +129,7 @@ mod tests {
             ["192.0.2.1:80", "192.0.2.2:80", "192.0.2.3:80"].map(|text| text.parse().unwrap()).into();
         let since = Instant::now();
         *addresses.known.lock().unwrap() = Some(Known { addresses: known.clone(), since });
-        // Each has its turn as the first.
+        // Each address is the first in turn.
         let firsts: Vec<SocketAddr> = [
             addresses.get(HOUR).await.unwrap()[0],
             addresses.get(HOUR).await.unwrap()[0],
@@ -138,7 +138,7 @@ mod tests {
         .into();
         assert!(known.iter().all(|address| firsts.contains(address)), "{firsts:?}");
         assert_eq!(addresses.look_up().await.unwrap()[..], known[..]);
-        // Asked again after an interval, not at once.
+        // The resolver is called again after the interval, not at once.
         assert!(addresses.known().unwrap().since > since);
     }
 }

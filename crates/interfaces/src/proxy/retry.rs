@@ -1,26 +1,26 @@
-//! How often requests are sent again: a budget, so that retries never multiply the load on origins that are
-//! in trouble.
+//! Limits how often requests are repeated by a budget, so that retries never multiply the load on origins
+//! that are in trouble.
 //!
-//! Each request puts a share of a retry into the budget, and each retry takes one out. A small allowance a
-//! second stands in for the share where there are few requests.
+//! Each request adds a share of a retry to the budget, and each retry takes one. A small allowance for each
+//! second replaces the share if there are few requests.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
-/// When a request is sent again.
+/// When a request is repeated.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RetryRules {
     /// How many times after the first; 0: never.
     pub most: u32,
-    /// Retries may be this share of the requests, in percent.
+    /// The share of requests that may be retries, in percent.
     pub budget_percent: u32,
-    /// Statuses that are answered by asking another origin, where the method is safe to repeat.
+    /// Statuses after which another origin is tried, if the method may be repeated.
     pub statuses: Vec<u16>,
 }
 
-/// One retry, in the unit that the budget is kept in.
+/// One retry, in the unit of the budget.
 const RETRY: i64 = 1000;
 
-/// Retries each second that need no requests to earn them.
+/// Retries in each second that need no requests before them.
 const FREE_A_SECOND: i64 = 10;
 
 /// The most retries that can be saved up.
@@ -30,7 +30,7 @@ const MOST_SAVED: i64 = 200;
 #[derive(Debug)]
 pub struct RetryBudget {
     saved: AtomicI64,
-    /// The second up to which the allowance was paid.
+    /// The second up to which the allowance was added.
     paid_s: AtomicU64,
 }
 
@@ -40,22 +40,22 @@ impl RetryBudget {
         RetryBudget { saved: AtomicI64::new(FREE_A_SECOND * RETRY), paid_s: AtomicU64::new(0) }
     }
 
-    /// A request has come.
+    /// Adds the share of a request.
     pub fn earn(&self, rules: &RetryRules) {
-        // More than may be saved is taken back when somebody looks.
+        // Several cores at the same moment may exceed the limit a little.
         if self.saved.load(Relaxed) < MOST_SAVED * RETRY {
             self.saved.fetch_add(i64::from(rules.budget_percent) * RETRY / 100, Relaxed);
         }
     }
 
-    /// Takes a retry; false where there is none left.
+    /// Takes a retry; false if there is none left.
     pub fn spend(&self, rules: &RetryRules, now_ms: u64) -> bool {
         let now_s = now_ms / 1000;
         let paid = self.paid_s.swap(now_s.max(self.paid_s.load(Relaxed)), Relaxed);
         // Without a budget there is no allowance either.
         if rules.budget_percent > 0 && now_s > paid {
             let allowance = i64::try_from(now_s - paid).unwrap_or(1).min(1) * FREE_A_SECOND * RETRY;
-            // The allowance fills up to that of one second, and adds nothing to what was earned.
+            // The allowance fills the budget up to one second's worth; it is not added to earned retries.
             let _ = self.saved.fetch_update(Relaxed, Relaxed, |saved| Some(saved.max(allowance)));
         }
         let take = |saved: i64| (saved >= RETRY && rules.budget_percent > 0).then_some(saved - RETRY);

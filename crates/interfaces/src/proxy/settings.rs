@@ -1,4 +1,4 @@
-//! What a configuration says of the origins behind a route.
+//! The settings of the origins of a route.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,52 +17,53 @@ use super::version::Version;
 use crate::ajp::SessionRules;
 use crate::upstream::{Balance, HealthRules};
 
-/// Everything about the origins behind a route.
+/// The settings of the origins of a route.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProxySettings {
-    /// What the group is called in metrics: its site and its route.
+    /// The name of the group in metrics: its site and its route.
     pub name: GroupName,
     /// The origins, at least one.
     pub origins: Vec<OriginSpec>,
-    /// How requests are shared out among them.
+    /// How requests are distributed among them.
     pub balance: Balance,
-    /// How sessions find the origin that has begun them, where origins have routes.
+    /// How the origin of a session is found, if origins have route names.
     pub sessions: SessionRules,
-    /// What is left out at the beginning of paths; empty: nothing.
+    /// The prefix that is removed from paths; empty: none.
     pub strip_prefix: Vec<u8>,
-    /// What `Host` says.
+    /// The value of `Host`.
     pub host: HostField,
-    /// Which versions of HTTP are spoken to them.
+    /// The versions of HTTP that are used.
     pub version: Version,
-    /// How TLS is spoken, where it is.
+    /// The TLS settings, if TLS is used.
     pub tls: Option<Arc<OriginTls>>,
     /// How long each step may take.
     pub times: TimeLimits,
     /// How connections are kept and limited; for each origin.
     pub connections: ConnectionRules,
-    /// The most requests under way at an origin; 0: any number.
+    /// The most requests in progress at an origin; 0: any number.
     pub most_requests: u32,
-    /// When an origin is left alone because of what requests have met.
+    /// When an origin is ejected because of failed requests.
     pub health: HealthRules,
-    /// How origins are asked whether they are well; `None`: requests show it.
+    /// How origins are checked; `None`: only requests show their state.
     pub check: Option<CheckRules>,
-    /// When a request is sent again.
+    /// When a request is repeated.
     pub retry: RetryRules,
-    /// What origins are told of the client and of this server.
+    /// The fields about the client and this server.
     pub forward: ForwardRules,
-    /// What is changed in the fields of answers.
+    /// How the fields of answers are changed.
     pub answers: AnswerRules,
-    /// What each connection begins with.
+    /// The PROXY header of each connection.
     pub proxy_header: Option<ProxyHeader>,
-    /// A request's body up to this length is there before an origin is asked; 0: it is passed on as it comes.
+    /// A request's body up to this length is received before an origin is asked; 0: it is passed on as it
+    /// arrives.
     pub buffered_request_bytes: usize,
     /// How large the head of a response may be.
     pub head_limits: ResponseLimits,
-    /// How old the addresses of a host may become.
+    /// How long the addresses of a host are used before they are resolved again.
     pub resolve_interval: Duration,
 }
 
-/// What a group of origins is called in metrics.
+/// The name of a group of origins in metrics.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupName {
     /// The site.
@@ -71,32 +72,32 @@ pub struct GroupName {
     pub route: String,
 }
 
-/// What `Host` says to the origin.
+/// The value of `Host` for the origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HostField {
-    /// What the client said.
+    /// The host that the client named.
     Client,
     /// The name of the origin.
     Origin,
 }
 
-/// How long each step of a request may take.
+/// The time limit of each step of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TimeLimits {
-    /// Looking up a host.
+    /// Resolving a host.
     pub resolve: Duration,
-    /// Until a connection has come about.
+    /// Opening a connection.
     pub connect: Duration,
-    /// Until TLS has been agreed on.
+    /// The TLS handshake.
     pub handshake: Duration,
-    /// Until the origin takes more of the request.
+    /// Until the origin accepts more of the request.
     pub send: Duration,
     /// From the end of the request to the head of the response.
     pub response: Duration,
-    /// Until more of the response's body comes.
+    /// Until more of the response's body arrives.
     pub idle: Duration,
-    /// For all of it; `None`: any time, as long as something moves.
+    /// For the whole request; `None`: no limit, as long as bytes are moving.
     pub total: Option<Duration>,
-    /// After a switch of protocols, until either side says something.
+    /// After a switch of protocols, the longest time without bytes in either direction.
     pub tunnel: Duration,
 }

@@ -1,4 +1,4 @@
-//! How TLS is spoken to origins: whose certificates are believed, and what this server shows of itself.
+//! TLS to origins: which certificates are trusted, and the client certificate of this server.
 
 use std::fmt;
 use std::fs;
@@ -13,29 +13,29 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 
 use super::version::Version;
 
-/// What a configuration says of TLS to origins.
+/// The settings of TLS to origins.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct TlsSettings {
-    /// A PEM file with the authorities that are believed; `None`: those of the system.
+    /// A PEM file with the trusted authorities; `None`: those of the system.
     pub authorities: Option<PathBuf>,
-    /// The name that certificates must have, and that is asked for; `None`: the origin's host.
+    /// The name that certificates must contain, also sent as SNI; `None`: the origin's host.
     pub server_name: Option<String>,
     /// This server's own certificate with its chain, in PEM.
     pub certificate: Option<PathBuf>,
-    /// The key of it.
+    /// Its key.
     pub key: Option<PathBuf>,
-    /// Any certificate is believed.
+    /// Any certificate is accepted.
     pub is_insecure: bool,
 }
 
-/// TLS as it is spoken to the origins of a group.
+/// The TLS configuration for the origins of a group.
 pub struct OriginTls {
     settings: TlsSettings,
-    /// What was in the files: when that changes, it is another.
+    /// The contents of the files: if they change, the configuration is another one.
     files: Vec<Vec<u8>>,
-    /// Offers what the group speaks.
+    /// Offers the versions of HTTP of the group.
     usual: Arc<ClientConfig>,
-    /// Offers HTTP/1.1 alone: for requests to switch protocols.
+    /// Offers HTTP/1.1 only: for requests to switch protocols.
     http1: Arc<ClientConfig>,
     server_name: Option<ServerName<'static>>,
 }
@@ -55,7 +55,7 @@ impl PartialEq for OriginTls {
 }
 
 impl OriginTls {
-    /// Reads the files; the error says what is wrong, with the key.
+    /// Reads the files; the error says what is wrong, and names the key.
     pub fn open(settings: TlsSettings, version: Version) -> Result<OriginTls, String> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -90,12 +90,12 @@ impl OriginTls {
         Ok(OriginTls { files, settings, usual: Arc::new(config), http1, server_name })
     }
 
-    /// What a connection is made with.
+    /// The configuration for a new connection.
     pub fn rules(&self, only_http1: bool) -> Arc<ClientConfig> {
         if only_http1 { self.http1.clone() } else { self.usual.clone() }
     }
 
-    /// The name that an origin's certificate must have.
+    /// The name that an origin's certificate must contain.
     pub fn server_name(&self, host: &str) -> Result<ServerName<'static>, String> {
         match &self.server_name {
             Some(name) => Ok(name.clone()),
@@ -148,7 +148,7 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
     PrivateKeyDer::from_pem_slice(&pem).map_err(|error| wrong(&error))
 }
 
-/// Believes every certificate; the handshake is checked all the same.
+/// Accepts every certificate; signatures of the handshake are still verified.
 #[derive(Debug)]
 struct AnyCertificate {
     provider: Arc<CryptoProvider>,

@@ -1,5 +1,5 @@
-//! After a switch of protocols (RFC 9110 section 7.8): client and origin speak as they like, until either
-//! ends.
+//! After a switch of protocols (RFC 9110 section 7.8; WebSockets, for example): passes bytes on in both
+//! directions until either side ends.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use super::fields::response_fields;
 use super::lease::Lease;
 use super::request_body::RequestBody;
 
-/// The answer that begins the tunnel; `input` is what the origin has said already.
+/// The answer that begins the tunnel; `input` holds the first bytes of the origin.
 pub fn begin(
     lease: Lease,
     connection: Rc<Connection>,
@@ -64,7 +64,8 @@ pub fn begin(
             }
             sender.finish();
         };
-        // The origin's end is the end; the client's is only that of its direction.
+        // When the origin ends its direction, the tunnel ends; when the client ends its direction, only that
+        // direction ends.
         let mut upward = std::pin::pin!(upward);
         let mut downward = std::pin::pin!(downward);
         let mut is_client_done = false;

@@ -1,4 +1,4 @@
-//! What a core does for its origins beside requests: it closes old connections and makes the active checks.
+//! Periodic work of a core for its origins: closes old connections and starts the active checks.
 
 use std::rc::{Rc, Weak};
 use std::time::Duration;
@@ -7,15 +7,15 @@ use super::check;
 use super::group::Group;
 use super::origin_url::Role;
 
-/// How often connections without requests are looked at.
+/// How often idle connections are checked.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Begins, for as long as this core has the group.
+/// Starts the work, until this core drops the group.
 pub fn begin(group: &Rc<Group>) {
     tokio::task::spawn_local(keep_up(Rc::downgrade(group)));
 }
 
-/// Closes old connections from time to time, and sees to it that one core checks each origin.
+/// Closes old connections from time to time, and makes sure that one core checks each origin.
 async fn keep_up(group: Weak<Group>) {
     loop {
         {

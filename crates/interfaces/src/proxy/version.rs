@@ -1,12 +1,12 @@
-//! Which versions of HTTP are spoken to an origin.
+//! The versions of HTTP to an origin.
 
-/// Which versions of HTTP are spoken to an origin.
+/// The versions of HTTP to an origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Version {
     /// HTTP/1.1.
     Http11,
-    /// HTTP/2: agreed on by ALPN with TLS, known beforehand without.
+    /// HTTP/2: negotiated by ALPN with TLS, with prior knowledge without TLS.
     Http2,
-    /// HTTP/2 where TLS agrees on it, else HTTP/1.1.
+    /// HTTP/2 if it is negotiated by TLS, otherwise HTTP/1.1.
     Negotiated,
 }

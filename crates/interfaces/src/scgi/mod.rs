@@ -1,5 +1,5 @@
-//! SCGI: requests to programs that stay, one a connection (Simple Common Gateway Interface, Schemenauer
-//! 2006).
+//! SCGI: requests to programs that serve many requests, one on each connection (Simple Common Gateway
+//! Interface, Schemenauer 2006).
 
 pub mod request;
 
@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use crate::backend::{Output, ProgramProtocol, ProgramVariables, Programs, Protocol};
 use crate::meta_variables::ZeroByte;
 
-/// SCGI programs, as a configuration has them.
+/// SCGI programs, as configured.
 pub type ScgiPrograms = Programs<Scgi>;
 
 /// The server's side of SCGI.
@@ -33,7 +33,7 @@ impl Protocol for Scgi {
     }
 
     fn closed(_decoder: &()) -> Result<Output, String> {
-        // The end of the connection is that of the answer.
+        // The end of the connection is the end of the answer.
         Ok(Output::End { status: 0, keeps: false })
     }
 }

@@ -1,9 +1,9 @@
-//! Writes SCGI requests: a netstring of names and values, each ended by a zero byte, then the body as it is.
+//! Writes SCGI requests: a netstring of names and values, each ended by a zero byte, then the body.
 //!
-//! The answer is a CGI response up to the end of the connection; there is nothing to decode.
+//! The answer is a CGI response up to the end of the connection, so there is nothing to decode.
 
-/// What goes before the body. `CONTENT_LENGTH` must come first and `SCGI` must be there, so both are written
-/// here and left out where they come again.
+/// The bytes before the body. `CONTENT_LENGTH` must come first and `SCGI` must be present, so both are
+/// written here and left out of the variables.
 pub fn request_head<'v>(
     content_length: u64,
     variables: impl Iterator<Item = (&'v [u8], &'v [u8])>,
@@ -17,7 +17,7 @@ pub fn request_head<'v>(
     add(b"CONTENT_LENGTH", content_length.to_string().as_bytes());
     add(b"SCGI", b"1");
     for (name, value) in variables {
-        // A zero byte would end a value early, and begin a name of the client's choice.
+        // A zero byte would end a value early, and let the client choose the name of the next variable.
         let is_good = !name.is_empty() && !name.contains(&0) && !value.contains(&0);
         if is_good && name != b"CONTENT_LENGTH" && name != b"SCGI" {
             add(name, value);

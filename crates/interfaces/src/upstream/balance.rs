@@ -1,26 +1,27 @@
-//! Which of several servers the next request goes to: choices among candidates.
+//! Chooses the server of a group for the next request.
 //!
-//! Least requests looks at two origins drawn by weight and takes the one with less to do (the power of two
-//! choices): nearly as even as looking at all, and cores that choose at the same moment do not all choose the
-//! same. Least outstanding looks at all, by what this core alone has under way. Hashing gives every server a
-//! number for each key and takes the largest (rendezvous hashing): when a server goes, only its keys move.
+//! Least requests draws two servers by weight and takes the one with fewer requests (the power of two
+//! choices): this is nearly as even as comparing all, and cores that choose at the same moment do not all
+//! choose the same. Least outstanding compares all servers by this core's own requests in progress. Hashing
+//! computes a number from the key and each server and takes the server with the largest (rendezvous hashing):
+//! when a server leaves, only its keys move.
 
 use std::cell::Cell;
 
-/// How requests are shared out.
+/// How requests are distributed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Balance {
-    /// To the one with the fewest requests under way, by weight.
+    /// To the one with the fewest requests in progress on this core, by weight.
     LeastOutstanding,
-    /// To the one of two with fewer requests under way, by weight.
+    /// To the one of two with fewer requests in progress, by weight.
     LeastRequests,
     /// In turns, by weight.
     RoundRobin,
-    /// What is alike in this goes to the same origin.
+    /// Requests with the same value go to the same server.
     Hash(HashBy),
 }
 
-/// What requests are told apart by.
+/// The part of a request that is hashed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum HashBy {
     /// The path, without the query.
@@ -53,31 +54,31 @@ fn is_token(name: &str) -> bool {
 /// A server that may be chosen.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate {
-    /// Its position in the group.
+    /// Its index in the group.
     pub index: usize,
-    /// Its weight, or its share in parts of it: one that begins slowly has less.
+    /// Its weight; a server in slow start has a part of it.
     pub weight: u64,
-    /// Its requests under way.
+    /// Its requests in progress.
     pub under_way: u32,
 }
 
-/// What one core remembers of its choices.
+/// The state of one core's choices.
 #[derive(Debug)]
 pub struct Chooser {
     turns: Turns,
     chance: Chance,
-    /// Hashes of what the servers are called, by their positions.
+    /// Hashes of the servers' names, by index.
     names: Vec<u64>,
 }
 
 impl Chooser {
-    /// Of servers with these hashed names. `seed` makes the choices of cores differ.
+    /// For servers with these hashed names. `seed` makes the choices of cores differ.
     pub fn new(names: Vec<u64>, seed: u64) -> Chooser {
         Chooser { turns: Turns::new(names.len()), chance: Chance::new(seed), names }
     }
 
-    /// The position of the server for a request, among those that `admits` allows. `key`: the hash of what
-    /// the request is told apart by.
+    /// The index of the server for a request, among those that `admits` allows. `key`: the hash of the part
+    /// of the request that is hashed.
     pub fn choose(
         &self,
         balance: &Balance,
@@ -85,7 +86,8 @@ impl Chooser {
         key: Option<u64>,
         admits: impl Fn(usize) -> bool,
     ) -> Option<usize> {
-        // A server that may be tried again is asked at once: one request finds out, and not several.
+        // `admits` lets one request through to a server whose state is being probed, so it is called only for
+        // the chosen server.
         while let Some(index) = self.choose_among(balance, &candidates, key) {
             if admits(index) {
                 return Some(index);
@@ -110,9 +112,9 @@ impl Chooser {
     }
 }
 
-/// The one of all that has least to do; those that are alike take turns.
+/// The server with the least load of all; servers with equal load take turns.
 fn least_outstanding(candidates: &[Candidate], turns: &Turns) -> Option<usize> {
-    // Requests over weight, as products, so that nothing is rounded.
+    // Compares requests divided by weight, as products, so that nothing is rounded.
     let load = |one: &Candidate, other: &Candidate| u64::from(one.under_way) * other.weight;
     let least = candidates.iter().min_by(|one, other| load(one, other).cmp(&load(other, one)))?;
     let among: Vec<Candidate> =
@@ -120,12 +122,12 @@ fn least_outstanding(candidates: &[Candidate], turns: &Turns) -> Option<usize> {
     turns.next(&among)
 }
 
-/// The one of two that has less to do.
+/// The one of two with less load.
 fn least_requests(candidates: &[Candidate], random: &mut impl FnMut() -> u64) -> Option<usize> {
     let first = draw(candidates, None, random)?;
     let Some(second) = draw(candidates, Some(first.index), random) else { return Some(first.index) };
-    // Requests over weight, as products, so that nothing is rounded. Where both are alike, the draw by weight
-    // decides.
+    // Compares requests divided by weight, as products, so that nothing is rounded. If the loads are equal,
+    // the draw by weight decides.
     let load = |one: Candidate, other: Candidate| u64::from(one.under_way) * other.weight;
     Some(if load(second, first) < load(first, second) { second.index } else { first.index })
 }
@@ -149,16 +151,16 @@ fn draw(
         .copied()
 }
 
-/// Whose turn it is, on one core.
+/// The round robin of one core.
 #[derive(Debug)]
 struct Turns {
-    /// Raised by the weight each time, lowered by the sum of the weights when chosen: none is chosen in
-    /// bursts.
+    /// Raised by the weight at each turn, lowered by the sum of the weights when chosen: no server is chosen
+    /// in bursts.
     credits: Vec<Cell<i64>>,
 }
 
 impl Turns {
-    /// Of so many servers.
+    /// For so many servers.
     fn new(count: usize) -> Turns {
         Turns { credits: vec![Cell::new(0); count] }
     }
@@ -182,11 +184,11 @@ impl Turns {
     }
 }
 
-/// The origin of a key. `names` are hashes of what the origins are called, by their positions.
+/// The server for a key. `names` are hashes of the servers' names, by index.
 fn by_hash(key: u64, candidates: &[Candidate], names: &[u64]) -> Option<usize> {
     let score = |candidate: &Candidate| {
         let mixed = mix(key ^ names[candidate.index]);
-        // Between 0 and 1, neither of them: weighted rendezvous hashing (Schindelhauer and Schomaker, 2005).
+        // Between 0 and 1, both excluded: weighted rendezvous hashing (Schindelhauer and Schomaker, 2005).
         let unit = ((mixed >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
         candidate.weight.max(1) as f64 / -unit.ln()
     };
@@ -194,7 +196,8 @@ fn by_hash(key: u64, candidates: &[Candidate], names: &[u64]) -> Option<usize> {
     Some(best.index)
 }
 
-/// A hash that is the same in every process and version, so that several servers choose alike (FNV-1a).
+/// A hash that is the same in every process and version, so that several servers make the same choice
+/// (FNV-1a).
 pub fn hash(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     mix(bytes.iter().fold(0xcbf2_9ce4_8422_2325, step))
@@ -207,7 +210,7 @@ fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// Numbers by chance, good enough to share out work.
+/// Random numbers, good enough to distribute work.
 #[derive(Debug)]
 struct Chance {
     state: Cell<u64>,
@@ -286,7 +289,7 @@ mod tests {
         assert_eq!(least_requests(&candidates(&[3000, 1000], &[2, 1]), &mut random), Some(0));
         assert_eq!(least_requests(&candidates(&[1000], &[9]), &mut random), Some(0));
         assert_eq!(least_requests(&[], &mut random), None);
-        // Requests that never end are shared out by weight.
+        // Requests that never end are distributed by weight.
         let mut under_way = [0, 0, 0];
         for _ in 0..4000 {
             let index = least_requests(&candidates(&[2000, 1000, 1000], &under_way), &mut random).unwrap();
@@ -308,7 +311,7 @@ mod tests {
             assert!(before == 0 || before == without_first);
         }
         assert!((1800..2200).contains(&counts[0]) && (3800..4200).contains(&counts[2]), "{counts:?}");
-        // For ever: other servers of a farm may be of another version.
+        // This value must never change: other servers of a farm may run another version.
         assert_eq!(hash(b"http://a"), 0x7a7aaf71b7886fe2);
     }
 

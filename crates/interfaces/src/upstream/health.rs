@@ -1,36 +1,36 @@
-//! Whether a server of several (an origin of the proxy, a backend of programs) gets requests, as all cores
-//! and the active checks have found together.
+//! Whether a server of a group (an origin of the proxy, a backend of programs) gets requests. All cores and
+//! the active checks share this state.
 //!
-//! A server is left alone when it has failed so often within a span of time, or when too large a share of
-//! its answers are server errors while others do better. After a time, which doubles each time, one request
-//! is let through to see whether it is well again; the others go elsewhere until that has come back. Active
-//! checks have a say of their own. What comes back may begin with a small share of the requests.
+//! A server is ejected (it gets no requests) when it has failed too often within a span of time, or when too
+//! large a share of its answers are server errors while other servers do better. After a time, which doubles
+//! with each ejection, one request is sent to probe it; the others go elsewhere until that one is answered.
+//! Active checks decide separately. A server that returns may begin with a small share of the requests.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// When an origin is left alone because of what requests have met.
+/// When a server is ejected because of failed requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HealthRules {
-    /// So many failures within `window`; 0: never.
+    /// Failures within `window` that eject it; 0: never.
     pub most_failures: u32,
-    /// The span in which failures and answers count, and for which an origin is left alone first.
+    /// The span in which failures and answers count, and the time of a first ejection.
     pub window: Duration,
-    /// For how long it is left alone at most.
+    /// The longest time of an ejection.
     pub longest: Duration,
-    /// The share of server errors among its answers, in percent, that makes it an outlier; 0: none does.
+    /// The share of server errors among its answers, in percent, that makes it an outlier; 0: never.
     pub outlier_percent: u32,
-    /// So many answers within `window` must be there to judge by.
+    /// The fewest answers within `window` for this judgement.
     pub outlier_requests: u32,
-    /// The share of the origins, in percent, that may be left alone at a time; one always may.
+    /// The share of the servers, in percent, that may be ejected at a time; one always may.
     pub most_ejected_percent: u32,
-    /// Over this time one that has come back gets its full share again; zero: at once.
+    /// The time in which a server that has returned gets its full share again; zero: at once.
     pub slow_start: Duration,
 }
 
 impl HealthRules {
-    /// Only failures count, and a server that has failed is left alone for the same time each time.
+    /// Only failures count, and each ejection lasts equally long.
     pub fn by_failures(most_failures: u32, window: Duration) -> HealthRules {
         HealthRules {
             most_failures,
@@ -44,16 +44,16 @@ impl HealthRules {
     }
 }
 
-/// The share that one that has come back begins with, in thousandths.
+/// The first share of a server that has returned, in thousandths.
 const FIRST_SHARE: u64 = 100;
 
-/// All of a share.
+/// The full share.
 const WHOLE: u64 = 1000;
 
-/// What is known of one origin. As long as all is well, requests touch no lock.
+/// The health of one server. As long as it is up, requests take no lock.
 #[derive(Debug, Default)]
 pub struct Health {
-    /// There is something in `trouble` that matters.
+    /// `trouble` contains something that matters.
     is_troubled: AtomicBool,
     trouble: Mutex<Trouble>,
     answers: AtomicU32,
@@ -64,52 +64,52 @@ pub struct Health {
 #[derive(Debug, Default)]
 struct Trouble {
     failures: u32,
-    /// When the first of them was.
+    /// The time of the first of them.
     since_ms: u64,
     ejection: Option<Ejection>,
-    /// How often it was left alone without a long time of being well in between.
+    /// How often it was ejected, since it was last up for a long time.
     ejections: u32,
-    /// When it has come back last.
+    /// When it returned last.
     back_since_ms: Option<u64>,
-    /// The active checks find it down.
+    /// The active checks have found it down.
     is_checked_down: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Ejection {
     until_ms: u64,
-    /// A request is under way that shows whether it is well again; until then no other is sent.
+    /// A request in progress probes it; until then no other is sent.
     probed_until_ms: Option<u64>,
 }
 
-/// How many windows of being well make former ejections forgotten.
+/// After how many windows without an ejection former ejections are forgotten.
 const WINDOWS_TO_FORGET: u64 = 6;
 
-/// How an origin is.
+/// The state of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// It gets its share.
+    /// It gets its full share.
     Up,
-    /// It has come back, and gets a part of its share.
+    /// It has returned, and gets a part of its share.
     SlowStart,
-    /// It has failed, and is left alone.
+    /// It has failed, and gets no requests for a time.
     Ejected,
-    /// The active checks find it down.
+    /// The active checks have found it down.
     Down,
 }
 
 impl State {
-    /// All, in the order of their numbers.
+    /// All states, in the order of their numbers.
     pub const ALL: [State; 4] = [State::Up, State::SlowStart, State::Ejected, State::Down];
 
-    /// What it is called in metrics.
+    /// Its label in metrics.
     pub fn label(self) -> &'static str {
         ["up", "slow_start", "ejected", "down"][self as usize]
     }
 }
 
 impl Health {
-    /// How it is.
+    /// The state.
     pub fn state(&self, now_ms: u64, rules: &HealthRules) -> State {
         if !self.is_troubled.load(Relaxed) {
             return State::Up;
@@ -126,7 +126,7 @@ impl Health {
         }
     }
 
-    /// Whether a request may be sent; after a time of being left alone, to one caller only.
+    /// Whether a request may be sent; after the time of an ejection, only one caller gets true.
     pub fn admits(&self, now_ms: u64, rules: &HealthRules) -> bool {
         if !self.is_troubled.load(Relaxed) {
             return true;
@@ -143,7 +143,7 @@ impl Health {
         is_due
     }
 
-    /// Has the next answer decide whether it is well again: there is no other server.
+    /// Lets the next answer decide whether it is up again: there is no other server.
     pub fn probe(&self, now_ms: u64, rules: &HealthRules) {
         if !self.is_troubled.load(Relaxed) {
             return;
@@ -153,7 +153,7 @@ impl Health {
         }
     }
 
-    /// Until when it is left alone; `None`: it is not.
+    /// The end of its ejection; `None`: it is not ejected.
     pub fn ejected_until_ms(&self) -> Option<u64> {
         if !self.is_troubled.load(Relaxed) {
             return None;
@@ -167,7 +167,7 @@ impl Health {
         if self.is_troubled.load(Relaxed) { self.lock().share(now_ms, rules) } else { WHOLE }
     }
 
-    /// Something was answered; true when it has come back by that.
+    /// Notes an answer; true if the server returns because of it.
     #[inline]
     pub fn answered(&self, now_ms: u64, is_server_error: bool, rules: &HealthRules) -> bool {
         if rules.outlier_percent > 0 {
@@ -178,8 +178,8 @@ impl Health {
         }
         let mut trouble = self.lock();
         if let Some(ejection) = trouble.ejection {
-            // What was asked before it was left alone says nothing new, and an error is no reason to trust it
-            // again.
+            // An answer to a request from before the ejection does not count, and an error is no reason to
+            // end the ejection.
             if ejection.probed_until_ms.is_none() || is_server_error {
                 return false;
             }
@@ -218,14 +218,14 @@ impl Health {
         }
     }
 
-    /// The share of server errors among its answers, in percent; `None`: too few to judge by.
+    /// The share of server errors among its answers, in percent; `None`: too few answers.
     pub fn error_percent(&self, rules: &HealthRules) -> Option<u32> {
         let answers = self.answers.load(Relaxed);
         let enough = answers >= rules.outlier_requests.max(1);
         enough.then(|| self.server_errors.load(Relaxed).saturating_mul(100) / answers)
     }
 
-    /// It could not be reached, or gave no answer. True when that is reason to leave it alone, see
+    /// Notes that it could not be reached, or gave no answer. Returns true if it should be ejected, see
     /// [`Health::eject`].
     pub fn failed(&self, now_ms: u64, rules: &HealthRules) -> bool {
         if rules.most_failures == 0 {
@@ -242,12 +242,12 @@ impl Health {
         trouble.failures >= rules.most_failures || is_probe
     }
 
-    /// Leaves it alone for a time; true when it was not left alone before.
+    /// Ejects it for a time; true if it was not ejected before.
     pub fn eject(&self, now_ms: u64, rules: &HealthRules) -> bool {
         let mut trouble = self.lock();
         self.is_troubled.store(true, Relaxed);
         let before = trouble.ejection;
-        // Requests that were under way when it was left alone say nothing new.
+        // Requests that were in progress at the ejection do not count.
         if before.is_some_and(|ejection| ejection.probed_until_ms.is_none()) {
             return false;
         }
@@ -259,13 +259,13 @@ impl Health {
         before.is_none()
     }
 
-    /// It was seen to answer outside of requests; true when it has come back by that.
+    /// It has answered outside of requests; true if it returns because of that.
     pub fn seen_well(&self, now_ms: u64, rules: &HealthRules) -> bool {
         self.probe(now_ms, rules);
         self.answered(now_ms, false, rules)
     }
 
-    /// What the active checks have found; true when that changes something.
+    /// Notes the result of the active checks; true if it changes the state.
     pub fn checked(&self, is_well: bool, now_ms: u64) -> bool {
         let mut trouble = self.lock();
         if trouble.is_checked_down != is_well {
@@ -274,14 +274,14 @@ impl Health {
         trouble.is_checked_down = !is_well;
         self.is_troubled.store(true, Relaxed);
         if is_well {
-            // It has been seen to answer: what requests have met before is over.
+            // It has answered a check: former failures of requests no longer count.
             trouble.ejection = None;
             self.came_back(&mut trouble, now_ms);
         }
         true
     }
 
-    /// No code that holds the lock can panic, so a poisoned one is as good as any.
+    /// No code that holds the lock can panic, so a poisoned lock is still valid.
     fn lock(&self) -> MutexGuard<'_, Trouble> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }

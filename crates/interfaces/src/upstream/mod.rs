@@ -1,5 +1,5 @@
-//! Several servers that do the same (nginx's upstream): which of them are up, and which is asked next. For
-//! the origins of the proxy and for the backends of programs that listen.
+//! Several equal servers (nginx's upstream): which of them are up, and which gets the next request. For the
+//! origins of the proxy and for the backends of programs that listen.
 //!
 //! | module | |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! uwsgi: requests to programs that stay, in the protocol of the uWSGI server, one a connection
-//! (<https://uwsgi-docs.readthedocs.io/en/latest/Protocol.html>).
+//! uwsgi: requests to programs that serve many requests, in the protocol of the uWSGI server, one on each
+//! connection (<https://uwsgi-docs.readthedocs.io/en/latest/Protocol.html>).
 
 pub mod request;
 
@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use crate::backend::{Output, ProgramProtocol, ProgramVariables, Programs, Protocol};
 use crate::meta_variables::ZeroByte;
 
-/// uwsgi programs, as a configuration has them.
+/// uwsgi programs, as configured.
 pub type UwsgiPrograms = Programs<Uwsgi>;
 
 /// The server's side of uwsgi.
@@ -33,7 +33,7 @@ impl Protocol for Uwsgi {
     }
 
     fn closed(_decoder: &()) -> Result<Output, String> {
-        // The end of the connection is that of the answer.
+        // The end of the connection is the end of the answer.
         Ok(Output::End { status: 0, keeps: false })
     }
 }
@@ -44,7 +44,7 @@ impl ProgramProtocol for Uwsgi {
         _keep: bool,
         _buffer: Vec<u8>,
     ) -> Result<Vec<u8>, ZeroByte> {
-        // Variables that are too long for the protocol are refused as those that it cannot say.
+        // Variables that are too long for the protocol are refused like invalid ones.
         request::request_head(variables.in_one_piece()?.iter()).ok_or(ZeroByte)
     }
 }

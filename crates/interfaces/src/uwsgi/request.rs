@@ -1,9 +1,8 @@
-//! Writes uwsgi requests: a head of four bytes, then names and values with their lengths before them, then
-//! the body as it is.
+//! Writes uwsgi requests: a head of four bytes, then names and values, each after its length, then the body.
 //!
 //! The answer is an HTTP response without framing, up to the end of the connection.
 
-/// What goes before the body; `None` where the variables are longer than the protocol can say.
+/// The bytes before the body; `None` if the variables are too long for the protocol.
 pub fn request_head<'v>(variables: impl Iterator<Item = (&'v [u8], &'v [u8])>) -> Option<Vec<u8>> {
     let mut head = Vec::with_capacity(4096);
     head.extend_from_slice(&[0; 4]);
@@ -14,7 +13,7 @@ pub fn request_head<'v>(variables: impl Iterator<Item = (&'v [u8], &'v [u8])>) -
         head.extend_from_slice(value);
     }
     let length = u16::try_from(head.len() - 4).ok()?;
-    // The modifiers, first and last, are 0: a request of a web server.
+    // The modifiers, the first byte and the last, are 0: a request of a web server.
     head[1..3].copy_from_slice(&length.to_le_bytes());
     Some(head)
 }

@@ -1,4 +1,5 @@
-//! Any obj.conf and magnus.conf: no panic, and every problem and directive stands at a line of the text.
+//! Any obj.conf and magnus.conf: no panic, and the place of every problem and directive is a line of the
+//! text.
 #![no_main]
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `netbuf_*`: the body of a request through a buffer, and `filebuf_*`: files through one.
+//! `netbuf_*`: buffered reading of a request's body, and `filebuf_*`: buffered reading of files.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
@@ -8,7 +8,7 @@ use crate::exchange::of_handle;
 use crate::handle::{self, descriptor};
 use crate::memory::{allocate, allocate_for_good, free};
 
-/// The longest file that a buffer takes: its length is an `int`.
+/// The longest file that a buffer accepts: its length is an `int`.
 const LONGEST_FILE_BYTES: u64 = i32::MAX as u64;
 
 pub unsafe extern "C" fn netbuf_open(sd: *mut c_void, size: c_int) -> *mut Netbuf {
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn netbuf_buf2sd(buffer: *mut Netbuf, sd: *mut c_void, len
         }
         let piece = if length < 0 { held } else { held.min(length - sent) };
         let bytes = std::slice::from_raw_parts((*buffer).inbuf.add((*buffer).pos as usize), piece as usize);
-        // A handle of -1 throws the bytes away.
+        // With a handle of -1, the bytes are discarded.
         if sd != crate::abi::error_handle() && super::net::write(sd, bytes) == IO_ERROR {
             return IO_ERROR;
         }
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn filebuf_open_nostat(
     if length > LONGEST_FILE_BYTES {
         return ptr::null_mut();
     }
-    // Read, not mapped: a file that is cut while it is mapped would end the program.
+    // The file is read, not mapped: if a mapped file were truncated, the process would crash.
     let bytes = allocate_for_good(length as usize + 1);
     let buffer = allocate_for_good(size_of::<Filebuffer>()).cast::<Filebuffer>();
     if bytes.is_null() || buffer.is_null() {
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn filebuf_create(
     }
     let buffer = allocate_for_good(size_of::<Filebuffer>()).cast::<Filebuffer>();
     if !buffer.is_null() {
-        // What the plug-in has mapped is not ours to free: `inbuf` stays null.
+        // Memory that the plug-in has mapped must not be freed here: `inbuf` stays null.
         let inbuf = ptr::null_mut();
         buffer.write(Filebuffer {
             fd,
@@ -236,7 +236,7 @@ pub unsafe extern "C" fn filebuf_buf2sd(buffer: *mut Filebuffer, sd: *mut c_void
     super::net::write(sd, bytes)
 }
 
-/// A line of a file without its end; 1: it was the last, 0: there are more, -1: it is too long.
+/// Reads a line of a file without its end. Returns 1: it was the last, 0: there are more, -1: it is too long.
 pub unsafe extern "C" fn util_getline(
     buffer: *mut Filebuffer,
     _line_number: c_int,

@@ -1,11 +1,11 @@
-//! `util_cookie_*`: the pairs of a Cookie field, and the attributes behind them, cut out in place.
+//! `util_cookie_*`: the pairs of a Cookie field, and their attributes, cut out in place.
 
 use std::ffi::c_char;
 use std::ptr;
 
 use crate::memory::bytes;
 
-/// The value of a cookie, whose end is cut where it stands.
+/// The value of a cookie. A NUL is written at its end.
 pub unsafe extern "C" fn util_cookie_find(cookie: *mut c_char, name: *const c_char) -> *mut c_char {
     let (mut rest, wanted) = (cookie, bytes(name).to_vec());
     while !rest.is_null() {
@@ -18,7 +18,7 @@ pub unsafe extern "C" fn util_cookie_find(cookie: *mut c_char, name: *const c_ch
     ptr::null_mut()
 }
 
-/// The next pair; answers with what stands behind it, or null where there was none.
+/// The next pair; returns the position after it, or null if there was none.
 pub unsafe extern "C" fn util_cookie_next(
     cookie: *mut c_char,
     name: *mut *mut c_char,
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn util_cookie_next(
     cookie.add(end + usize::from(has_more))
 }
 
-/// As [`util_cookie_next`]: attributes are written as pairs are.
+/// Like [`util_cookie_next`]: attributes have the same form as pairs.
 pub unsafe extern "C" fn util_cookie_next_av_pair(
     cookie: *mut c_char,
     name: *mut *mut c_char,
@@ -82,7 +82,7 @@ mod tests {
             [(c"b", Some("two")), (c"a", Some("1")), (c"q", Some("x y")), (c"e", Some("")), (c"z", None)]
         {
             let mut text = b"a=1; b=two ;q=\"x y\"; e\0".to_vec();
-            // SAFETY: the text is one, and may be changed.
+            // SAFETY: the text is valid, and may be changed.
             unsafe {
                 let value = util_cookie_find(text.as_mut_ptr().cast(), name.as_ptr());
                 let found = (!value.is_null()).then(|| String::from_utf8_lossy(bytes(value)).into_owned());

@@ -1,6 +1,5 @@
-//! `object_*`, `objset_*` and `filter_*`: the insides of a configuration, and filters. Touchstone's
-//! configuration is not made of the structures behind these; asking for them finds nothing, and changing them
-//! is refused.
+//! `object_*`, `objset_*` and `filter_*`: internals of the original servers, and filters. Touchstone's
+//! configuration does not use these structures; searching finds nothing, and changes are refused.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
@@ -54,7 +53,7 @@ nothing! {
     filter_insert(Pointer, *mut Pblock, *mut Session, *mut Request, Pointer, Pointer) -> c_int = REQ_ABORTED;
     filter_remove(Pointer, Pointer) -> c_int = REQ_NOACTION;
     filter_create_stack(*mut Session) -> Pointer = error_handle();
-    // Of Windows, or known to the server only: never called on Unix.
+    // For Windows only, or internal to the original server: never called on Unix.
     not_on_unix() -> Pointer = ptr::null_mut();
     not_for_plugins() -> c_int = IO_ERROR;
 }

@@ -1,4 +1,4 @@
-//! `util_env_*`: environments of programs, as lists of `NAME=value` that end with null.
+//! `util_env_*`: environments of programs, as lists of `NAME=value` with a null at the end.
 
 use std::ffi::{c_char, c_int};
 use std::ptr;
@@ -7,13 +7,13 @@ use crate::abi::Pblock;
 use crate::memory::{self, allocate, bytes, free, reallocate};
 use crate::pblock;
 
-/// Places that a new environment has beside those asked for.
+/// Spare places of a new environment.
 const SPARE_PLACES: usize = 1;
 
-/// An environment of these texts.
+/// A new environment with these texts.
 ///
 /// # Safety
-/// None but that of memory: the list is a new one.
+/// The list is new, so only memory is needed.
 pub unsafe fn list_of(texts: &[Vec<u8>]) -> *mut *mut c_char {
     let list = allocate((texts.len() + 1) * size_of::<*mut c_char>()).cast::<*mut c_char>();
     if !list.is_null() {
@@ -33,7 +33,7 @@ unsafe fn length(env: *mut *mut c_char) -> usize {
     count
 }
 
-/// Room for `count` more entries; `*position` is where the next one goes.
+/// Makes room for `count` more entries; `*position` is the index of the next one.
 pub unsafe extern "C" fn util_env_create(
     env: *mut *mut c_char,
     count: c_int,

@@ -5,13 +5,13 @@ use std::ptr;
 
 use crate::memory::{self, bytes};
 
-/// Puts bytes where a C text is that is at least as long.
+/// Overwrites a C text with a text that is at most as long.
 unsafe fn put(to: *mut c_char, text: &[u8]) {
     ptr::copy_nonoverlapping(text.as_ptr(), to.cast(), text.len());
     *to.add(text.len()) = 0;
 }
 
-/// Takes `.`, `..` and repeated slashes out of a path.
+/// Removes `.`, `..` and repeated slashes from a path.
 pub unsafe extern "C" fn util_uri_parse(uri: *mut c_char) {
     if !uri.is_null() {
         let parsed = without_dots(bytes(uri));
@@ -41,7 +41,7 @@ fn without_dots(path: &[u8]) -> Vec<u8> {
     parsed
 }
 
-/// 1 where a path holds `.`, `..` or an empty part.
+/// Returns 1 if a path holds `.`, `..` or an empty part.
 pub unsafe extern "C" fn util_uri_is_evil(uri: *const c_char) -> c_int {
     let path = bytes(uri);
     let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn util_uri_unescape(str: *mut c_char) {
     }
 }
 
-/// Takes escapes out, but for that of NUL.
+/// Decodes escapes, except that of NUL.
 pub fn unescape(text: &[u8]) -> Vec<u8> {
     let digit =
         |byte: Option<&u8>| byte.and_then(|byte| (*byte as char).to_digit(16)).map(|digit| digit as u8);
@@ -66,7 +66,7 @@ pub fn unescape(text: &[u8]) -> Vec<u8> {
     let mut position = 0;
     while position < text.len() {
         match (text[position], digit(text.get(position + 1)), digit(text.get(position + 2))) {
-            // A NUL would end the text, and is no part of a path.
+            // A NUL would end the text, and is not part of a path.
             (b'%', Some(high), Some(low)) if high * 16 + low != 0 => {
                 out.push(high * 16 + low);
                 position += 3;
@@ -88,7 +88,7 @@ fn is_path_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-_.~/!*'(),:@&=+$;".contains(&byte)
 }
 
-/// A path with escapes for what may not stand in one.
+/// A path with escapes for characters that are not allowed in a path.
 pub fn escaped_path(path: &[u8]) -> Vec<u8> {
     escaped(path, is_path_byte)
 }
@@ -105,7 +105,7 @@ fn escaped(text: &[u8], stays: impl Fn(u8) -> bool) -> Vec<u8> {
     out
 }
 
-/// As `util_uri_escape`, but for an address as a whole: its `?`, `#` and `%` stay.
+/// Like `util_uri_escape`, but for a whole address: `?`, `#` and `%` are not escaped.
 pub unsafe extern "C" fn util_url_escape(to: *mut c_char, from: *const c_char) -> *mut c_char {
     escape(to, from, |byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte))
 }
@@ -119,7 +119,7 @@ unsafe fn escape(to: *mut c_char, from: *const c_char, stays: impl Fn(u8) -> boo
     to
 }
 
-/// A backslash before every character that means something to a shell.
+/// Adds a backslash before every character that is special in a shell.
 pub unsafe extern "C" fn util_sh_escape(str: *mut c_char) -> *mut c_char {
     let mut out = Vec::new();
     for byte in bytes(str) {
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn util_is_url(url: *const c_char) -> c_int {
 }
 
 pub unsafe extern "C" fn util_chdir2path(path: *mut c_char) -> c_int {
-    // A server with many threads has one directory: the path is only cut, not gone to.
+    // All threads share one current directory: the path is only cut; the directory is not changed.
     let text = bytes(path);
     match text.iter().rposition(|byte| *byte == b'/') {
         Some(slash) => {
@@ -165,7 +165,7 @@ pub unsafe extern "C" fn util_is_mozilla(
     c_int::from(has >= (number(bytes(major)), number(bytes(minor))))
 }
 
-/// A line that parts the bodies of an answer in several parts; the length of the text.
+/// Writes a boundary line for a multipart answer; returns the length of the text.
 pub unsafe extern "C" fn util_mime_separator(separator: *mut c_char) -> c_int {
     let mut random = [0u8; 12];
     super::md5::fill_random(&mut random);
@@ -189,7 +189,7 @@ pub unsafe extern "C" fn util_strtok(
     libc::strtok_r(str, separators, rest)
 }
 
-/// Paths come decoded; what may not stand in a header is written as an escape.
+/// Paths arrive decoded; characters that are not allowed in a header are escaped.
 pub fn for_location(target: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(target.len());
     for byte in target {
@@ -220,7 +220,7 @@ mod tests {
         ] {
             assert_eq!(without_dots(path.as_bytes()), cleaned.as_bytes(), "{path}");
             let text = std::ffi::CString::new(path).unwrap();
-            // SAFETY: the text is one.
+            // SAFETY: the text is valid.
             assert_eq!(unsafe { util_uri_is_evil(text.as_ptr()) }, is_evil, "{path}");
         }
         assert_eq!(unescape(b"a%20b%2"), b"a b%2");

@@ -1,4 +1,4 @@
-//! Expressions of version 7, evaluated for a request: conditions, and texts with variables in them.
+//! Evaluates expressions of version 7 for a request: conditions, and texts with variables.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -20,16 +20,16 @@ use crate::memory::bytes;
 use crate::pattern::Pattern;
 use crate::pblock;
 
-/// What the regular expression that matched last has found: `$&` first, then `$1` and so on.
+/// The groups of the last regular expression that matched: `$&` first, then `$1` and so on.
 pub type Groups = Arc<Vec<Vec<u8>>>;
 
-/// The longest text that an expression makes, in bytes.
+/// The longest text that an expression may produce, in bytes.
 const LONGEST_TEXT_BYTES: usize = 64 * 1024;
 
 /// The longest file that `lookup` reads, in bytes.
 const LONGEST_TABLE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Expressions of one request.
+/// Evaluates expressions for one request.
 pub struct Evaluation {
     session: *mut Session,
     request: *mut Request,
@@ -41,25 +41,25 @@ enum Value {
     Undefined,
     Text(Vec<u8>),
     Number(i64),
-    /// One of the variables that say yes or no.
+    /// A variable that is true or false.
     Flag(bool),
 }
 
 impl Evaluation {
-    /// One for a request, with what a regular expression has found before.
+    /// An evaluation for a request, with the groups of the regular expression that matched before.
     ///
     /// # Safety
-    /// Session and request are ones, and live as long as this.
+    /// Session and request must be valid, and outlive this value.
     pub unsafe fn new(session: *mut Session, request: *mut Request, groups: Groups) -> Evaluation {
         Evaluation { session, request, groups }
     }
 
-    /// What the last regular expression has found.
+    /// The groups of the last regular expression.
     pub fn into_groups(self) -> Groups {
         self.groups
     }
 
-    /// Whether an expression is so.
+    /// Whether an expression is true.
     pub fn is_true(&mut self, expression: &Expression) -> Result<bool, String> {
         Ok(self.value(expression)?.is_true())
     }
@@ -162,7 +162,7 @@ impl Evaluation {
     }
 
     fn variable(&self, variable: &Variable) -> Value {
-        // SAFETY: session and request live, and their blocks are ones.
+        // SAFETY: session and request live, and their blocks are valid.
         unsafe {
             let (session, request) = (&*self.session, &*self.request);
             match variable {
@@ -219,7 +219,7 @@ impl Evaluation {
             "query" => of(request.reqpb, b"query"),
             "uri" => of(request.reqpb, b"uri"),
             "ppath" => of(request.vars, b"ppath"),
-            // Until NameTrans is done there is only what it has made so far, or what was asked for.
+            // Until NameTrans is finished, only the path translated so far or the requested path is known.
             "path" => [(request.vars, &b"path"[..]), (request.vars, b"ppath"), (request.reqpb, b"uri")]
                 .into_iter()
                 .map(|(block, name)| of(block, name))
@@ -240,7 +240,7 @@ impl Evaluation {
         }
     }
 
-    /// What a program would find in its environment.
+    /// The value of this name in a program's environment.
     unsafe fn environment(&self, name: &[u8]) -> Value {
         let request = &*self.request;
         let text = |value: Value| value.or_empty();
@@ -287,7 +287,7 @@ impl Value {
         }
     }
 
-    /// The texts of which one is enough: those of `<Client>` for what says yes or no.
+    /// The texts of which one must match: a flag has those that `<Client>` accepts for it.
     fn texts(&self) -> Vec<Vec<u8>> {
         match self {
             Value::Flag(true) => [&b"true"[..], b"on", b"yes", b"1"].map(<[u8]>::to_vec).to_vec(),
@@ -296,7 +296,7 @@ impl Value {
         }
     }
 
-    /// A text is the integer that it begins with.
+    /// The number of a text is the integer at its beginning.
     fn number(&self) -> i64 {
         match self {
             Value::Number(number) => *number,
@@ -357,7 +357,7 @@ fn wildcard(text: &Value, pattern: &Value) -> Result<bool, String> {
     })
 }
 
-/// `-s` is the length of the file, the others say yes or no.
+/// `-s` gives the length of the file, the other tests are true or false.
 fn file_test(test: u8, path: &[u8]) -> Value {
     let path = text_path(path);
     let metadata = if test == b'l' { path.symlink_metadata() } else { path.metadata() };
@@ -429,20 +429,20 @@ fn owner(uid: u32) -> Value {
     }
 }
 
-/// A path that is relative begins where those of obj.conf do.
+/// Relative paths begin at the directory of obj.conf.
 fn in_directory(path: &[u8]) -> PathBuf {
     let path = text_path(path);
     crate::engine::current().map_or(path.clone(), |engine| engine.directory().join(&path))
 }
 
-/// A file of `lookup`, as it was when it was read.
+/// A file of `lookup`, as last read.
 struct Table {
     state: (u64, Option<SystemTime>),
     values: HashMap<Vec<u8>, Vec<u8>>,
 }
 
-/// The value of a name in a file of lines with a name, white space and a value. The file is read again
-/// when it has changed.
+/// The value of a name in a file whose lines hold a name, white space and a value. The file is read again
+/// after a change.
 fn lookup(path: &Path, name: &[u8]) -> Result<Option<Vec<u8>>, String> {
     static TABLES: Mutex<Option<HashMap<PathBuf, Table>>> = Mutex::new(None);
     let failed = |error: &dyn std::fmt::Display| format!("lookup of {}: {error}", path.display());
@@ -459,7 +459,7 @@ fn lookup(path: &Path, name: &[u8]) -> Result<Option<Vec<u8>>, String> {
             let (name, value) = crate::conf::objects::first_word(line.trim_ascii());
             (!name.is_empty() && name[0] != b'#').then(|| (name.to_vec(), value.to_vec()))
         });
-        // The path may be made of what a client sends: not more are kept than a configuration would name.
+        // The path may depend on what a client sends, so the number of stored files is limited.
         if tables.len() >= 64 {
             tables.clear();
         }
@@ -468,11 +468,11 @@ fn lookup(path: &Path, name: &[u8]) -> Result<Option<Vec<u8>>, String> {
     Ok(tables.get(path).and_then(|table| table.values.get(name).cloned()))
 }
 
-/// `$time` and its parts, of the local time.
+/// `$time` and its parts, in local time.
 fn time_value(name: &str) -> Value {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let mut local = std::mem::MaybeUninit::<libc::tm>::zeroed();
-    // SAFETY: both are valid for the call; an all-zero structure is a value, too.
+    // SAFETY: both are valid for the call; an all-zero structure is a valid value, too.
     let local = unsafe {
         libc::localtime_r(&(now as libc::time_t), local.as_mut_ptr());
         local.assume_init()
@@ -498,7 +498,7 @@ mod tests {
     /// Evaluates an expression for a request of `/docs/Report.html?a=1`.
     fn evaluate(text: &str) -> Result<Value, String> {
         let expression = Expression::parse(text.as_bytes())?;
-        // SAFETY: the structures are all zero but for blocks, which are ones and live as long as they.
+        // SAFETY: the structures are all zero except for blocks, which are valid and live as long as they do.
         unsafe {
             let mut session: Session = std::mem::zeroed();
             let mut request: Request = std::mem::zeroed();
@@ -577,7 +577,7 @@ mod tests {
     proptest! {
         #[test]
         fn numbers_are_those_of_integers(a in -1000_i64..1000, b in -1000_i64..1000, c in -1000_i64..1000) {
-            // Below additive and above matching operators, and from the left.
+            // Binds less than additive and more than matching operators, from left to right.
             let text = format!("({a}) + ({b}) * ({c}) - ({b})");
             prop_assert_eq!(evaluate(&text), Ok(Value::Number(a + b * c - b)));
             prop_assert_eq!(evaluate(&format!("({a}) / ({b})")).ok(), a.checked_div(b).map(Value::Number));

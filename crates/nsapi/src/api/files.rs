@@ -55,7 +55,7 @@ pub unsafe extern "C" fn system_fwrite(fd: *mut c_void, data: *const c_void, siz
     IO_OKAY
 }
 
-/// As `system_fwrite`, with the file locked meanwhile.
+/// Like `system_fwrite`, but locks the file meanwhile.
 pub unsafe extern "C" fn system_fwrite_atomic(fd: *mut c_void, data: *const c_void, size: c_int) -> c_int {
     if system_flock(fd) == IO_ERROR {
         return IO_ERROR;
@@ -103,7 +103,7 @@ pub unsafe extern "C" fn system_ulock(fd: *mut c_void) -> c_int {
     lock(fd, libc::LOCK_UN)
 }
 
-/// Makes a directory with those above it.
+/// Makes a directory and its missing parents.
 pub unsafe extern "C" fn dir_create_all(path: *mut c_char) -> c_int {
     use std::os::unix::ffi::OsStrExt;
     let path = std::path::Path::new(std::ffi::OsStr::from_bytes(bytes(path)));
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn file_setinherit(fd: *mut c_void, inherit: c_int) -> c_i
     descriptor(fd).map_or(IO_ERROR, |number| libc::fcntl(number, libc::F_SETFD, flags))
 }
 
-/// Whether the last failure was that there is no such file.
+/// Whether the last call failed because a file does not exist.
 pub unsafe extern "C" fn file_notfound() -> c_int {
     let error = std::io::Error::last_os_error().raw_os_error();
     c_int::from(matches!(error, Some(libc::ENOENT | libc::ENOTDIR | libc::ENAMETOOLONG)))
@@ -204,7 +204,7 @@ pub unsafe extern "C" fn util_waitpid(pid: libc::pid_t, status: *mut c_int, opti
     }
 }
 
-/// The error log is written by the server: there is no handle of it.
+/// The server writes the error log: there is no handle for it.
 pub unsafe extern "C" fn ereport_getfd() -> *mut c_void {
     error_handle()
 }

@@ -1,11 +1,11 @@
-//! `log_error` and `ereport`: what plug-ins write to the error log.
+//! `log_error` and `ereport`: messages of plug-ins for the error log.
 
 use std::ffi::{c_char, c_int};
 
 use crate::abi::{REQ_PROCEED, Request, Session};
 use crate::memory::bytes;
 
-/// Called by `shim/variadic.c` with the text ready.
+/// Called by `shim/variadic.c` with the formatted text.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn touchstone_nsapi_log(
     degree: c_int,
@@ -31,7 +31,7 @@ pub unsafe extern "C" fn touchstone_nsapi_log(
         };
         line.push_str(&format!("{} {}: ", part(b"method"), part(b"uri")));
     }
-    // One entry is one line, whatever the plug-in writes.
+    // A message is always one line of the log.
     line.push_str(String::from_utf8_lossy(bytes(text)).trim_end());
     engine.log(degree, &line.replace(|letter: char| letter.is_control(), " "));
     REQ_PROCEED

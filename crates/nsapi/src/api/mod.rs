@@ -1,7 +1,7 @@
-//! The functions of the tables, by what they are about. Each does what the documentation of NSAPI says of it.
+//! The functions of the tables, one module for each subject. Each does what the documentation of NSAPI says.
 //!
-//! They are called by C: that pointers are null or valid, and texts end with NUL, is the contract of the
-//! interface and stands here once for all of them.
+//! C code calls them. The contract of the interface, stated here once for all functions: pointers are null or
+//! valid, and texts end with NUL.
 
 pub mod buffer;
 pub mod cookie;

@@ -12,7 +12,7 @@ use crate::memory::bytes;
 /// How long a write to a plug-in's own socket may wait.
 const WRITE_TIMEOUT_SECONDS: c_int = 60;
 
-/// Reads from a client's body, or a socket; the bytes read, IO_EOF or IO_ERROR.
+/// Reads from a client's body, or a socket; returns the number of bytes, IO_EOF or IO_ERROR.
 pub unsafe fn read(sd: *mut c_void, to: &mut [u8], timeout_seconds: c_int) -> c_int {
     if let Some(exchange) = of_handle(sd) {
         return match exchange.read_body(to) {
@@ -31,7 +31,7 @@ pub unsafe fn read(sd: *mut c_void, to: &mut [u8], timeout_seconds: c_int) -> c_
     }
 }
 
-/// Writes all to a client, or a socket; the bytes written, or IO_ERROR.
+/// Writes all bytes to a client, or a socket; returns their number, or IO_ERROR.
 pub unsafe fn write(sd: *mut c_void, data: &[u8]) -> c_int {
     if let Some(exchange) = of_handle(sd) {
         return match exchange.write(data) {
@@ -56,7 +56,7 @@ pub unsafe fn write(sd: *mut c_void, data: &[u8]) -> c_int {
     data.len() as c_int
 }
 
-/// Waits for a socket; 0 seconds: for ever, below: not at all.
+/// Waits for a socket; 0 seconds: without limit; negative: not at all.
 unsafe fn wait(number: c_int, events: libc::c_short, timeout_seconds: c_int) -> bool {
     let timeout_ms = match timeout_seconds {
         0 => -1,
@@ -148,12 +148,12 @@ pub unsafe extern "C" fn net_isalive(sd: *mut c_void) -> c_int {
     }
 }
 
-/// A handle for what a system call has opened.
+/// A handle for a descriptor that a system call has opened.
 unsafe fn opened(number: c_int) -> *mut c_void {
     if number < 0 { error_handle() } else { Handle::open(OwnedFd::from_raw_fd(number)) }
 }
 
-/// IO_OKAY or IO_ERROR of what a system call answers.
+/// Converts the result of a system call to IO_OKAY or IO_ERROR.
 fn answer(result: c_int) -> c_int {
     if result == 0 { 0 } else { IO_ERROR }
 }
@@ -225,8 +225,7 @@ pub unsafe extern "C" fn net_setsockopt(
     value: *const c_void,
     length: c_int,
 ) -> c_int {
-    // Options of the client's connection are the server's affair; plug-ins that set TCP_NODELAY need not
-    // fail.
+    // The server sets the options of the client's connection; plug-ins that set TCP_NODELAY get no error.
     if of_handle(sd).is_some() {
         return 0;
     }
@@ -272,12 +271,13 @@ pub unsafe extern "C" fn net_is_stdin(sd: *mut c_void) -> c_int {
     c_int::from(descriptor(sd) == Some(libc::STDIN_FILENO))
 }
 
-/// The number of a plug-in's own socket; the client's has none: it may be TLS or one of many streams.
+/// The descriptor of a plug-in's own socket; the client has none, because it may use TLS or be one of many
+/// streams.
 pub unsafe extern "C" fn net_native_handle(sd: *mut c_void) -> c_int {
     descriptor(sd).unwrap_or(-1)
 }
 
-/// The name of a host; with `verify`, only if the name leads back to the address.
+/// The name of a host; with `verify`, only if the name resolves back to the address.
 pub unsafe extern "C" fn net_ip2host(ip: *const c_char, verify: c_int) -> *mut c_char {
     let Ok(ip) = String::from_utf8_lossy(bytes(ip)).parse::<std::net::IpAddr>() else {
         return ptr::null_mut();

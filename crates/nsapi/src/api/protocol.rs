@@ -11,10 +11,10 @@ use crate::exchange::of_session;
 use crate::memory::{self, bytes};
 use crate::pblock;
 
-/// Sets the status of an answer; without a reason, that of the status.
+/// Sets the status of an answer; an empty reason gives the registered phrase.
 ///
 /// # Safety
-/// The request is one.
+/// The request must be valid.
 pub unsafe fn set_status(request: &mut Request, number: u16, reason: &[u8]) {
     request.status_num = number as i16;
     let known = match status::reason(number) {
@@ -26,11 +26,11 @@ pub unsafe fn set_status(request: &mut Request, number: u16, reason: &[u8]) {
     pblock::set(request.srvhdrs, b"status", &line);
 }
 
-/// Functions that redirect put the address into `url` of the variables, or what it begins with into
-/// `url-prefix`, and set a status.
+/// Functions that redirect set the variable `url` to the address, or `url-prefix` to its beginning, and set a
+/// status.
 ///
 /// # Safety
-/// The request is one.
+/// The request must be valid.
 pub unsafe fn set_location(request: &mut Request) {
     let has_one =
         [&b"location"[..], b"Location"].iter().any(|name| pblock::find(request.srvhdrs, name).is_some());
@@ -59,7 +59,8 @@ pub unsafe extern "C" fn http_status(
 
 pub unsafe extern "C" fn http_start_response(session: *mut Session, request: *mut Request) -> c_int {
     let Some(exchange) = of_session(session).as_mut() else { return REQ_ABORTED };
-    // What an internal request answers with goes out as the answer of the client's: the fields are copied up.
+    // The answer of an internal request becomes the client's answer: its fields are copied to the client's
+    // request.
     if !request.is_null() && request != &raw mut exchange.request && !exchange.has_written() {
         let to = exchange.request.srvhdrs;
         pblock::for_each((*request).srvhdrs, |name, _| pblock::remove_all(to, name));
@@ -72,7 +73,7 @@ pub unsafe extern "C" fn http_start_response(session: *mut Session, request: *mu
 }
 
 pub unsafe extern "C" fn http_finish_request(_session: *mut Session, _request: *mut Request) {
-    // The server finishes requests when their functions have returned.
+    // The server finishes requests after their functions have returned.
 }
 
 pub unsafe extern "C" fn http_set_finfo(
@@ -100,12 +101,12 @@ pub unsafe extern "C" fn http_set_finfo(
     REQ_PROCEED
 }
 
-/// The tag of a file as it is now.
+/// The entity tag of a file in its present state.
 fn entity_tag(facts: &libc::stat) -> String {
     format!("\"{:x}-{:x}-{:x}\"", facts.st_size, facts.st_mtime, facts.st_mtime_nsec)
 }
 
-/// What a request asks of the file before it wants it (RFC 9110 section 13).
+/// The conditions of a request on a file (RFC 9110 section 13).
 struct Conditions<'a> {
     tag: &'a str,
     modified: i64,
@@ -157,7 +158,7 @@ impl<'a> Conditions<'a> {
     }
 }
 
-/// Answers with the version of the interface to an empty line; requests are parsed by the server only.
+/// Returns the version of the interface for an empty line; only the server parses requests.
 pub unsafe extern "C" fn http_parse_request(
     line: *mut c_char,
     request: *mut Request,
@@ -170,12 +171,12 @@ pub unsafe extern "C" fn http_parse_request(
     -1
 }
 
-/// The fields of a request as the environment of a program has them.
+/// The fields of a request as variables of a program's environment.
 pub unsafe extern "C" fn http_hdrs2env(headers: *mut Pblock) -> *mut *mut c_char {
     let mut texts = Vec::new();
     pblock::for_each(headers, |name, value| {
-        // RFC 3875 section 4.1.18; a field "proxy" would be taken for the address of one, and a password is
-        // not told.
+        // RFC 3875 section 4.1.18: passwords are left out. A field "proxy" is left out, because programs
+        // would take its variable for the address of a proxy.
         if matches!(
             name,
             b"proxy" | b"authorization" | b"proxy-authorization" | b"content-type" | b"content-length"
@@ -190,7 +191,7 @@ pub unsafe extern "C" fn http_hdrs2env(headers: *mut Pblock) -> *mut *mut c_char
     super::env::list_of(&texts)
 }
 
-/// Writes a block as lines of a head behind `*position` of `str`, which is made larger where it must.
+/// Writes a block as lines of a head after `*position` of `str`, which is enlarged if needed.
 pub unsafe extern "C" fn http_dump822(
     block: *mut Pblock,
     str: *mut c_char,
@@ -227,7 +228,7 @@ pub unsafe extern "C" fn http_uri2url_dynamic(
     url(prefix, suffix, request)
 }
 
-/// The server's own address with a path behind it.
+/// An address at this server, for a path.
 unsafe fn url(prefix: *const c_char, suffix: *const c_char, request: *const Request) -> *mut c_char {
     let globals = &*crate::current::conf_getglobals();
     let (scheme, usual_port) = if globals.security_active != 0 { ("https", 443) } else { ("http", 80) };
@@ -244,10 +245,10 @@ unsafe fn url(prefix: *const c_char, suffix: *const c_char, request: *const Requ
 }
 
 pub unsafe extern "C" fn http_set_keepalive_timeout(_seconds: c_int) {
-    // How long connections are kept is in the limits of the configuration.
+    // The configuration limits how long connections are kept.
 }
 
-/// Answers of a Service function that has begun an answer: HEAD needs no more.
+/// The result of a Service function after the answer has begun: HEAD needs no more.
 pub fn after_start(answer: c_int) -> Option<c_int> {
     match answer {
         REQ_NOACTION => Some(REQ_PROCEED),

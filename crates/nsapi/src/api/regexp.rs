@@ -1,4 +1,4 @@
-//! `shexp_*` and `regexp_*`: 0 where a text matches, 1 where it does not, -1 where the pattern is wrong.
+//! `shexp_*` and `regexp_*`: 0 if a text matches, 1 if not, -1 if the pattern is invalid.
 
 use std::ffi::{c_char, c_int};
 
@@ -25,7 +25,7 @@ pub unsafe extern "C" fn shexp_match(str: *const c_char, expression: *const c_ch
     Pattern::new(bytes(expression)).map_or(-1, |pattern| answer(pattern.matches(bytes(str))))
 }
 
-/// Checks the pattern first, which `shexp_match` does here too.
+/// Checks the pattern first, as `shexp_match` does here too.
 pub unsafe extern "C" fn shexp_cmp(str: *const c_char, expression: *const c_char) -> c_int {
     shexp_match(str, expression)
 }

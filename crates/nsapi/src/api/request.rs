@@ -1,4 +1,4 @@
-//! `request_*`: fields, facts of files, and requests within a request.
+//! `request_*`: fields, facts about files, and internal requests.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr;
@@ -17,7 +17,7 @@ pub unsafe extern "C" fn request_header(
     request: *mut Request,
 ) -> c_int {
     let (Some(request), false) = (request.as_ref(), value.is_null()) else { return REQ_ABORTED };
-    // Names are in lower case there; plug-ins need not know.
+    // Names are stored in lower case; plug-ins may use upper case.
     let wanted = bytes(name).to_ascii_lowercase();
     let param = pblock::find_param(request.headers, &wanted);
     *value = if param.is_null() { ptr::null_mut() } else { (*param).value };
@@ -77,10 +77,10 @@ pub unsafe extern "C" fn request_create() -> *mut Request {
     request
 }
 
-/// Frees what of a request is not in its exchange's memory.
+/// Frees the parts of a request that are not in its exchange's memory.
 ///
 /// # Safety
-/// The request is from [`request_create`], and its pipeline has not been dropped.
+/// The request must be from [`request_create`], and its pipeline must not have been dropped.
 pub unsafe fn drop_pipeline(request: *mut Request) {
     let pipeline = std::mem::replace(&mut (*request).os, ptr::null_mut());
     if !pipeline.is_null() {
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn request_free(request: *mut Request) {
     if exchange.is_null() || request.is_null() {
         return;
     }
-    // The memory goes with the exchange; the client's own request stays.
+    // The memory is freed with the exchange; the client's own request is kept.
     let internal = &mut (*exchange).internal;
     if let Some(position) = internal.iter().position(|known| *known == request) {
         internal.swap_remove(position);
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn internal_request(request: *mut Request) -> c_int {
     request.as_ref().map_or(0, |request| c_int::from(request.rq_attr & ATTRIBUTE_INTERNAL != 0))
 }
 
-/// Where a path leads, without asking whether it is there.
+/// The file that a path is translated to, whether or not it exists.
 pub unsafe extern "C" fn servact_translate_uri(uri: *mut c_char, session: *mut Session) -> *mut c_char {
     if of_session(session).is_null() {
         return ptr::null_mut();

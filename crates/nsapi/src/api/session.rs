@@ -1,4 +1,4 @@
-//! `session_*`: sessions of plug-ins' own, and the name of a client.
+//! `session_*`: sessions that plug-ins make, and the name of a client.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
@@ -58,8 +58,8 @@ pub unsafe extern "C" fn session_free(session: *mut Session) {
     free(session.cast());
 }
 
-/// The name of the client, which is then in its block as well; null where it has none. Asks DNS, so it may
-/// take long.
+/// The name of the client, which is then stored in its block as well; null if it has none. Asks DNS, so it
+/// may take long.
 pub unsafe extern "C" fn session_dns_lookup(session: *mut Session, verify: c_int) -> *mut c_char {
     let Some(session) = session.as_mut() else { return ptr::null_mut() };
     let known = pblock::find_param(session.client, b"dns");
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn session_dns_lookup(session: *mut Session, verify: c_int
         return if is_none { ptr::null_mut() } else { (*known).value };
     }
     let is_off = crate::engine::current().is_none_or(|engine| {
-        // As magnus.conf has it; off where it says nothing, for a look-up can take seconds.
+        // As magnus.conf says; off by default, because a look-up can take seconds.
         !engine.setting("DNS").is_some_and(|value| crate::engine::is_true(value.as_bytes()))
     });
     if is_off {
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn session_dns_lookup(session: *mut Session, verify: c_int
         Ok(ip) => super::net::host_of(ip, verify != 0),
         Err(_) => None,
     };
-    // That there is no name is kept too, so that it is asked for once.
+    // A missing name is stored too, so that DNS is asked only once.
     let param = pblock::insert(session.client, b"dns", name.as_deref().unwrap_or("-none").as_bytes());
     if name.is_none() || param.is_null() { ptr::null_mut() } else { (*param).value }
 }
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_session_is_made_at_once_or_in_two_steps() {
-        // SAFETY: the structures are ones, and each session is freed once.
+        // SAFETY: the structures are valid, and each session is freed once.
         unsafe {
             let mut address: libc::sockaddr_in = std::mem::zeroed();
             address.sin_addr.s_addr = u32::from_ne_bytes([192, 0, 2, 1]);

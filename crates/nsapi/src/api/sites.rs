@@ -1,6 +1,6 @@
 //! `vs_*` and `conf_get*`: virtual servers, which are sites, and settings.
 //!
-//! A plug-in sees one virtual server: the site whose request it is at. Its handle is the engine.
+//! A plug-in sees one virtual server: the site of its request. Its handle is the engine.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr;
@@ -10,7 +10,7 @@ use crate::abi::{REQ_PROCEED, Request};
 use crate::engine::{Engine, current, is_true};
 use crate::memory::{self, bytes};
 
-/// The data that plug-ins keep: of each slot, by virtual server.
+/// The data of plug-ins: for each slot, by virtual server.
 static SLOTS: Mutex<Vec<Vec<(usize, usize)>>> = Mutex::new(Vec::new());
 
 unsafe fn engine<'a>(site: *const c_void) -> Option<&'a Engine> {
@@ -24,7 +24,7 @@ pub unsafe extern "C" fn vs_register_cb(
     init: Option<unsafe extern "C" fn(*const c_void, *const c_void) -> c_int>,
     _destroy: Option<unsafe extern "C" fn(*const c_void)>,
 ) -> c_int {
-    // The site is there already, so it is told of at once.
+    // The site exists already, so the plug-in is told of it at once.
     match (init, current()) {
         (Some(init), Some(engine)) => init(engine.as_virtual_server(), ptr::null()),
         _ => REQ_PROCEED,
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn vs_is_default_vs(_site: *const c_void) -> c_int {
     1
 }
 
-/// There are no access control lists: the access rules of the site and its routes have been asked before.
+/// There are no access control lists: the access rules of the site and its routes were applied before.
 pub unsafe extern "C" fn vs_get_acllist(_site: *const c_void) -> *mut c_void {
     ptr::null_mut()
 }
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn vs_directive_register_cb(
     -1
 }
 
-/// Puts the settings of magnus.conf in the place of `$NAME`; what is none stays.
+/// Replaces `$NAME` by the settings of magnus.conf; unknown names are unchanged.
 pub unsafe extern "C" fn vs_substitute_vars(site: *const c_void, text: *const c_char) -> *mut c_char {
     let text = String::from_utf8_lossy(bytes(text)).into_owned();
     let Some(engine) = engine(site) else { return memory::text(text.as_bytes()) };
@@ -147,7 +147,7 @@ pub unsafe extern "C" fn conf_getfilename() -> *const c_char {
 
 pub unsafe extern "C" fn conf_getstring(name: *const c_char, otherwise: *const c_char) -> *const c_char {
     match setting(name) {
-        // Asked for once or twice while a plug-in starts: it lasts for good.
+        // Plug-ins ask for it once or twice while they start, so the text is never freed.
         Some(value) => CString::new(value).map_or(otherwise, |value| value.into_raw().cast_const()),
         None => otherwise,
     }

@@ -1,4 +1,4 @@
-//! The stages of a request by name, for plug-ins that run them on requests of their own. `shim/exports.c`
+//! The stages of a request as functions, for plug-ins that run them on their own requests. `shim/exports.c`
 //! exports them.
 
 use std::ffi::c_int;

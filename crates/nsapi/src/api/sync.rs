@@ -1,6 +1,6 @@
 //! Locks: critical sections, condition variables and semaphores.
 //!
-//! A critical section may be entered again by the thread that is in it, as plug-ins expect.
+//! A thread may enter a critical section again while it is in it, as plug-ins expect.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
@@ -26,7 +26,7 @@ impl Critical {
         *state = (Some(me), times);
     }
 
-    /// Leaves it so many times; the times that are left.
+    /// Leaves it once or entirely; returns how many times it was held before.
     fn exit(&self, all: bool) -> usize {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.0 != Some(std::thread::current().id()) {
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn condvar_wait(id: *mut c_void) {
     let mine = turns.0;
     turns.0 += 1;
     let held = condition.critical.as_ref().map_or(0, |critical| critical.exit(true));
-    // Those that came first are woken first.
+    // Waiting threads are woken in the order in which they came.
     while turns.1 <= mine {
         turns = condition.changed.wait(turns).unwrap_or_else(PoisonError::into_inner);
     }
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn cs_release(id: *mut c_void) -> c_int {
     0
 }
 
-/// A lock between the threads of the server, which was one between its processes.
+/// A lock between the threads of the server; in the original servers, between processes.
 pub unsafe extern "C" fn sem_init(_name: *mut c_char, _number: c_int) -> *mut c_void {
     cs_init(1)
 }
@@ -175,7 +175,7 @@ pub unsafe extern "C" fn sem_release(id: *mut c_void) -> c_int {
     cs_release(id)
 }
 
-/// Memory for all threads of the server, which was for all its processes.
+/// Memory shared by the threads of the server; in the original servers, by processes.
 pub unsafe extern "C" fn shmem_alloc(
     name: *mut c_char,
     size: c_int,
@@ -223,7 +223,7 @@ mod tests {
             crit_exit(critical as *mut c_void);
             crit_exit(critical as *mut c_void);
             cs_wait(ready as *mut c_void);
-            // The waiter is in the section until it waits, so this is behind that.
+            // The waiter holds the section until it waits, so this call returns only then.
             crit_enter(critical as *mut c_void);
             condvar_notify(condition as *mut c_void);
             crit_exit(critical as *mut c_void);

@@ -1,4 +1,4 @@
-//! `systhread_*`: threads of plug-ins' own, and data of threads.
+//! `systhread_*`: threads that plug-ins start, and thread-local data.
 
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_ulong, c_void};
@@ -14,17 +14,17 @@ thread_local! {
     static DATA: RefCell<Vec<*mut c_void>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What a new thread needs; the plug-in says that its argument may be used there.
+/// What a new thread needs; the plug-in states that its argument may be used there.
 struct Start {
     function: unsafe extern "C" fn(*mut c_void),
     argument: *mut c_void,
     plugin: Breadcrumb,
 }
 
-// SAFETY: the plug-in gave the argument for the other thread; the names last for good.
+// SAFETY: the plug-in gave the argument for the other thread; the names are never freed.
 unsafe impl Send for Start {}
 
-/// Stacks smaller than this are not given: the functions of libraries need as much.
+/// The smallest stack: the functions of libraries need as much.
 const LEAST_STACK_BYTES: usize = 256 * 1024;
 
 pub unsafe extern "C" fn systhread_start(
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn systhread_start(
         (start.function)(start.argument);
     });
     match started {
-        // Any value but null means that it runs.
+        // Any value except null means that it runs.
         Ok(thread) => thread.thread().id().hash_value(),
         Err(_) => ptr::null_mut(),
     }

@@ -1,4 +1,4 @@
-//! `util_*` for times.
+//! `util_*` functions for times.
 
 use std::ffi::{c_char, c_int};
 use std::ptr;
@@ -7,7 +7,7 @@ use touchstone_http::date::parse_http_date;
 
 use crate::memory::bytes;
 
-/// What `util_ctime` and `util_asctime` need, as POSIX has it.
+/// The size of the buffer for `util_ctime` and `util_asctime`, as in POSIX.
 const TIME_TEXT_BYTES: c_int = 26;
 
 unsafe fn now() -> i64 {
@@ -20,7 +20,7 @@ unsafe fn seconds(time: *const libc::tm) -> i64 {
     libc::timegm(&mut copy)
 }
 
-/// 1 where the file is not newer than the date, which is one of HTTP.
+/// Returns 1 if the file is not newer than the date, which is an HTTP date.
 pub unsafe extern "C" fn util_later_than(modified: *const libc::tm, since: *const c_char) -> c_int {
     compare(modified, since, |modified, since| modified <= since)
 }
@@ -42,7 +42,7 @@ unsafe fn compare(
     parse_http_date(date.trim_ascii(), now()).map_or(0, |since| c_int::from(is_so(seconds(modified), since)))
 }
 
-/// 0 where two dates of HTTP are the same.
+/// Returns 0 if two HTTP dates are equal.
 pub unsafe extern "C" fn util_str_time_equal(one: *const c_char, other: *const c_char) -> c_int {
     let now = now();
     match (parse_http_date(bytes(one), now), parse_http_date(bytes(other), now)) {
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn util_strftime(
     format: *const c_char,
     time: *const libc::tm,
 ) -> c_int {
-    // No length is given: plug-ins give at least what a line of a log takes.
+    // The function gets no length: plug-ins pass a buffer for at least a line of a log.
     libc::strftime(str, 1_024, format, time) as c_int
 }
 

@@ -6,11 +6,11 @@ use std::ptr;
 use crate::abi::Cinfo;
 use crate::memory::{self, allocate, bytes};
 
-/// The type of a file by its ending; null where its ending is not known.
+/// The type of a file by its extension; null if the extension is unknown.
 pub unsafe extern "C" fn cinfo_find(uri: *mut c_char) -> *mut Cinfo {
     let Some(engine) = crate::engine::current() else { return ptr::null_mut() };
     let path = bytes(uri);
-    // Of page.html.gz the last ending says how it is coded, the one before what it is.
+    // In page.html.gz, the last extension names the coding, the one before it the type.
     let coded = |ending: &[u8]| path.strip_suffix(ending).filter(|rest| !rest.is_empty());
     let (named, encoding) = match (coded(b".gz"), coded(b".Z"), coded(b".br")) {
         (Some(rest), _, _) => (rest, Some("gzip")),
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn cinfo_lookup(media_type: *mut c_char) -> *mut Cinfo {
     found
 }
 
-/// The types are the server's: there is nothing to begin or to end.
+/// The server owns the types, so there is nothing to initialise or to end.
 pub unsafe extern "C" fn cinfo_nothing() {}
 
 pub unsafe extern "C" fn cinfo_merge(_file: *mut c_char) -> *mut c_char {

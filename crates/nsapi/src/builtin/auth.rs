@@ -1,7 +1,7 @@
-//! AuthTrans: `basic-auth`, where a plug-in says which users and passwords are right.
+//! AuthTrans: `basic-auth`, for which a plug-in checks users and passwords.
 //!
-//! Without a plug-in's function it is refused when the configuration is read: the passwords that it would
-//! look up are the site's affair.
+//! Without a plug-in's function it is refused when the configuration is read: the site's own keys configure
+//! passwords.
 
 use std::ffi::c_int;
 
@@ -11,7 +11,7 @@ use crate::abi::{LOG_MISCONFIG, Pblock, REQ_ABORTED, REQ_NOACTION, REQ_PROCEED, 
 use crate::functions::func_exec;
 use crate::pblock;
 
-/// Asks the function `userfn` about the user of the request, and `groupfn` about the groups.
+/// Calls the function `userfn` for the user of the request, and `groupfn` for the groups.
 pub unsafe extern "C" fn basic_auth(
     block: *mut Pblock,
     session: *mut Session,
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn basic_auth(
         pblock::set((*request).vars, b"auth-user", &user);
         if let Some(group_function) = pblock::find(block, b"groupfn") {
             pblock::set(asked, b"fn", group_function);
-            // It sets auth-group where there is one; require-auth looks at that.
+            // The function sets auth-group if there is one; require-auth checks it.
             func_exec(asked, session, request);
         }
     }
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn basic_auth(
     answer
 }
 
-/// User and password of a field Authorization (RFC 7617).
+/// User and password of an Authorization field (RFC 7617).
 fn credentials(field: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let (scheme, rest) = field.split_at_checked(6)?;
     if !scheme.eq_ignore_ascii_case(b"basic ") {

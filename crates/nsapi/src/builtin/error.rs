@@ -1,4 +1,4 @@
-//! Error: pages of errors.
+//! Error: error pages.
 
 use std::ffi::c_int;
 
@@ -10,10 +10,10 @@ use crate::api::protocol::after_start;
 use crate::exchange::{Exchange, of_session};
 use crate::pblock;
 
-/// The longest page of an error.
+/// The longest error page.
 const LONGEST_PAGE_BYTES: u64 = 1024 * 1024;
 
-/// Sends the file that `path` names, with the status as it is.
+/// Sends the file that `path` names; the status is unchanged.
 pub unsafe extern "C" fn send_error(
     block: *mut Pblock,
     session: *mut Session,
@@ -33,12 +33,12 @@ pub unsafe extern "C" fn send_error(
     if let Some(answer) = after_start(crate::api::protocol::http_start_response(session, request)) {
         return answer;
     }
-    // Whether the client is still there is noticed when the request ends.
+    // If the client has disconnected, this is noticed when the request ends.
     let _ = exchange.write(&page);
     REQ_PROCEED
 }
 
-/// The page of a status where nothing else has answered.
+/// The page of a status if no function has answered.
 pub fn send_page(exchange: &mut Exchange) {
     let number = match exchange.request.status_num {
         number if (200..=999).contains(&number) => number as u16,
@@ -50,7 +50,7 @@ pub fn send_page(exchange: &mut Exchange) {
          <title>{number} {reason}</title></head>\n\
          <body><h1>{number} {reason}</h1></body></html>\n"
     );
-    // SAFETY: the blocks are those of the request, and the thread is at it.
+    // SAFETY: the blocks are those of the request that the thread has entered.
     unsafe {
         pblock::set(exchange.request.srvhdrs, b"content-type", b"text/html; charset=utf-8");
         pblock::set(exchange.request.srvhdrs, b"content-length", page.len().to_string().as_bytes());
@@ -60,7 +60,7 @@ pub fn send_page(exchange: &mut Exchange) {
         }
     }
     if exchange.start_response() == REQ_PROCEED {
-        // Whether the client is still there is noticed when the request ends.
+        // If the client has disconnected, this is noticed when the request ends.
         let _ = exchange.write(page.as_bytes());
     }
 }

@@ -1,8 +1,8 @@
-//! `imagemap`: which address a place in a picture stands for.
+//! `imagemap`: the address of a point in a picture.
 //!
 //! The file has a line for each area, in the form of NCSA (`rect /address 0,0 49,99`) or of CERN (`rect (0,0)
-//! (49,99) /address`). The query is the place, `x,y`. The first area that it is in counts, then the nearest
-//! `point`, then `default`.
+//! (49,99) /address`). The query is the point, `x,y`. The first area that contains it counts, then the
+//! nearest `point`, then `default`.
 
 use std::ffi::c_int;
 
@@ -15,7 +15,7 @@ use crate::pblock;
 /// The longest file that is read.
 const LONGEST_MAP_BYTES: u64 = 1024 * 1024;
 
-/// Redirects to what is at the place that the query names.
+/// Redirects to the address for the point in the query.
 pub unsafe extern "C" fn imagemap(
     _block: *mut Pblock,
     _session: *mut Session,
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn imagemap(
 
 type Place = (f64, f64);
 
-/// `10,20`, also in parentheses.
+/// `10,20`, with or without parentheses.
 fn parse_place(text: &[u8]) -> Option<Place> {
     let text = std::str::from_utf8(text).ok()?;
     let (x, y) = text.trim_matches(|letter| matches!(letter, '(' | ')' | ' ')).split_once(',')?;
@@ -49,7 +49,7 @@ fn parse_place(text: &[u8]) -> Option<Place> {
     Some((number(x)?, number(y)?))
 }
 
-/// The address of the first area that a place is in.
+/// The address of the first area that contains a point.
 fn address_at(map: &[u8], place: Option<Place>) -> Option<&[u8]> {
     let mut otherwise = None;
     let mut nearest: Option<(f64, &[u8])> = None;
@@ -110,7 +110,7 @@ impl<'a> Area<'a> {
                 let between = |value: f64, a: f64, b: f64| (a.min(b)..=a.max(b)).contains(&value);
                 between(place.0, one.0, other.0) && between(place.1, one.1, other.1)
             }
-            // NCSA names a place on its edge, CERN how far that is.
+            // NCSA names a point on the circle, CERN the radius.
             (b'c', [centre, rest @ ..]) => {
                 let edge = rest.first().map(|edge| squared_distance(*centre, *edge));
                 let reach = self.radius.map(|radius| radius * radius).or(edge);
@@ -130,7 +130,7 @@ fn squared_distance(one: Place, other: Place) -> f64 {
     (one.0 - other.0).powi(2) + (one.1 - other.1).powi(2)
 }
 
-/// Whether a line from the place to the right crosses the edges of the polygon an odd number of times.
+/// Whether a line from the point to the right crosses the edges of the polygon an odd number of times.
 fn is_inside(corners: &[Place], place: Place) -> bool {
     let mut inside = false;
     let mut before = corners[corners.len() - 1];

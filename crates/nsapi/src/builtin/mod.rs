@@ -1,7 +1,8 @@
-//! The functions that obj.conf finds in the server itself.
+//! The functions of obj.conf that the server itself provides.
 //!
-//! What Touchstone does otherwise (logs, caches, threads) is taken note of and left out; what would open what
-//! a configuration closes (access control lists, passwords) is refused when the configuration is read.
+//! Functions for things that Touchstone does in another way (logs, caches, threads) are accepted without
+//! effect. If ignoring a function would allow access that the configuration denies (access control lists,
+//! passwords), it is refused when the configuration is read.
 
 pub mod auth;
 pub mod error;
@@ -62,7 +63,7 @@ pub const FUNCTIONS: &[(&str, FuncPtr, Runs)] = &[
     ("send-error", error::send_error, Runs::Anywhere),
 ];
 
-/// Init functions whose work Touchstone does otherwise, with how.
+/// Init functions without effect, each with how Touchstone does this work.
 pub fn init_without_effect(name: &str) -> Option<&'static str> {
     const LOGS: &str = "access_log says what is logged";
     const CACHE: &str = "the section cache says what is kept";
@@ -102,8 +103,8 @@ pub fn init_without_effect(name: &str) -> Option<&'static str> {
     ELSEWHERE.iter().find(|(known, _)| *known == name).map(|(_, instead)| *instead)
 }
 
-/// Functions of directives that Touchstone does otherwise, with how; an error where leaving one out would be
-/// wrong.
+/// Functions of directives without effect, each with how Touchstone does this work; an error if ignoring the
+/// directive would be wrong.
 pub fn directive_without_effect(name: &str, parameters: &Parameters) -> Result<Option<&'static str>, String> {
     let name = name.replace('_', "-");
     let refused = |instead: &str| Err(format!("{name} is not supported: {instead}"));
@@ -148,7 +149,7 @@ pub fn directive_without_effect(name: &str, parameters: &Parameters) -> Result<O
     }))
 }
 
-/// Whether a function of a directive is refused, whatever plug-ins add.
+/// Whether a function of a directive is refused, even if a plug-in provides one.
 pub fn is_refused(name: &str, parameters: &Parameters) -> bool {
     directive_without_effect(name, parameters).is_err()
 }

@@ -1,4 +1,4 @@
-//! NameTrans: which file or program a path stands for.
+//! NameTrans: translates a path to a file or a program.
 
 use std::ffi::c_int;
 
@@ -8,7 +8,7 @@ use crate::api::protocol::set_status;
 use crate::pattern::Pattern;
 use crate::pblock;
 
-/// Puts `root` before the path.
+/// Sets the path to `root` followed by `rest`.
 unsafe fn set_path(request: *mut Request, root: &[u8], rest: &[u8]) -> c_int {
     let root = root.strip_suffix(b"/").unwrap_or(root);
     let path = [root, rest].concat();
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn pfx2dir(block: *mut Pblock, _session: *mut Session, req
     };
     let path = ppath(request).to_vec();
     let from = from.strip_suffix(b"/").unwrap_or(from);
-    // The prefix must end where a part of the path ends.
+    // The prefix must end at the end of a part of the path.
     let Some(rest) = path.strip_prefix(from).filter(|rest| rest.is_empty() || rest[0] == b'/') else {
         return REQ_NOACTION;
     };
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn assign_name(
     if pblock::find(block, b"find-pathinfo-forward").is_some() {
         pblock::set((*request).vars, b"find-pathinfo-forward", b"");
     }
-    // The path is still to be found, unless this says that it needs none.
+    // The path must still be translated, unless `stop` says otherwise.
     if pblock::find(block, b"stop").is_some() { REQ_PROCEED } else { REQ_NOACTION }
 }
 
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn redirect(
     REQ_ABORTED
 }
 
-/// Another path or root for requests whose path `from` fits.
+/// Sets another path or root for requests whose path matches `from`.
 pub unsafe extern "C" fn rewrite(block: *mut Pblock, _session: *mut Session, request: *mut Request) -> c_int {
     if let Some(from) = pblock::find(block, b"from") {
         match Pattern::new(from) {
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn rewrite(block: *mut Pblock, _session: *mut Session, req
     }
 }
 
-/// Begins anew with another path, which may have a query.
+/// Restarts the request with another path, which may have a query.
 pub unsafe extern "C" fn restart(block: *mut Pblock, _session: *mut Session, request: *mut Request) -> c_int {
     if let Some(from) = pblock::find(block, b"from") {
         match Pattern::new(from) {
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn restart(block: *mut Pblock, _session: *mut Session, req
     }
 }
 
-/// Has a request begin anew with another path, which may have a query.
+/// Restarts a request with another path, which may have a query.
 pub unsafe fn restart_with(request: *mut Request, uri: &[u8]) -> c_int {
     let mut parts = uri.splitn(2, |byte| *byte == b'?');
     pblock::set((*request).reqpb, b"uri", parts.next().unwrap_or_default());
@@ -205,7 +205,7 @@ pub unsafe extern "C" fn unix_home(
     set_path(request, &[home, b"/", subdirectory].concat(), &rest[end..])
 }
 
-/// Says what a directive lacks, and ends the request.
+/// Logs what a directive lacks, and ends the request.
 pub fn misconfigured(message: &str) -> c_int {
     if let Some(engine) = crate::engine::current() {
         engine.log(crate::abi::LOG_MISCONFIG, message);

@@ -13,7 +13,7 @@ unsafe fn set_once(request: *mut Request, name: &[u8], value: &[u8]) {
     }
 }
 
-/// The types of directories and of files with endings that are known here.
+/// The internal types of directories and of files with certain extensions.
 pub const INTERNAL_TYPES: [&[u8]; 6] = [
     b"magnus-internal/cgi",
     b"magnus-internal/parsed-html",
@@ -34,12 +34,12 @@ pub unsafe extern "C" fn type_by_extension(
         set_once(request, b"content-type", b"magnus-internal/directory");
         return REQ_PROCEED;
     }
-    // The types of the site go first: they may prevent the source of a program from being sent.
+    // The types of the site come first: they may prevent the source of a program from being sent.
     if let Some(listed) = engine.types().listed(file) {
         set_once(request, b"content-type", listed.as_bytes());
         return REQ_PROCEED;
     }
-    // Types by which obj.conf recognises programs. The mime.types of these servers had them.
+    // Types by which obj.conf recognises programs. The mime.types of the original servers had them.
     let ending = file.rsplit(|byte| *byte == b'.').next().unwrap_or_default();
     let internal: Option<&[u8]> = match ending.to_ascii_lowercase().as_slice() {
         b"cgi" | b"exe" | b"bat" => Some(b"magnus-internal/cgi"),
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn type_by_exp(
     }
 }
 
-/// `.html` files that may be executed are pages with includes.
+/// `.html` files that are executable are pages with includes.
 pub unsafe extern "C" fn shtml_hacktype(
     _block: *mut Pblock,
     _session: *mut Session,

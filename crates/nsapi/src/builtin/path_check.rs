@@ -1,4 +1,4 @@
-//! PathCheck: whether the client may have it, and whether it is there.
+//! PathCheck: whether the client may access the file, and whether it exists.
 
 use std::ffi::c_int;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::api::protocol::set_status;
 use crate::pattern::Pattern;
 use crate::pblock;
 
-/// The file that the path has become.
+/// The file that the path was translated to.
 pub unsafe fn path<'a>(request: *mut Request) -> &'a [u8] {
     pblock::find((*request).vars, b"path").unwrap_or_default()
 }
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn uri_clean(
     if !dots_are_right && util_uri_is_evil(text) != 0 { refuse(request, 404) } else { REQ_NOACTION }
 }
 
-/// Parts the path into that of a file and what stands behind it.
+/// Splits the path into that of a file and the part after it.
 pub unsafe extern "C" fn find_pathinfo(
     _block: *mut Pblock,
     _session: *mut Session,
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn find_pathinfo(
     REQ_NOACTION
 }
 
-/// Puts the name of an index behind the path of a directory.
+/// Appends the name of an index file to the path of a directory.
 pub unsafe extern "C" fn find_index(
     block: *mut Pblock,
     _session: *mut Session,
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn find_index(
     REQ_NOACTION
 }
 
-/// Another path of the site as the index of directories, or of those that `from` names.
+/// Uses another path of the site as the index of directories, or of those that `from` names.
 pub unsafe extern "C" fn set_virtual_index(
     block: *mut Pblock,
     _session: *mut Session,
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn set_virtual_index(
     super::name_trans::restart_with(request, &target)
 }
 
-/// Refuses what is reached through symbolic links: with `disable=s` (or `hs`).
+/// Refuses files that are reached through symbolic links: with `disable=s` (or `hs`).
 pub unsafe extern "C" fn find_links(
     block: *mut Pblock,
     _session: *mut Session,
@@ -193,7 +193,7 @@ pub unsafe extern "C" fn get_client_cert(
 ) -> c_int {
     let is_required = pblock::find(block, b"require").is_none_or(crate::engine::is_true);
     let is_asked = pblock::find(block, b"dorequest").is_some_and(crate::engine::is_true);
-    // The certificate is asked for when the connection begins, as tls of the site says.
+    // The certificate is requested during the TLS handshake, as the site's TLS keys say.
     if is_asked && is_required && (*session).clientauth == 0 { refuse(request, 403) } else { REQ_NOACTION }
 }
 

@@ -1,4 +1,4 @@
-//! Service: files from here, and what other parts of the server answer.
+//! Service: sends files, and passes requests to other parts of the server.
 
 use std::ffi::c_int;
 use std::io::Read as _;
@@ -18,9 +18,9 @@ const SMALL_FILE_BYTES: libc::off_t = 256 * 1024;
 /// Bytes of a file that are sent at once.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// Whether the file of a request may be read without keeping others waiting.
+/// Whether the file of a request is small enough to be read on a core without delaying other requests.
 pub fn is_small_file(exchange: &mut Exchange) -> bool {
-    // SAFETY: the request lives, and the thread is at it.
+    // SAFETY: the request lives, and the thread has entered it.
     unsafe {
         let facts = request_stat_path(std::ptr::null(), &raw mut exchange.request);
         facts.as_ref().is_none_or(|facts| facts.st_size <= SMALL_FILE_BYTES)
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn send_file(
     let file_path = path(request).to_vec();
     let facts = request_stat_path(std::ptr::null(), request);
     let is_file = facts.as_ref().is_some_and(|facts| facts.st_mode & libc::S_IFMT == libc::S_IFREG);
-    // What stands behind a file that is no program leads nowhere.
+    // A path after a regular file that is not a program names nothing.
     if !is_file || file_path.ends_with(b"/") || pblock::find((*request).vars, b"path-info").is_some() {
         let is_directory = facts.as_ref().is_some_and(|facts| facts.st_mode & libc::S_IFMT == libc::S_IFDIR);
         if is_directory && !file_path.ends_with(b"/") {
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn send_file(
         set_status(&mut *request, 404, &[]);
         return REQ_ABORTED;
     }
-    // A pipe that took the file's place meanwhile must not make the server wait.
+    // The file may have been replaced by a pipe, which must not block the server.
     let opened =
         std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(as_path(&file_path));
     let mut file = match opened {
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn send_file(
                 }
                 left -= read as u64;
             }
-            // It became shorter: the client must notice.
+            // The file became shorter: the connection is closed, so that the client notices.
             _ => return REQ_EXIT,
         }
     }
@@ -100,7 +100,7 @@ unsafe fn redirect_to_directory(request: *mut Request) -> c_int {
     REQ_ABORTED
 }
 
-/// One program for all requests of the directive.
+/// Uses one program for all requests of the directive.
 pub unsafe extern "C" fn query_handler(
     block: *mut Pblock,
     session: *mut Session,
@@ -137,7 +137,7 @@ unsafe fn delegate(to: Delegate, session: *mut Session, request: *mut Request) -
         set_status(&mut *request, 501, &[]);
         return REQ_ABORTED;
     }
-    // What AddLog functions see: the server's answer comes later.
+    // For AddLog functions: the server's answer comes later.
     if (*request).status_num == 0 {
         set_status(&mut *request, 200, &[]);
     }

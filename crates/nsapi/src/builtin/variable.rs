@@ -1,10 +1,9 @@
-//! `set-variable`: changes what a request's blocks say, at any stage.
+//! `set-variable`: changes the values of a request's blocks, at any stage.
 //!
-//! `insert-vars="name=value"` adds, `set-vars=` puts in the place of what is there, `remove-vars="name"`
-//! takes out; the same for `client`, `reqpb`, `headers` and `srvhdrs`. `error="403"` sets a status,
-//! `abort=true` ends the request with it, `noaction=true` has the stage go on. `$name="value"` sets a
-//! variable of one's own, which lines and conditions find as `$name`, and `$headers{'name'}="value"` an
-//! entry.
+//! `insert-vars="name=value"` adds a value, `set-vars=` replaces it, `remove-vars="name"` removes it; the
+//! same for `client`, `reqpb`, `headers` and `srvhdrs`. `error="403"` sets a status, `abort=true` ends the
+//! request with it, `noaction=true` continues the stage. `$name="value"` sets a variable of the request,
+//! which later lines and conditions use as `$name`, and `$headers{'name'}="value"` an entry.
 
 use std::ffi::c_int;
 
@@ -29,7 +28,7 @@ pub unsafe extern "C" fn set_variable(
     ];
     let mut changes: Vec<(&[u8], &[u8])> = Vec::new();
     pblock::for_each(block, |name, value| changes.push((name, value)));
-    // Blocks of directives are filled from their last parameter on.
+    // Blocks of directives are filled from the last parameter to the first.
     for (parameter, value) in changes.into_iter().rev() {
         if parameter.first() == Some(&b'$') {
             match crate::conf::templates::set_variable(parameter) {

@@ -1,12 +1,12 @@
-//! The expressions of version 7: what `<If>` and `<ElseIf>` compare, and texts with variables in them.
+//! The expressions of version 7: the conditions of `<If>` and `<ElseIf>`, and texts with variables.
 //!
-//! An expression is of literals (`'as it is'`, `"with $uri in it"`, `42`), variables (`$uri`,
-//! `$headers{'referer'}`), functions (`lc($uri)`) and operators, in the order of version 7. It is read
-//! when the configuration is; what it cannot be is named then.
+//! An expression consists of literals (`'as it is'`, `"with $uri in it"`, `42`), variables (`$uri`,
+//! `$headers{'referer'}`), functions (`lc($uri)`) and operators, with the precedence of version 7. It is
+//! parsed when the configuration is read; errors are reported then.
 
 use regex::bytes::Regex;
 
-/// How deep parentheses and operators may stand within each other.
+/// The deepest nesting of parentheses and operators.
 const DEEPEST: usize = 32;
 
 /// An expression, ready to be evaluated.
@@ -22,13 +22,13 @@ pub enum Expression {
     Call(Function, Vec<Expression>),
     /// `not` and `!`
     Not(Box<Expression>),
-    /// A minus before it.
+    /// A negated number.
     Negative(Box<Expression>),
     /// `defined`
     Defined(Variable),
     /// `-d`, `-e` and the like: the letter, and the path.
     File(u8, Box<Expression>),
-    /// Two with an operator between them.
+    /// Two operands and their operator.
     Binary(Operator, Box<Expression>, Box<Expression>),
     /// `a ? b : c`
     Choice(Box<Expression>, Box<Expression>, Box<Expression>),
@@ -36,7 +36,7 @@ pub enum Expression {
     Regex(Box<Expression>, LiteralRegex, bool),
 }
 
-/// A regular expression that does not change.
+/// A constant regular expression.
 #[derive(Debug, Clone)]
 pub struct LiteralRegex(pub Regex);
 
@@ -49,17 +49,17 @@ impl PartialEq for LiteralRegex {
 /// A variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Variable {
-    /// `$1` to `$9`, and `$&` as 0: of the regular expression that has matched last.
+    /// `$1` to `$9`, and `$&` as 0: the groups of the last regular expression that matched.
     Group(usize),
-    /// One that the server knows, by its place in [`PREDEFINED`].
+    /// A variable of the server, from [`PREDEFINED`].
     Predefined(&'static str),
     /// An entry of one of [`MAPS`].
     Entry(&'static str, Vec<u8>),
-    /// One that `set-variable` sets.
+    /// A variable that `set-variable` sets.
     Own(Vec<u8>),
 }
 
-/// The variables that the server knows.
+/// The variables of the server.
 pub const PREDEFINED: [&str; 38] = [
     "auth_group",
     "auth_type",
@@ -104,7 +104,7 @@ pub const PREDEFINED: [&str; 38] = [
 /// Variables that have entries: `$headers{'referer'}`.
 pub const MAPS: [&str; 7] = ["client", "cookie", "env", "headers", "reqpb", "srvhdrs", "vars"];
 
-/// Functions, with how many arguments they take at least and at most.
+/// Functions, with the least and the most arguments.
 const FUNCTIONS: [(&str, Function, usize, usize); 13] = [
     ("atime", Function::AccessTime, 1, 1),
     ("choose", Function::Choose, 1, 1),
@@ -121,7 +121,7 @@ const FUNCTIONS: [(&str, Function, usize, usize); 13] = [
     ("uuid", Function::Uuid, 0, 0),
 ];
 
-/// What can be called.
+/// A function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Function {
     AccessTime,
@@ -139,7 +139,7 @@ pub enum Function {
     Uuid,
 }
 
-/// What stands between two expressions.
+/// A binary operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operator {
     Or,
@@ -168,7 +168,7 @@ pub enum Operator {
     MatchesNot,
 }
 
-/// Operators as they are written, with how strongly they bind.
+/// The operators and their precedence.
 const OPERATORS: [(&str, Operator, u8); 27] = [
     ("or", Operator::Or, 1),
     ("xor", Operator::Xor, 1),
@@ -199,30 +199,31 @@ const OPERATORS: [(&str, Operator, u8); 27] = [
     ("=", Operator::Wildcard, 13),
 ];
 
-/// How strongly `not` binds.
+/// The precedence of `not`.
 const NOT_BINDS: u8 = 3;
 
-/// How strongly `? :` binds.
+/// The precedence of `? :`.
 const CHOICE_BINDS: u8 = 4;
 
-/// What `-f` and the like take binds at least so strongly: `-f $docroot . '/a'` asks for the whole path.
+/// The operand of `-f` and the like extends over operators of at least this precedence: `-f $docroot . '/a'`
+/// tests the whole path.
 const FILE_TEST_TAKES: u8 = 11;
 
-/// A text of pieces.
+/// A text that consists of pieces.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Template(pub Vec<Piece>);
 
 /// A piece of a text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Piece {
-    /// As it is.
+    /// A constant text.
     Literal(Vec<u8>),
     /// The value of an expression.
     Value(Expression),
 }
 
 impl Expression {
-    /// Reads one.
+    /// Parses an expression.
     pub fn parse(text: &[u8]) -> Result<Expression, String> {
         let mut reader = Reader { text, position: 0, depth: 0 };
         let expression = reader.binary(0)?;
@@ -233,7 +234,7 @@ impl Expression {
         }
     }
 
-    /// Calls `each` with every variable in it.
+    /// Calls `each` with every variable of the expression.
     pub fn for_each_variable(&self, each: &mut dyn FnMut(&Variable)) {
         match self {
             Expression::Text(template) => template.for_each_variable(each),
@@ -258,13 +259,13 @@ impl Expression {
 }
 
 impl Template {
-    /// Reads a text: `$uri`, `${uri}`, `$headers{'referer'}` and `$(lc($uri))` stand for their values,
-    /// `$$` and `\$` for `$`. A `$` with nothing known behind it is itself.
+    /// Parses a text: `$uri`, `${uri}`, `$headers{'referer'}` and `$(lc($uri))` stand for their values, `$$`
+    /// and `\$` for `$`. A `$` before anything else stands for itself.
     pub fn parse(text: &[u8]) -> Result<Template, String> {
         Reader { text, position: 0, depth: 0 }.template(None)
     }
 
-    /// The text, where nothing in it changes.
+    /// The text, if it is constant.
     pub fn literal(&self) -> Option<&[u8]> {
         match self.0.as_slice() {
             [] => Some(b""),
@@ -273,7 +274,7 @@ impl Template {
         }
     }
 
-    /// Calls `each` with every variable in it.
+    /// Calls `each` with every variable of the text.
     pub fn for_each_variable(&self, each: &mut dyn FnMut(&Variable)) {
         for piece in &self.0 {
             if let Piece::Value(expression) = piece {
@@ -312,7 +313,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes a text, where it stands here.
+    /// Skips this text if it comes next; returns whether it did.
     fn take(&mut self, text: &[u8]) -> bool {
         let is_here = self.rest().starts_with(text)
             && !(is_word(text[text.len() - 1]) && self.rest().get(text.len()).copied().is_some_and(is_word));
@@ -505,7 +506,7 @@ impl Reader<'_> {
         Ok(Expression::Call(function, arguments))
     }
 
-    /// What stands behind a `$`; none where it is no variable.
+    /// The variable after a `$`; `None` if there is none.
     fn variable(&mut self) -> Result<Option<Variable>, String> {
         if self.take(b"&") {
             return Ok(Some(Variable::Group(0)));
@@ -559,7 +560,7 @@ impl Reader<'_> {
         Ok(key)
     }
 
-    /// A text in single quotes: only the quote itself has a backslash before it.
+    /// A text in single quotes: a backslash escapes only the quote.
     fn plain(&mut self) -> Result<Template, String> {
         let mut text = Vec::new();
         loop {
@@ -623,7 +624,7 @@ impl Reader<'_> {
         Ok(Template(pieces))
     }
 
-    /// What stands behind a `$` of a text.
+    /// The value after a `$` in a text.
     fn value(&mut self) -> Result<Option<Expression>, String> {
         if self.peek() != Some(b'(') {
             return Ok(self.variable()?.map(Expression::Variable));
@@ -654,7 +655,7 @@ fn combined(operator: Operator, left: Expression, right: Expression) -> Result<E
     }
     if let Operator::NumberEqual | Operator::NumberNotEqual = operator {
         for side in [&left, &right] {
-            // As numbers, all such texts are 0: what looks like a comparison would always or never be so.
+            // The number of such a text is always 0, so the comparison would be always true or always false.
             if let Expression::Text(template) = side
                 && let Some(text) = template.literal()
                 && !text.iter().any(u8::is_ascii_digit)
@@ -667,7 +668,7 @@ fn combined(operator: Operator, left: Expression, right: Expression) -> Result<E
     Ok(Expression::Binary(operator, Box::new(left), Box::new(right)))
 }
 
-/// Reads a regular expression.
+/// Compiles a regular expression.
 pub fn regular_expression(text: &[u8]) -> Result<Regex, String> {
     let readable =
         std::str::from_utf8(text).map_err(|_| "the regular expression is not UTF-8".to_string())?;

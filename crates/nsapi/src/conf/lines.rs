@@ -13,15 +13,15 @@ pub const LONGEST_FILE_BYTES: usize = 4 * 1024 * 1024;
 /// A line with its continuations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// The place at which it begins.
+    /// The place where it begins.
     pub place: Place,
-    /// Its bytes, a space before each continuation.
+    /// Its bytes, with a space before each continuation.
     pub text: Vec<u8>,
 }
 
-/// Reads the lines of a file. A line that begins with white space continues the line before it. An indented
-/// tag or name of a directive begins a line of its own. A line that begins with `#` is a comment; it may
-/// stand between a line and its continuation.
+/// Reads the lines of a file. A line that begins with white space continues the previous line, except that an
+/// indented tag or directive name begins a new line. A line that begins with `#` is a comment; it may come
+/// between a line and its continuation.
 pub fn logical_lines(file: &Arc<str>, text: &[u8], problems: &mut Vec<Problem>) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     let mut too_long = 0;

@@ -1,7 +1,7 @@
-//! magnus.conf: settings of the server, a name and a value a line, and `Init` lines.
+//! magnus.conf: settings of the server, with a name and a value on each line, and `Init` lines.
 //!
-//! Touchstone has its own configuration for almost all of it. What plug-ins can ask for is kept; of the rest
-//! it is said where Touchstone keeps it, once, when the file is read.
+//! Touchstone has its own configuration for almost all settings. Those that plug-ins can ask for are stored;
+//! for the others a message names the key of Touchstone, once, when the file is read.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::objects::first_word;
 use super::parameters::parse_parameters;
 use super::{Configuration, Init, Problem};
 
-/// Reads a magnus.conf and adds what it holds.
+/// Reads a magnus.conf and adds its settings.
 pub fn read_magnus(file: &Arc<str>, text: &[u8], configuration: &mut Configuration) -> Vec<Problem> {
     let mut problems = Vec::new();
     for line in logical_lines(file, text, &mut problems) {
@@ -30,7 +30,7 @@ pub fn read_magnus(file: &Arc<str>, text: &[u8], configuration: &mut Configurati
     problems
 }
 
-/// The value of a setting; where it is there twice, of the last one.
+/// The value of a setting; the last one counts.
 pub fn setting<'a>(settings: &'a [Setting], name: &str) -> Option<&'a str> {
     settings
         .iter()
@@ -39,8 +39,7 @@ pub fn setting<'a>(settings: &'a [Setting], name: &str) -> Option<&'a str> {
         .map(|setting| setting.value.as_str())
 }
 
-/// Where Touchstone keeps what a setting says; `None` where it is read, or says nothing that Touchstone would
-/// do.
+/// The key of Touchstone for a setting; `None` if the setting is used, or has no meaning for Touchstone.
 pub fn kept_elsewhere(name: &str) -> Option<&'static str> {
     const ELSEWHERE: [(&str, &str); 17] = [
         ("Port", "listen of the site"),

@@ -1,7 +1,6 @@
-//! Files of media types, as `load-types` names them: that of the Netscape servers
-//! (`type=text/html exts=htm,html`), and that of the others (`text/html htm html`). Lines that say a coding
-//! or
-//! a language of an ending are left out.
+//! Files of media types, as `load-types` names them: in the form of the Netscape servers (`type=text/html
+//! exts=htm,html`), and in the common form (`text/html htm html`). Lines that assign a coding or a language
+//! to an extension are left out.
 
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use super::lines::LONGEST_FILE_BYTES;
 use super::parameters::{parameter, parse_parameters};
 use super::{Place, Problem};
 
-/// Reads a file of types: each ending in lower case with its type.
+/// Reads a file of types: each extension in lower case with its type.
 pub fn read_media_types(file: &Arc<str>, text: &[u8], types: &mut Vec<(String, String)>) -> Vec<Problem> {
     let mut problems = Vec::new();
     if text.len() > LONGEST_FILE_BYTES {

@@ -1,4 +1,4 @@
-//! obj.conf and magnus.conf, read as they are: from text to directives, without input and output.
+//! Reads obj.conf and magnus.conf: from text to directives, without input and output.
 
 pub(crate) mod expression;
 pub mod lines;
@@ -14,12 +14,12 @@ use std::sync::Arc;
 use self::expression::{Expression, Template};
 pub use self::parameters::{Parameters, parameter};
 
-/// Where something stands.
+/// A place in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The file, or what stands for it.
+    /// The file, or a name for another source.
     pub file: Arc<str>,
-    /// The line, from 1 on.
+    /// The line, counted from 1.
     pub line: usize,
 }
 
@@ -29,12 +29,12 @@ impl fmt::Display for Place {
     }
 }
 
-/// What is wrong, and where.
+/// A problem and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
-    /// What it is, and what to do.
+    /// What is wrong, and what to do.
     pub message: String,
 }
 
@@ -47,19 +47,19 @@ impl fmt::Display for Problem {
 /// A stage of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// Who the client is.
+    /// Identifies the client.
     AuthTrans,
-    /// Which file or program the path stands for.
+    /// Translates the path to a file or program.
     NameTrans,
-    /// Whether the client may have it, and whether it is there.
+    /// Checks whether the client may access the file, and whether it exists.
     PathCheck,
-    /// What type it is of.
+    /// Finds the type of the file.
     ObjectType,
-    /// The answer.
+    /// Makes the answer.
     Service,
-    /// The answer where a stage has failed.
+    /// Makes the answer if a stage has failed.
     Error,
-    /// What is written down of it.
+    /// Logs the request.
     AddLog,
 }
 
@@ -89,19 +89,19 @@ impl Stage {
     }
 }
 
-/// `<Client>`: for which requests the directives in it are.
+/// `<Client>`: a condition for the directives inside it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Client {
-    /// What the request must be like: names with patterns.
+    /// The patterns that the request must match, by name.
     pub conditions: Parameters,
-    /// How many of them must be so.
+    /// How many of them must match.
     pub needed: Needed,
 }
 
 /// `match` of a `<Client>`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needed {
-    /// `all`, as it is without.
+    /// `all`, the default.
     All,
     /// `any`
     Any,
@@ -112,55 +112,55 @@ pub enum Needed {
 /// The condition of an `<If>` or `<ElseIf>`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
-    /// What must be so.
+    /// The expression that must be true.
     pub expression: Expression,
 }
 
-/// `<If>`, `<ElseIf>` or `<Else>`: for which requests the directives in it are.
+/// `<If>`, `<ElseIf>` or `<Else>`: a condition for the directives inside it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Branch {
     /// Its condition; `<Else>` has none.
     pub condition: Option<Arc<Condition>>,
-    /// Those of the `<If>` and the `<ElseIf>` before it, none of which may be so.
+    /// The conditions of the `<If>` and `<ElseIf>` before it, which must all be false.
     pub earlier: Vec<Arc<Condition>>,
-    /// The one that it stands in.
+    /// The branch that contains it.
     pub parent: Option<Arc<Branch>>,
 }
 
 /// A line of an object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Directive {
-    /// When it is looked at.
+    /// The stage in which it runs.
     pub stage: Stage,
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
-    /// `fn` and the others.
+    /// `fn` and other parameters.
     pub parameters: Parameters,
-    /// The `<Client>` that it stands in, if any.
+    /// The `<Client>` that contains it.
     pub client: Option<Arc<Client>>,
-    /// The `<If>`, `<ElseIf>` or `<Else>` that it stands in, if any.
+    /// The `<If>`, `<ElseIf>` or `<Else>` that contains it.
     pub branch: Option<Arc<Branch>>,
-    /// Parameters with variables in their values, by their places.
+    /// Parameters with variables in their values, by their indexes.
     pub templates: Vec<(usize, Template)>,
 }
 
 /// An `Init` line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Init {
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
-    /// `fn` and the others.
+    /// `fn` and other parameters.
     pub parameters: Parameters,
 }
 
-/// A line of magnus.conf that is no `Init`.
+/// A line of magnus.conf that is not `Init`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
-    /// Its name, as it is written.
+    /// Its name, unchanged.
     pub name: String,
     /// Its value, without quotes around it.
     pub value: String,
@@ -169,27 +169,27 @@ pub struct Setting {
 /// `<Object>`
 #[derive(Debug, Clone, PartialEq)]
 pub struct Object {
-    /// Where it begins.
+    /// The place where it begins.
     pub place: Place,
     /// Its name, for `name=` of NameTrans.
     pub name: Option<Vec<u8>>,
-    /// The pattern of the paths that it is for.
+    /// The pattern of the paths that it applies to.
     pub ppath: Option<Vec<u8>>,
-    /// Its lines, in their order.
+    /// Its directives, in order.
     pub directives: Vec<Directive>,
-    /// Lines of stages that there are none of: wrong where a request may reach the object.
+    /// Lines of unknown stages: an error if a request may reach the object.
     pub refused: Vec<Problem>,
 }
 
-/// All that obj.conf and magnus.conf say.
+/// The contents of obj.conf and magnus.conf.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Configuration {
-    /// `Init` lines, of magnus.conf first.
+    /// `Init` lines, those of magnus.conf first.
     pub init: Vec<Init>,
     /// The objects.
     pub objects: Vec<Object>,
     /// The other lines of magnus.conf.
     pub settings: Vec<Setting>,
-    /// Endings with their types, of the files that `load-types` names.
+    /// Extensions with their types, of the files that `load-types` names.
     pub media_types: Vec<(String, String)>,
 }

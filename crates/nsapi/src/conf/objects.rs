@@ -11,17 +11,16 @@ use super::{
 };
 use crate::pattern::Pattern;
 
-/// Stages of newer servers that this one has no use for.
+/// Stages of newer servers that this server does not use.
 const UNUSED_STAGES: [&str; 6] = ["Route", "DNS", "Connect", "Filter", "Input", "Output"];
 
-/// How deep `<If>` and `<Client>` may stand within each other.
+/// The deepest nesting of `<If>` and `<Client>`.
 const DEEPEST: usize = 32;
 
 /// How many `<ElseIf>` may follow an `<If>`.
 const MOST_ALTERNATIVES: usize = 1_000;
 
-/// Reads an obj.conf and adds what it holds. Everything that is wrong is named; the rest is read
-/// nevertheless.
+/// Reads an obj.conf and adds its objects. All errors are reported; the rest of the file is still read.
 pub fn read_objects(file: &Arc<str>, text: &[u8], configuration: &mut Configuration) -> Vec<Problem> {
     let mut problems = Vec::new();
     let lines = logical_lines(file, text, &mut problems);
@@ -37,7 +36,7 @@ struct Reader<'a> {
     configuration: &'a mut Configuration,
     problems: Vec<Problem>,
     object: Option<Object>,
-    /// What of the object has begun and not ended, the innermost last.
+    /// The open parts of the object, the innermost last.
     open: Vec<Open>,
     /// The `<If>` or `<ElseIf>` that ended on the line before.
     ended: Option<Arc<Branch>>,
@@ -51,7 +50,7 @@ struct Open {
 
 enum Part {
     Client(Arc<Client>),
-    /// With the stage of the directives in it.
+    /// A branch, with the stage of the directives in it.
     Branch(Arc<Branch>, Option<Stage>),
 }
 
@@ -117,7 +116,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A condition is evaluated once a request, so it must be clear at which stage.
+    /// A condition is evaluated once for a request, so its stage must be unambiguous.
     fn one_stage_only(&mut self, place: &Place, stage: Stage) {
         let mut other = None;
         for open in &mut self.open {
@@ -135,11 +134,11 @@ impl Reader<'_> {
         }
     }
 
-    /// A line of a stage that there is none of: it is wrong only where a request may reach its object.
+    /// A line of an unknown stage: it is an error only if a request may reach its object.
     fn unused_stage(&mut self, place: &Place, name: &str, rest: &[u8]) {
         let parameters = self.parameters(place, rest);
         let is_left_out = match (parameter(&parameters, "fn"), parameter(&parameters, "filter")) {
-            // Bodies are coded and decoded by the server, as its own keys say.
+            // The server itself codes and decodes bodies, as its own keys say.
             (Some(b"insert-filter"), Some(filter)) => {
                 matches!(filter, b"http-compression" | b"http-decompression")
             }
@@ -203,7 +202,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Ends the innermost part, where it is one of these.
+    /// Ends the innermost part if `is_one` accepts it.
     fn end_part(&mut self, place: &Place, tag: &str, is_one: impl FnOnce(&Part) -> bool) -> Option<Part> {
         match self.open.pop() {
             Some(open) if is_one(&open.part) => Some(open.part),
@@ -321,7 +320,7 @@ impl Reader<'_> {
     }
 }
 
-/// The first word and what follows it.
+/// The first word and the rest.
 pub(crate) fn first_word(text: &[u8]) -> (&[u8], &[u8]) {
     let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
     (&text[..end], text[end..].trim_ascii())

@@ -1,6 +1,6 @@
-//! Parameters of directives and of `<Client>`, as they are written.
+//! The parameters of directives and of `<Client>`.
 
-/// Names with values, as they stand behind a directive.
+/// The names and values after a directive.
 pub type Parameters = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// The value of the first parameter of this name.
@@ -8,8 +8,8 @@ pub fn parameter<'a>(parameters: &'a Parameters, name: &str) -> Option<&'a [u8]>
     parameters.iter().find(|(key, _)| key == name.as_bytes()).map(|(_, value)| value.as_slice())
 }
 
-/// `name=value` and `name="value"` in a text, with `\` before a quote or itself; a word alone is the value of
-/// a number (1, 2, 3...).
+/// Parses `name=value` and `name="value"`, with `\` before a quote or a backslash; a single word gets a
+/// number as its name (1, 2, 3...).
 pub(crate) fn parse_parameters(text: &[u8]) -> Result<Parameters, &'static str> {
     let mut pairs = Vec::new();
     let mut words = 0;

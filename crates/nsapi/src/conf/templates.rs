@@ -1,4 +1,4 @@
-//! Variables in parameters and conditions: which there are, once all files are read.
+//! Finds the variables in parameters and conditions, after all files were read.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::expression::{Expression, Piece, Template, Variable};
 use super::{Branch, Condition, Configuration, Directive, Problem, Stage, parameter};
 
-/// Maps whose entries `set-variable` sets.
+/// Maps whose entries `set-variable` can set.
 pub const SETTABLE_MAPS: [&str; 5] = ["client", "headers", "reqpb", "srvhdrs", "vars"];
 
-/// Finds the parameters with variables in them, and names the variables that there are not.
+/// Finds the parameters that contain variables, and reports unknown variables.
 ///
-/// A line outside of `<If>` with a `$` that is no variable stays as it is: files of older servers have it in
+/// Outside `<If>`, a line with a `$` that is no variable is unchanged: files of older servers have `$` in
 /// patterns.
 pub fn find_templates(configuration: &mut Configuration) -> Vec<Problem> {
     let own = own_variables(configuration);
@@ -32,7 +32,7 @@ pub fn find_templates(configuration: &mut Configuration) -> Vec<Problem> {
     problems
 }
 
-/// Finds what a directive's parameters are made of.
+/// Finds the templates of a directive's parameters.
 fn fill(directive: &mut Directive, own: &BTreeSet<Vec<u8>>) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut literals = Vec::new();
@@ -75,7 +75,7 @@ pub fn set_variable(name: &[u8]) -> Option<Variable> {
     }
 }
 
-/// The names that `set-variable` lines give a value.
+/// The names that `set-variable` lines set.
 fn own_variables(configuration: &Configuration) -> BTreeSet<Vec<u8>> {
     let directives = configuration.objects.iter().flat_map(|object| &object.directives);
     let names = directives.filter(|directive| is_setting(directive)).flat_map(|line| &line.parameters);
@@ -130,7 +130,7 @@ fn template_of(
             true => Err("it chooses the line, and has no variables: <If> compares them".to_string()),
             false => Ok(None),
         },
-        // Patterns have `\$`, so only `$$` is taken for a `$` where version 7 need not be meant.
+        // Patterns have `\$`, so only `$$` is read as a `$` in a file that may be older than version 7.
         None if template.literal().is_some()
             && directive.branch.is_none()
             && !value.windows(2).any(|two| two == b"$$") =>
@@ -141,7 +141,7 @@ fn template_of(
     }
 }
 
-/// Whether a parameter says for which requests its line is, or what it calls.
+/// Whether a parameter selects the requests of its line, or the function that it calls.
 fn chooses(name: &[u8], stage: Stage) -> bool {
     match name {
         b"fn" => true,

@@ -1,4 +1,4 @@
-//! From what a plug-in says of its answer to the answer of a handler.
+//! Converts the answer of a plug-in to the answer of a handler.
 
 use bytes::Bytes;
 use touchstone_handler::answer::{Answer, Part};
@@ -6,21 +6,21 @@ use touchstone_handler::reason_phrase::ReasonPhrase;
 
 use crate::connection::{AnswerHead, Connection, Gone};
 
-/// The head of an answer, on its way between threads.
+/// The head of an answer, which is passed between threads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Head {
     /// The status.
     pub status: u16,
-    /// The reason phrase, where it is not that of the status.
+    /// The reason phrase, if it is not the registered one.
     pub reason: Option<ReasonPhrase>,
     /// The field lines with their CRLF.
     pub fields: Vec<u8>,
-    /// The length, where it was said.
+    /// The declared length.
     pub content_length: Option<u64>,
 }
 
 impl Head {
-    /// Writes the fields down, which have been looked at already.
+    /// Copies the fields, which were checked before.
     pub fn of(head: &AnswerHead<'_>) -> Head {
         let mut fields = Vec::with_capacity(128);
         for (name, value) in head.fields {
@@ -33,7 +33,7 @@ impl Head {
         Head { status: head.status, reason, fields, content_length: head.content_length }
     }
 
-    /// An answer whose body is all there. For HEAD it was left out, and a length that was said is that of the
+    /// An answer with a complete body. For HEAD the body was left out, and the declared length is that of the
     /// body.
     pub fn into_whole_answer(self, is_head: bool, body: Bytes) -> Answer {
         let declared_length = self.content_length.filter(|_| is_head || self.status == 304);
@@ -47,7 +47,7 @@ impl Head {
     }
 }
 
-/// `content-type` is written as people expect it: names of plug-ins are in lower case often.
+/// Writes `content-type` in its usual form: plug-ins often use names in lower case.
 fn append_name(out: &mut Vec<u8>, name: &[u8]) {
     let mut is_first = true;
     for byte in name {
@@ -56,13 +56,13 @@ fn append_name(out: &mut Vec<u8>, name: &[u8]) {
     }
 }
 
-/// A connection for functions that run on a core: the body of the request is there already, that of the
-/// answer is gathered.
+/// A connection for functions that run on a core: the request's body has arrived already, and the answer's
+/// body is collected.
 #[derive(Default)]
 pub struct Gathered {
-    /// What of the request's body is not read yet.
+    /// The unread part of the request's body.
     pub body: Bytes,
-    /// The head, once it is there.
+    /// The head, once it was written.
     pub head: Option<Head>,
     /// The body so far.
     pub written: Vec<u8>,

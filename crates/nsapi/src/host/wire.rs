@@ -1,7 +1,7 @@
-//! What goes between the server and a child with plug-ins: frames over a socket of the Unix kind.
+//! The messages between the server and a child with plug-ins: frames over a Unix socket.
 //!
-//! Both ends are the same program, so there are no versions; but a plug-in that writes over memory it should
-//! not can make the child send anything, so what comes is checked as anything from outside is.
+//! Both ends are the same program, so there are no versions; but a plug-in that overwrites memory can make
+//! the child send anything, so received frames are checked like any outside input.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -15,24 +15,24 @@ use super::answer::Head;
 /// The longest frame in bytes.
 pub const LONGEST_FRAME_BYTES: usize = 1024 * 1024;
 
-/// What a frame says.
+/// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// To the child: a request.
     Request,
-    /// To the child: some of its body; empty: the end.
+    /// To the child: a part of its body; empty: the end.
     Body,
     /// To the child: the body broke off.
     BodyFailed,
     /// To the child: end.
     Quit,
-    /// To the server: more of the body is wanted.
+    /// To the server: more of the body is needed.
     Want,
     /// To the server: the head of the answer.
     Head,
-    /// To the server: some of its body.
+    /// To the server: a part of its body.
     Data,
-    /// To the server: what has come is to be sent on.
+    /// To the server: send everything received so far.
     Flush,
     /// To the server: how the request ended.
     End,
@@ -70,7 +70,7 @@ pub fn parse_frame_head(head: [u8; 5]) -> io::Result<(Kind, usize)> {
     }
 }
 
-/// Reads a frame; its payload lands in `payload`.
+/// Reads a frame into `payload`.
 pub fn read_frame(from: &mut impl Read, payload: &mut Vec<u8>) -> io::Result<Kind> {
     let mut head = [0; 5];
     from.read_exact(&mut head)?;
@@ -80,7 +80,7 @@ pub fn read_frame(from: &mut impl Read, payload: &mut Vec<u8>) -> io::Result<Kin
     Ok(kind)
 }
 
-/// Bits of the key, whom the client's certificate names, and who has signed it.
+/// The number of key bits, and the subject and issuer of the client's certificate.
 type OwnedTls = (u32, Option<Vec<u8>>, Option<Vec<u8>>);
 
 /// A request with its own memory.
@@ -132,7 +132,7 @@ impl OwnedRequest {
         self.has_body
     }
 
-    /// As the engine takes it.
+    /// Calls `use_it` with the request in the engine's form.
     pub fn with<T>(&self, use_it: impl FnOnce(&HostRequest<'_>) -> T) -> T {
         let fields: Vec<(&[u8], &[u8])> =
             self.fields.iter().map(|(name, value)| (&name[..], &value[..])).collect();
@@ -198,7 +198,7 @@ impl OwnedRequest {
         out.0
     }
 
-    /// From bytes; `None` where they are none of ours.
+    /// Decodes bytes; `None` if they are not valid.
     pub fn decode(bytes: &[u8]) -> Option<OwnedRequest> {
         let mut input = In(bytes);
         let texts = [input.bytes()?, input.bytes()?, input.bytes()?, input.bytes()?, input.bytes()?];
@@ -237,7 +237,7 @@ impl OwnedRequest {
     }
 }
 
-/// The head of an answer as bytes.
+/// Encodes the head of an answer.
 pub fn encode_head(head: &Head) -> Vec<u8> {
     let mut out = Out(Vec::with_capacity(64 + head.fields.len()));
     out.number(u64::from(head.status));
@@ -248,8 +248,7 @@ pub fn encode_head(head: &Head) -> Vec<u8> {
     out.0
 }
 
-/// The head of an answer from bytes. The fields are lines of their own: each has a name, and none a control
-/// character.
+/// Decodes the head of an answer. Each field line must have a name and no control character.
 pub fn decode_head(bytes: &[u8]) -> Option<Head> {
     let mut input = In(bytes);
     let status = u16::try_from(input.number()?).ok().filter(|status| (200..=999).contains(status))?;
@@ -273,7 +272,7 @@ pub fn decode_head(bytes: &[u8]) -> Option<Head> {
     input.0.is_empty().then_some(Head { status, reason, fields, content_length })
 }
 
-/// An outcome as bytes.
+/// Encodes an outcome.
 pub fn encode_outcome(outcome: &Outcome) -> Vec<u8> {
     let mut out = Out(Vec::new());
     match outcome {
@@ -292,7 +291,7 @@ pub fn encode_outcome(outcome: &Outcome) -> Vec<u8> {
     out.0
 }
 
-/// An outcome from bytes.
+/// Decodes an outcome.
 pub fn decode_outcome(bytes: &[u8]) -> Option<Outcome> {
     let mut input = In(bytes);
     let to = match input.number()? {

@@ -1,18 +1,18 @@
 //! Threads on which functions may wait.
 //!
-//! To wake a sleeping thread costs tens of microseconds, so a worker that has just had work looks for more
-//! for a moment before it sleeps. Threads are started as they are needed, up to a limit; requests beyond that
-//! wait in a queue, and beyond its length they are refused.
+//! Waking a sleeping thread costs tens of microseconds, so a worker that has just finished a job checks for
+//! more for a moment before it sleeps. Threads are started when needed, up to a limit; further requests wait
+//! in a queue, and when the queue is full they are refused.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a worker looks for more work before it sleeps.
+/// How long a worker checks for more work before it sleeps.
 const SPIN: Duration = Duration::from_micros(30);
 
-/// How long a worker that is not needed stays.
+/// How long an idle worker is kept.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// Work for one thread.
@@ -27,7 +27,7 @@ pub struct Workers {
 struct Shared {
     queue: Mutex<Queue>,
     wake: Condvar,
-    /// How many jobs wait, for those who look without the lock.
+    /// How many jobs wait, readable without the lock.
     waiting: AtomicUsize,
     most_threads: usize,
     most_waiting: usize,
@@ -38,9 +38,9 @@ struct Shared {
 struct Queue {
     jobs: VecDeque<Job>,
     threads: usize,
-    /// Threads that look for work, or sleep.
+    /// Threads that check for work, or sleep.
     idle: usize,
-    /// Threads whose job nothing waits for any more: others are started in their place.
+    /// Threads that hang in a job that was given up: others are started in their place.
     lost: isize,
 }
 
@@ -49,7 +49,7 @@ struct Queue {
 pub struct TooBusy;
 
 impl Workers {
-    /// Up to so many threads, and so many jobs that wait for one.
+    /// At most so many threads, and so many waiting jobs.
     pub fn new(most_threads: usize, most_waiting: usize, stack_bytes: usize) -> Workers {
         let shared = Shared {
             queue: Mutex::default(),
@@ -62,15 +62,15 @@ impl Workers {
         Workers { shared: Arc::new(shared) }
     }
 
-    /// A thread hangs in its job: another may be started. As many as there may be at first are replaced at
-    /// most.
+    /// Notes that a thread hangs in its job: another may be started. At most as many threads are replaced as
+    /// the limit allows at first.
     pub fn lose(&self) {
         self.shared.lock().lost += 1;
-        // A job may wait that no thread could be started for.
+        // A job may wait because no thread could be started before.
         self.shared.start_for_waiting();
     }
 
-    /// The thread is back.
+    /// Notes that a hanging thread has returned.
     pub fn find(&self) {
         self.shared.lock().lost -= 1;
     }
@@ -80,7 +80,7 @@ impl Workers {
         usize::try_from(self.shared.lock().lost).unwrap_or(0)
     }
 
-    /// Has a job done.
+    /// Runs a job on one of the threads.
     pub fn run(&self, job: Job) -> Result<(), TooBusy> {
         let shared = &self.shared;
         let mut queue = shared.lock();
@@ -91,7 +91,7 @@ impl Workers {
         if needs_thread {
             match shared.start_thread() {
                 Ok(()) => queue.threads += 1,
-                // With none at all, nothing would ever come for the job.
+                // Without any thread, the job would wait for ever.
                 Err(_) if queue.threads == 0 => return Err(TooBusy),
                 Err(_) => {}
             }
@@ -143,11 +143,11 @@ impl Shared {
         }
     }
 
-    /// The next job; `None` where the thread is not needed any more.
+    /// The next job; `None` if the thread is not needed any more.
     fn next(&self) -> Option<Job> {
         let mut queue = self.lock();
         if queue.threads > self.most_now(&queue) {
-            // One that was lost is back, and another has its place.
+            // A thread that was hanging has returned, but was replaced.
             queue.threads -= 1;
             return None;
         }

@@ -1,11 +1,11 @@
-//! The configuration file for a php-fpm that the server runs: one pool, on a socket that it is handed.
+//! The configuration file of a php-fpm that the server runs: one pool, on an inherited socket.
 
 use std::fmt::Write;
 use std::path::Path;
 
 use super::spec::PoolSpec;
 
-/// The text of the file. `listen` is the name under which php-fpm knows the socket that it inherits.
+/// The text of the file. `listen` is the name by which php-fpm finds the socket that it inherits.
 pub fn configuration(
     spec: &PoolSpec,
     listen: &Path,
@@ -52,10 +52,10 @@ pub fn configuration(
     text
 }
 
-/// Whether a name and value can stand in the file.
+/// Checks whether a name and a value are valid in the file.
 ///
 /// # Errors
-/// Why not.
+/// Why they are not valid.
 pub fn check_setting(name: &str, value: &str) -> Result<(), String> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
     if name.is_empty() || !name.bytes().all(is_name) {
@@ -67,7 +67,7 @@ pub fn check_setting(name: &str, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A value as PHP's own files have it: bare words can mean something (`yes`, `none`).
+/// A quoted value of PHP's configuration files: unquoted words can have a meaning (`yes`, `none`).
 fn quoted(value: &str) -> String {
     format!("\"{value}\"")
 }

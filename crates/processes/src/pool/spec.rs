@@ -1,4 +1,4 @@
-//! What a configuration says of processes that the server is to start.
+//! The settings of processes that the server starts.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -6,46 +6,46 @@ use std::time::Duration;
 
 use crate::user::User;
 
-/// Everything about a pool. Two that are equal are the same pool.
+/// The settings of a pool. Equal settings mean the same pool.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PoolSpec {
-    /// What runs.
+    /// The program.
     pub program: Program,
-    /// How many processes; of php-fpm, how many of its workers.
+    /// The number of processes; for php-fpm, the number of its workers.
     pub processes: usize,
     /// The current directory of the processes; `None`: the server's.
     pub directory: Option<PathBuf>,
     /// The whole environment beside `PATH`.
     pub environment: Vec<(String, String)>,
-    /// Who they run as; `None`: as the server.
+    /// The user of the processes; `None`: that of the server.
     pub user: Option<User>,
-    /// What they may use.
+    /// The limits of a process.
     pub limits: ProcessLimits,
-    /// Where they listen; `None`: at a socket in a directory of its own.
+    /// The path of the listening socket; `None`: a socket in a directory of the pool.
     pub socket: Option<PathBuf>,
-    /// How long they may take to end after SIGTERM; then comes SIGKILL.
+    /// The time between SIGTERM and SIGKILL.
     pub stop_timeout: Duration,
 }
 
-/// What a pool runs.
+/// The program of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Program {
     /// A program that accepts connections at descriptor 0, as FastCGI programs do; with its arguments.
     Command(Vec<String>),
-    /// php-fpm, which has workers of its own.
+    /// php-fpm, which has its own workers.
     PhpFpm {
         /// The program.
         program: PathBuf,
-        /// What scripts end in.
+        /// The suffixes of scripts.
         suffixes: Vec<String>,
         /// Settings of PHP that scripts cannot change (`php_admin_value`).
         settings: Vec<(String, String)>,
-        /// After so many requests a worker is replaced; 0: never.
+        /// A worker is replaced after so many requests; 0: never.
         requests_per_process: u64,
     },
 }
 
-/// What a process may use; `None`: what the server may.
+/// The limits of a process; `None`: those of the server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ProcessLimits {
     /// Open files.
@@ -54,7 +54,8 @@ pub struct ProcessLimits {
     pub memory_bytes: Option<u64>,
 }
 
-/// A program by its path, or its name in the directories of `PATH` (and those where system programs are).
+/// Finds a program by its path, or by its name in the directories of `PATH` (and the usual directories of
+/// system programs).
 pub fn find_program(name: &str, base: &Path) -> Option<PathBuf> {
     if name.contains('/') {
         let path = base.join(name);

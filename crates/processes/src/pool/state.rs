@@ -1,14 +1,14 @@
-//! What requests must know of a pool: its supervisor says it, requests ask.
+//! The state of a pool that requests need: its supervisor sets it, requests read it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What requests must know of a pool.
+/// The state of a pool that requests need.
 #[derive(Debug, Default)]
 pub struct State {
     /// Why no process can be kept running, if so.
     problem: Mutex<Option<String>>,
-    /// Whether there is one, so that requests need no lock.
+    /// Whether there is a problem, so that requests need no lock.
     has_problem: AtomicBool,
 }
 

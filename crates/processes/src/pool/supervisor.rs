@@ -45,19 +45,19 @@ const WELL_AFTER: Duration = Duration::from_secs(1);
 /// Requests are refused when every process has ended early this many times in a row.
 const FAILURES_TO_REFUSE: u32 = 3;
 
-/// The longest wait between two looks at processes that are ending.
+/// The longest wait between two checks of processes that are ending.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// The thread's own state.
 pub struct Supervisor {
     spec: PoolSpec,
-    /// Closed at its other end when the pool is dropped.
+    /// The other end is closed when the pool is dropped.
     control: OwnedFd,
     state: Arc<State>,
     log: PoolLog,
     listener: Socket,
     socket: PathBuf,
-    /// Holds the socket and php-fpm's configuration file.
+    /// Contains the socket and php-fpm's configuration file.
     directory: TempDir,
     slots: Vec<Slot>,
     name: String,

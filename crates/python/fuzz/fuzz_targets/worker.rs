@@ -1,4 +1,4 @@
-//! Any bytes as what a worker, a core or a client of a WebSocket has written: no panic.
+//! Any bytes as the output of a worker, of a core, or of a WebSocket client: no panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,11 +1,11 @@
-//! The C interface of Python, as far as a worker uses it: a table of functions of the stable ABI, which is
-//! filled from a library that is opened at run time, and safe functions above it.
+//! The part of Python's C interface that a worker uses: a table of functions of the stable ABI, which is
+//! filled from a library that is opened at run time, and safe functions on top of it.
 //!
 //! | module | |
 //! |---|---|
 //! | `table` | the functions, and the structures that they take |
-//! | `object` | references to objects, and what is done with them |
-//! | `native` | objects and functions of ours that Python code holds and calls |
+//! | `object` | references to objects, and operations on them |
+//! | `native` | Rust objects and functions that Python code holds and calls |
 
 mod native;
 mod object;

@@ -1,7 +1,7 @@
-//! Objects and functions of ours that Python code holds and calls.
+//! Rust objects and functions that Python code holds and calls.
 //!
 //! There is one type of object: it holds an `Arc` of a Rust value, and drops it when Python drops the object.
-//! A [`Function`] is bound to such an object, or to none; it is called with the value.
+//! A [`Function`] is bound to such an object, and is called with its value.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
@@ -21,11 +21,11 @@ pub struct NativeType<T> {
     _holds: PhantomData<fn(T)>,
 }
 
-/// What a value that Python code holds can be asked for: it finds the functions of Python.
+/// A value that Python code can hold: it provides access to the functions of Python.
 pub trait Functions: Send + Sync + 'static {
     /// The functions of Python.
     fn api() -> &'static Api;
-    /// Where in an object the value is.
+    /// The offset of the value in an object.
     fn offset() -> usize;
 }
 
@@ -66,14 +66,14 @@ impl<T: Functions> NativeType<T> {
         Ok(NativeType { kind, offset, _holds: PhantomData })
     }
 
-    /// Where in an object the value is.
+    /// The offset of the value in an object.
     pub fn offset(&self) -> usize {
         self.offset
     }
 
     /// An object that holds a value.
     pub fn hold(&self, gil: Gil, value: Arc<T>) -> Result<Object, Raised> {
-        // SAFETY: the type has room for one pointer behind the head of an object.
+        // SAFETY: the type has room for one pointer after the head of an object.
         unsafe {
             let object = gil.owned((gil.api().PyType_GenericAlloc)(self.kind.raw(), 0))?;
             object.raw().cast::<u8>().add(self.offset).cast::<Arc<T>>().write(value);
@@ -85,7 +85,7 @@ impl<T: Functions> NativeType<T> {
 /// Python drops an object.
 unsafe extern "C" fn deallocate<T: Functions>(object: Raw) {
     let api = T::api();
-    // SAFETY: nothing else uses the object any more. The place holds what `hold` has written, or zero where
+    // SAFETY: nothing else uses the object any more. The place holds what `hold` has written, or zero if
     // Python code has made the object. An object of a type that was made at run time holds a reference to the
     // type.
     unsafe {
@@ -108,19 +108,19 @@ type Without<T> = fn(Gil, &Arc<T>) -> Result<Object, Raised>;
 type WithOne<T> = fn(Gil, &Arc<T>, Object) -> Result<Object, Raised>;
 type WithSome<T> = fn(Gil, &Arc<T>, Arguments<'_>) -> Result<Object, Raised>;
 
-/// Names a Rust function as a type, so that the C function that calls it needs nothing but its type.
+/// Represents a Rust function by a type, so that the C function that calls it needs only the type.
 pub trait Calls<T: Functions> {
-    /// How it is called.
+    /// The number of its arguments.
     const FORM: Form<T>;
 }
 
-/// How a function is called.
+/// The number of arguments of a function.
 pub enum Form<T> {
-    /// Without arguments.
+    /// None.
     None(Without<T>),
-    /// With one.
+    /// One.
     One(WithOne<T>),
-    /// With some.
+    /// Any number.
     Some(WithSome<T>),
 }
 

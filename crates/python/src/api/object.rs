@@ -1,7 +1,7 @@
-//! References to Python's objects, and what a worker does with them.
+//! References to Python's objects, and operations on them.
 //!
-//! A [`Gil`] is the proof that the thread may call Python; every function takes it. An [`Object`] may only be
-//! dropped where there is one, too: none is kept where a thread without it could drop it.
+//! A [`Gil`] proves that the thread may call Python; every function needs one. An [`Object`] may only be
+//! dropped by a thread that has one, so no object is stored where another thread could drop it.
 
 use std::ffi::{CStr, c_char, c_long};
 use std::marker::PhantomData;
@@ -17,7 +17,7 @@ pub struct Raised;
 #[derive(Clone, Copy)]
 pub struct Gil {
     api: &'static Api,
-    /// It stays in its thread.
+    /// The value must stay on its thread.
     _thread: PhantomData<*const ()>,
 }
 
@@ -48,7 +48,7 @@ impl Clone for Object {
 
 impl Drop for Object {
     fn drop(&mut self) {
-        // SAFETY: the reference is ours, and the thread may call Python.
+        // SAFETY: the reference belongs to this object, and the thread may call Python.
         unsafe { (self.api.Py_DecRef)(self.raw.as_ptr()) };
     }
 }
@@ -120,7 +120,7 @@ impl Object {
 }
 
 impl Gil {
-    /// The proof for a thread of which it is known.
+    /// The proof for a thread that is known to hold the lock.
     ///
     /// # Safety
     /// The thread may call Python for as long as the value is used.
@@ -131,9 +131,9 @@ impl Gil {
     /// Makes Python ready to run in this process, as `program` would.
     pub fn start(api: &'static Api, program: &str) -> Gil {
         let wide: Vec<i32> = program.chars().map(|letter| letter as i32).chain([0]).collect();
-        // Python keeps the name.
+        // Python keeps a pointer to the name.
         let wide = Vec::leak(wide);
-        // SAFETY: this is called once, by the first thread. Without handlers, signals stay ours.
+        // SAFETY: this is called once, by the first thread. Without handlers, signals are left to the worker.
         unsafe {
             (api.Py_SetProgramName)(wide.as_ptr());
             (api.Py_InitializeEx)(0);
@@ -144,14 +144,14 @@ impl Gil {
         gil
     }
 
-    /// Makes the thread one of Python's, which it stays.
+    /// Attaches the thread to Python permanently.
     pub fn attach(api: &'static Api) -> Gil {
-        // SAFETY: Python is started. The thread's state is never given back: threads of a worker do not end.
+        // SAFETY: Python is started. The thread's state is never released: threads of a worker do not end.
         unsafe { (api.PyGILState_Ensure)() };
         Gil { api, _thread: PhantomData }
     }
 
-    /// The bytes of an object without anything of its own.
+    /// The size of an object without own data.
     pub fn base_size(self) -> Option<usize> {
         let base = self.borrowed(self.api.PyBaseObject_Type.cast()).ok()?;
         let size = self.attribute(&base, c"__basicsize__").ok()?;
@@ -163,7 +163,7 @@ impl Gil {
         self.api
     }
 
-    /// Runs the ends of Python's modules.
+    /// Runs the finalizers of Python's modules.
     pub fn finalize(self) {
         // SAFETY: the first thread calls this last.
         unsafe { (self.api.Py_FinalizeEx)() };
@@ -183,7 +183,7 @@ impl Gil {
         NonNull::new(raw).map(|raw| Object { raw, api: self.api }).ok_or(Raised)
     }
 
-    /// A reference that belongs to something else, counted once more.
+    /// A borrowed reference, counted once more.
     pub fn borrowed(self, raw: Raw) -> Result<Object, Raised> {
         let raw = NonNull::new(raw).ok_or(Raised)?;
         // SAFETY: the object lives.
@@ -216,7 +216,7 @@ impl Gil {
         })
     }
 
-    /// Text in UTF-8; what is none is replaced.
+    /// Text in UTF-8; invalid bytes are replaced.
     pub fn utf8(self, text: &[u8]) -> Result<Object, Raised> {
         // SAFETY: the bytes are read before it returns.
         self.owned(unsafe {
@@ -225,7 +225,7 @@ impl Gil {
         })
     }
 
-    /// Text that is the same object wherever it is asked for.
+    /// Text that is the same object at each call.
     pub fn interned(self, text: &CStr) -> Result<Object, Raised> {
         // SAFETY: the text ends with a zero byte.
         self.owned(unsafe { (self.api.PyUnicode_InternFromString)(text.as_ptr()) })
@@ -250,13 +250,13 @@ impl Gil {
 
     /// `int`
     pub fn number(self, number: i64) -> Result<Object, Raised> {
-        // SAFETY: nothing is passed but a number.
+        // SAFETY: only a number is passed.
         self.owned(unsafe { (self.api.PyLong_FromLong)(number as c_long) })
     }
 
     /// `bool`
     pub fn truth(self, is: bool) -> Result<Object, Raised> {
-        // SAFETY: nothing is passed but a number.
+        // SAFETY: only a number is passed.
         self.owned(unsafe { (self.api.PyBool_FromLong)(c_long::from(is)) })
     }
 
@@ -283,7 +283,7 @@ impl Gil {
                 (self.api.PyList_SetItem)(list.raw(), index as isize, member.into_raw());
                 filled += 1;
             }
-            // A list with an empty place is not one to hand out.
+            // A list with an empty place must not be returned.
             for index in filled..length {
                 (self.api.PyList_SetItem)(list.raw(), index as isize, self.none().into_raw());
             }
@@ -303,7 +303,7 @@ impl Gil {
         self.owned(unsafe { (self.api.PyDict_Copy)(dict.raw()) })
     }
 
-    // --- Looking into objects.
+    // --- Reading objects.
 
     /// Sets an item of a `dict`.
     pub fn set(self, dict: &Object, key: &Object, value: &Object) -> Result<(), Raised> {
@@ -341,7 +341,7 @@ impl Gil {
 
     /// A member of a list or a tuple.
     pub fn member(self, sequence: &Object, index: usize) -> Result<Object, Raised> {
-        // SAFETY: the object lives; of another type, and for a place that is none, they raise.
+        // SAFETY: the object lives; another type or an invalid index raises.
         self.borrowed(unsafe {
             if sequence.is_list() {
                 (self.api.PyList_GetItem)(sequence.raw(), index as isize)
@@ -461,7 +461,7 @@ impl Gil {
         })
     }
 
-    /// Runs the text of a module in `__main__`, and gives the names that it has then.
+    /// Runs the source of a module in `__main__`, and returns its names afterwards.
     pub fn run(self, text: &CStr, file: &CStr) -> Result<Object, Raised> {
         // SAFETY: both texts end with a zero byte; the module's names live as long as Python.
         unsafe {
@@ -484,16 +484,16 @@ impl Gil {
         !unsafe { (self.api.PyErr_Occurred)() }.is_null()
     }
 
-    /// Forgets the error that is set.
+    /// Clears the error that is set.
     pub fn clear_error(self) {
         // SAFETY: nothing is passed.
         unsafe { (self.api.PyErr_Clear)() };
     }
 
-    /// The exception that is set, which is set no more; `None` if there is none.
+    /// The exception that is set, which is cleared; `None` if there is none.
     pub fn take_error(self) -> Option<Object> {
         let (mut kind, mut value, mut trace) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the three places are ours; what is in them afterwards are references of ours, or null.
+        // SAFETY: the three places are local; afterwards they hold owned references, or null.
         unsafe {
             (self.api.PyErr_Fetch)(&mut kind, &mut value, &mut trace);
             (self.api.PyErr_NormalizeException)(&mut kind, &mut value, &mut trace);
@@ -501,7 +501,7 @@ impl Gil {
         let (_kind, value, trace) = (self.owned(kind), self.owned(value).ok(), self.owned(trace).ok());
         let value = value?;
         if let (Some(trace), Ok(set)) = (trace, self.attribute(&value, c"with_traceback")) {
-            // The exception is told without its trace where this fails.
+            // If this fails, the exception has no trace.
             let _ = self.call1(&set, &trace).map_err(|Raised| self.clear_error());
         }
         Some(value)

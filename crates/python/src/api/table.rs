@@ -1,7 +1,7 @@
 //! The functions of Python's stable ABI that a worker uses, found in a library at run time.
 //!
-//! All of them are in the library of every version from 3.9 to 3.14. No structure of an object is used but
-//! the place of its type, which is the last word of every object's head.
+//! All of them are in the library of every version from 3.9 to 3.14. The only structure used is the position
+//! of an object's type, which is the last word of every object's head.
 
 use std::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use std::path::Path;
@@ -46,7 +46,7 @@ pub struct TypeSpec {
 
 /// `Py_tp_dealloc`, of typeslots.h.
 pub const SLOT_DEALLOC: c_int = 52;
-/// `Py_TPFLAGS_DEFAULT` and `Py_TPFLAGS_DISALLOW_INSTANTIATION`'s effect by having no `tp_new`.
+/// `Py_TPFLAGS_DEFAULT`. Without `tp_new` this has the effect of `Py_TPFLAGS_DISALLOW_INSTANTIATION`.
 pub const TYPE_FLAGS_DEFAULT: c_uint = 0;
 /// `METH_O`
 pub const TAKES_ONE: c_int = 0x8;
@@ -63,13 +63,13 @@ macro_rules! table {
         variadic { $($many:ident;)* }
         data { $($datum:ident;)* }
     ) => {
-        /// The functions, and some objects that are always there.
+        /// The functions, and some objects that always exist.
         #[allow(non_snake_case, reason = "these are the names of C")]
         pub struct Api {
             $(pub $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
             $(pub $many: unsafe extern "C" fn(Raw, ...) -> Raw,)*
             $(pub $datum: *mut c_void,)*
-            /// Where an object's type is.
+            /// The offset of an object's type.
             pub type_offset: OnceLock<usize>,
         }
 
@@ -161,8 +161,8 @@ unsafe impl Sync for Api {}
 
 /// Finds a function or an object of the library.
 fn find<T: Copy>(library: &Library, name: &str) -> Result<T, String> {
-    // SAFETY: the types of the functions in the table are those of Python's headers; an object is only asked
-    // for its address.
+    // SAFETY: the types of the functions in the table are those of Python's headers; only the address of an
+    // object is used.
     let symbol = unsafe { library.get::<T>(name) };
     symbol.map(|symbol| *symbol).map_err(|error| format!("the library of Python has no {name}: {error}"))
 }
@@ -175,7 +175,7 @@ pub fn load(path: &Path) -> Result<&'static Api, String> {
     static API: OnceLock<Result<Api, String>> = OnceLock::new();
     let open = || {
         // Modules that are written in C find the functions in the process, so they must be visible to all.
-        // SAFETY: the library's own initialisation is what every program that embeds Python runs.
+        // SAFETY: the library's initialisation is the same for every program that embeds Python.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) }
             .map_err(|error| format!("{} cannot be opened: {error}", path.display()))?;
         let api = Api::of(&library);

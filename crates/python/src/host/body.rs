@@ -1,8 +1,8 @@
-//! The body of a request on its way to a worker.
+//! The body of a request that is sent to a worker.
 //!
-//! A WSGI application that reads a body holds its thread until the client has sent it. So a worker is asked
-//! only when the body is there, or as much of it as a worker takes at once: clients that send small bodies
-//! slowly hold no thread.
+//! A WSGI application that reads a body holds its thread until the client has sent it. So a worker gets the
+//! request only when the body, or as much of it as a worker accepts at once, has arrived: clients that send
+//! small bodies slowly hold no thread.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -15,7 +15,7 @@ use touchstone_handler::pipe::Receiver;
 use super::link::Asked;
 use crate::shared::frame::{BODY_WINDOW, BROKEN, Kind, PIECE_BYTES};
 
-/// A body, of which some has come already.
+/// A body, with the part that has already arrived.
 pub struct Body {
     held: VecDeque<Bytes>,
     rest: Receiver,
@@ -23,15 +23,15 @@ pub struct Body {
 }
 
 impl Body {
-    /// A body of which nothing has come.
+    /// A body of which nothing has arrived.
     pub fn new(rest: Receiver) -> Body {
         Body { held: VecDeque::new(), rest, has_ended: false }
     }
 
-    /// Waits until all of it has come, or as much as a worker takes at once.
+    /// Waits until all of it, or as much as a worker accepts at once, has arrived.
     ///
     /// # Errors
-    /// The client has left before its end.
+    /// The client has disconnected before its end.
     pub async fn wait(&mut self) -> io::Result<()> {
         let mut bytes = 0;
         while bytes < BODY_WINDOW {
@@ -58,10 +58,10 @@ impl Body {
         }
     }
 
-    /// Brings it to a worker, as fast as the application reads it.
+    /// Sends it to a worker, as fast as the application reads it.
     pub async fn send(mut self, asked: Rc<Asked>) {
         let (link, number, exchange) = (asked.link.clone(), asked.number, asked.exchange.clone());
-        // The answer's own future ends the request.
+        // The future of the answer ends the request.
         drop(asked);
         while poll_fn(|context| exchange.poll_wanted(context)).await {
             let piece = tokio::select! {

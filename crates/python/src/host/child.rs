@@ -1,4 +1,4 @@
-//! One worker process: its start, its output, its end.
+//! One worker process: starts it, reads its output, ends it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,23 +22,23 @@ use crate::worker::WorkerSettings;
 /// The longest line of output that is logged in one piece.
 const LONGEST_LINE_BYTES: usize = 4096;
 
-/// How long a worker may take to write where its threads are.
+/// How long a worker may take to write the traces of its threads.
 const TIME_FOR_TRACE: Duration = Duration::from_millis(500);
 
-/// Variables of the server that workers of another user get, too.
+/// Variables of the server that are passed also to workers of another user.
 const HARMLESS: [&str; 5] = ["PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ"];
 
 /// A process that was started.
 pub struct WorkerProcess {
-    /// What requests see of it.
+    /// The part of it that requests use.
     pub worker: Arc<Worker>,
     /// When it was started.
     pub started: Instant,
-    /// It has said that the application is there.
+    /// It has reported that the application is loaded.
     pub is_ready: bool,
-    /// It has said why the application cannot be started.
+    /// It has reported why the application cannot be started.
     pub has_failed: bool,
-    /// When it was told to take no more; it ends when its requests have ended.
+    /// When it stopped taking requests; it ends when its requests have ended.
     pub retired: Option<Instant>,
     /// It was told to end.
     pub was_told: Option<Instant>,
@@ -46,9 +46,9 @@ pub struct WorkerProcess {
     pub kill_at: Option<Instant>,
     /// It was killed, and has not ended yet.
     pub was_killed: bool,
-    /// Its event loop does not come back: what it says of that.
+    /// Its event loop does not return: the report about it.
     pub hung: Option<String>,
-    /// The source file that has changed, after which it wants to be replaced.
+    /// The changed source file because of which it must be replaced.
     pub changed_file: Option<String>,
     child: Child,
     pidfd: OwnedFd,
@@ -87,7 +87,7 @@ impl WorkerProcess {
         };
         set_environment(&mut command, settings, user.is_some());
         if interpreter.is_free_threaded {
-            // The calls of a worker rely on the interpreter's lock.
+            // The worker's calls rely on the interpreter's lock.
             command.env("PYTHON_GIL", "1");
         }
         prepare(&mut command, user, settings.limits.memory);
@@ -126,13 +126,13 @@ impl WorkerProcess {
         })
     }
 
-    /// What becomes readable when there is something to look at.
+    /// Descriptors that become readable when there is something to process.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let outputs = self.outputs.iter().map(|output| output.pipe.as_fd());
         [self.pidfd.as_fd(), self.worker.control.as_fd()].into_iter().chain(outputs)
     }
 
-    /// Reads what the application has printed.
+    /// Reads the output of the application.
     pub fn read_outputs(&mut self, mut line: impl FnMut(&str)) {
         self.outputs.retain_mut(|output| output.read(&mut line));
     }
@@ -141,12 +141,12 @@ impl WorkerProcess {
     pub fn tell_to_end(&mut self) {
         if self.was_told.is_none() {
             self.was_told = Some(Instant::now());
-            // One that cannot be told is killed later.
+            // If it cannot be told, it is killed later.
             let _ = control::send(&self.worker.control, control::QUIT, &[], &[], SendFlags::DONTWAIT);
         }
     }
 
-    /// Kills it, and what it has started.
+    /// Kills it and the processes that it has started.
     pub fn kill(&self) {
         if let Ok(pid) = pid_of(&self.child) {
             // It was not reaped yet, so no other process has its number.
@@ -165,8 +165,8 @@ impl WorkerProcess {
         self.child.wait().ok()
     }
 
-    /// Has it write to its standard error where its threads are. One that has not come as far as its
-    /// application is ended by the signal.
+    /// Makes it write the traces of its threads to standard error. If it has not yet loaded its application,
+    /// the signal ends it.
     pub fn ask_for_trace(&self) {
         if let Ok(pid) = pid_of(&self.child) {
             // SAFETY: this only sends a signal. The process was not reaped yet, so no other one has its
@@ -175,8 +175,8 @@ impl WorkerProcess {
         }
     }
 
-    /// It has not become ready in time: it is killed, and the log gets what it does. Returns whether that was
-    /// not said before.
+    /// Called when it has not become ready in time: it is killed, and its traces are logged. Returns false if
+    /// this was already done.
     pub fn end_late(&mut self) -> bool {
         let is_first = self.kill_at.is_none();
         if is_first {
@@ -188,7 +188,7 @@ impl WorkerProcess {
         is_first
     }
 
-    /// Has it killed as soon as it has written where its threads are.
+    /// Kills it after it has written the traces of its threads.
     pub fn end_with_trace(&mut self) {
         self.ask_for_trace();
         let now = Instant::now();
@@ -204,7 +204,7 @@ impl Drop for WorkerProcess {
     }
 }
 
-/// How a process has ended, in words.
+/// How a process has ended, as text.
 pub fn how(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
         (Some(signal), _) => format!("by signal {signal}"),
@@ -213,8 +213,8 @@ pub fn how(status: ExitStatus) -> String {
     }
 }
 
-/// What an application prints is to be seen at once. A worker of another user gets nothing of the server's
-/// environment that could hold a secret.
+/// Sets the environment. The application's output is unbuffered. A worker of another user gets no variables
+/// of the server that could hold a secret.
 fn set_environment(command: &mut Command, settings: &RouteSettings, is_other_user: bool) {
     if is_other_user {
         command.env_clear();
@@ -224,7 +224,7 @@ fn set_environment(command: &mut Command, settings: &RouteSettings, is_other_use
             }
         }
     }
-    // These are for the server itself.
+    // These variables are for the server itself.
     for name in
         ["NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "WATCHDOG_USEC", "WATCHDOG_PID"]
     {
@@ -263,7 +263,7 @@ impl Output {
     /// Returns whether more may come.
     fn read(&mut self, line: &mut impl FnMut(&str)) -> bool {
         let mut buffer = [0; 4096];
-        // The output of a worker that prints without end must not keep the others waiting.
+        // The limit keeps a worker that prints without end from delaying the others.
         for _ in 0..16 {
             match rustix::io::read(&self.pipe, &mut buffer) {
                 Ok(0) => {

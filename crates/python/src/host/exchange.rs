@@ -1,4 +1,4 @@
-//! A request that a worker has, on its core: what the worker has said of it.
+//! A request that was sent to a worker, on its core: the events that the worker has reported.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -11,22 +11,22 @@ use tokio::time::Instant;
 
 use crate::shared::ring::Frame;
 
-/// What a worker has said.
+/// An event that a worker has reported.
 #[derive(Debug)]
 pub enum Event {
     /// A whole answer: head and body.
     Whole(Bytes),
     /// The head of an answer.
     Head(Bytes),
-    /// Some of its body.
+    /// A part of its body.
     Piece(Bytes),
-    /// A part of a file is its body.
+    /// The body is a part of a file.
     File(SentFile),
-    /// The answer has ended: with these trailers, or too early.
+    /// The answer has ended: with these trailers, or early.
     End(Result<Vec<u8>, Ended>),
     /// Fields of an interim response 103.
     Hints(Vec<u8>),
-    /// The worker is gone.
+    /// The worker has ended.
     Lost,
 }
 
@@ -58,23 +58,23 @@ pub struct Exchange {
 
 #[derive(Default)]
 struct State {
-    /// A whole answer that lies in the ring, and its place among those.
+    /// A whole answer in the ring, and its position there.
     whole: Option<(Frame, u64)>,
     events: VecDeque<Event>,
     waker: Option<Waker>,
-    /// Bytes of the request's body that the worker wants; below 0: so many more were sent than it wanted.
+    /// Bytes of the request's body that the worker wants; negative: so many more were sent than it wanted.
     wanted: i64,
     body_waker: Option<Waker>,
-    /// When some of the body was last sent.
+    /// When a part of the body was last sent.
     last_sent: Option<Instant>,
-    /// The application waits for more of the body, which the client has not sent.
+    /// The application waits for a part of the body that the client has not sent.
     waits_for_body: bool,
     is_over: bool,
     is_lost: bool,
 }
 
 impl Exchange {
-    /// A request of whose body so many bytes are wanted at once.
+    /// A request for whose body the worker initially accepts so many bytes.
     pub fn new(wanted: usize) -> Exchange {
         let wanted = as_credit(wanted);
         Exchange { state: RefCell::new(State { wanted, ..State::default() }) }
@@ -87,7 +87,7 @@ impl Exchange {
         state.end();
     }
 
-    /// The worker has said something.
+    /// The worker has reported an event.
     pub fn push(&self, event: Event) {
         let mut state = self.state.borrow_mut();
         let is_end = matches!(event, Event::End(_) | Event::Lost);
@@ -99,8 +99,8 @@ impl Exchange {
         }
     }
 
-    /// The worker wants so many bytes more of the request's body; 0: the application waits for those that it
-    /// was to get before.
+    /// The worker wants so many more bytes of the request's body; 0: the application waits for bytes that
+    /// were requested before.
     pub fn want(&self, bytes: usize) {
         let mut state = self.state.borrow_mut();
         if bytes == 0 {
@@ -111,7 +111,7 @@ impl Exchange {
         wake(&mut state.body_waker);
     }
 
-    /// The worker is gone. Returns whether it had not ended its answer.
+    /// The worker has ended. Returns whether its answer was incomplete.
     pub fn lose(&self) -> bool {
         let is_lost = !self.state.borrow().is_over;
         if is_lost {
@@ -121,22 +121,22 @@ impl Exchange {
         is_lost
     }
 
-    /// Whether the worker had not ended its answer when it was gone.
+    /// Whether the worker has ended before its answer was complete.
     pub fn is_lost(&self) -> bool {
         self.state.borrow().is_lost
     }
 
-    /// Takes the whole answer that lies in the ring.
+    /// Takes the whole answer from the ring.
     pub fn take_whole(&self) -> Option<(Frame, u64)> {
         self.state.borrow_mut().whole.take()
     }
 
-    /// Puts a whole answer back that was taken.
+    /// Puts back a whole answer that was taken.
     pub fn put_back(&self, frame: Frame, place: u64) {
         self.state.borrow_mut().whole = Some((frame, place));
     }
 
-    /// Whether something was said, for the future that waits for it.
+    /// Ready when there is an event, for the future that waits for it.
     pub fn poll_said(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.state.borrow_mut();
         if state.whole.is_some() || !state.events.is_empty() {
@@ -149,12 +149,12 @@ impl Exchange {
         Poll::Pending
     }
 
-    /// Takes the next thing that was said.
+    /// Takes the next event.
     pub fn take_event(&self) -> Option<Event> {
         self.state.borrow_mut().events.pop_front()
     }
 
-    /// Ready when the worker wants more of the body; `false`: it wants none any more.
+    /// Ready when the worker wants more of the body; `false`: it wants no more.
     pub fn poll_wanted(&self, context: &mut Context<'_>) -> Poll<bool> {
         let mut state = self.state.borrow_mut();
         if state.is_over {
@@ -177,8 +177,8 @@ impl Exchange {
         Poll::Pending
     }
 
-    /// Some of the body was sent, or its end. A piece may be longer than what was wanted; then nothing is
-    /// wanted until the worker has taken the rest.
+    /// Notes that a part of the body was sent, or its end. A piece may be longer than the worker wanted; then
+    /// nothing more is sent until the worker has taken the rest.
     pub fn sent_body(&self, bytes: usize) {
         let mut state = self.state.borrow_mut();
         state.wanted = state.wanted.saturating_sub(as_credit(bytes));
@@ -186,17 +186,17 @@ impl Exchange {
         state.waits_for_body = false;
     }
 
-    /// Whether the application waits for the client, which has not sent more of the body.
+    /// Whether the application waits for more of the body from the client.
     pub fn waits_for_body(&self) -> bool {
         self.state.borrow().waits_for_body
     }
 
-    /// When some of the body was last sent.
+    /// When a part of the body was last sent.
     pub fn last_sent(&self) -> Option<Instant> {
         self.state.borrow().last_sent
     }
 
-    /// The client needs no answer any more.
+    /// The client does not need an answer any more.
     pub fn give_up(&self) {
         let mut state = self.state.borrow_mut();
         state.end();

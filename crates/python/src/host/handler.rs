@@ -1,5 +1,5 @@
-//! The handler of a route on a core: chooses a worker, gives it the request, and makes the answer of what it
-//! says.
+//! The handler of a route on a core: chooses a worker, sends it the request, and makes the answer from its
+//! events.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -28,7 +28,7 @@ use crate::shared::frame::BODY_WINDOW;
 use crate::shared::head::{self, Head};
 use crate::shared::segment::REQUEST_RING_BYTES;
 
-/// How long a request may be answered in passing.
+/// How long a request may be answered directly by its connection.
 const IN_PASSING: Duration = Duration::from_millis(100);
 
 /// Bytes of an answer that wait for a client.
@@ -37,16 +37,16 @@ const PIPE_BYTES: usize = 128 * 1024;
 /// The longest request without its body that a worker takes.
 const LONGEST_REQUEST: usize = REQUEST_RING_BYTES / 4;
 
-/// How often a request that changes nothing is asked again after its worker has ended.
+/// How often a safe request is repeated after its worker has ended.
 const MOST_REPEATS: u32 = 1;
 
-/// The core's own worker is preferred until it has so many more requests than another.
+/// The core's own worker is preferred until it has so many more requests than another worker.
 const PREFERENCE: usize = 4;
 
-/// How long it may take to notice that a worker has ended.
+/// The pause in which the end of a worker should be noticed.
 const NOTICE: Duration = Duration::from_millis(20);
 
-/// What is said to requests that no worker can take: come again in so many seconds.
+/// The Retry-After of answers to requests that no worker can take, in seconds.
 const RETRY_AFTER_S: &str = "2";
 
 /// The status of an interim response with hints (RFC 8297).
@@ -57,22 +57,22 @@ pub struct OnThisCore {
     pool: Arc<Pool>,
     server: Rc<dyn Server>,
     links: RefCell<Vec<Rc<Link>>>,
-    /// The changes of the pool that the links are of.
+    /// The number of changes of the pool for which the links were made.
     changes: Cell<u64>,
     turn: Rc<Turn>,
-    /// Memory for requests: between two of them there is nothing in it.
+    /// A buffer for requests; it is empty between two of them.
     written: RefCell<Vec<u8>>,
 }
 
-/// No worker takes the request.
+/// Why no worker takes the request.
 enum Refused {
-    /// All have as many as may wait.
+    /// All workers have the maximum of waiting requests.
     Full,
-    /// There is none.
+    /// There is no worker.
     NoWorker,
 }
 
-/// There is no answer, and will be none.
+/// Why there will be no answer.
 enum NoAnswer {
     /// The worker has ended before the answer began.
     Lost,
@@ -95,7 +95,7 @@ impl OnThisCore {
         })
     }
 
-    /// Links to the workers that there are now.
+    /// Makes links to the current workers.
     fn refresh(&self) {
         let changes = self.pool.changes();
         if self.changes.replace(changes) == changes {
@@ -112,7 +112,7 @@ impl OnThisCore {
                     Err(error) => {
                         let message = format!("no link to worker {}: {error}", worker.pid);
                         self.server.log(Level::Warning, "no link to a Python worker", &message);
-                        // It is tried again with the next request.
+                        // The next request tries again.
                         self.changes.set(u64::MAX);
                     }
                 },
@@ -120,7 +120,7 @@ impl OnThisCore {
         }
     }
 
-    /// The worker for a request: the core's own, unless another has less to do.
+    /// The worker for a request: the core's own, unless another one has fewer requests.
     fn choose(&self) -> Result<Rc<Link>, Refused> {
         self.refresh();
         let links = self.links.borrow();
@@ -134,7 +134,7 @@ impl OnThisCore {
         let mut chosen = own;
         if count > 1 {
             let least = open().min_by_key(under_way).unwrap_or(own);
-            // A worker of WSGI whose threads are all at work lets a request wait, however short it is.
+            // If all threads of a WSGI worker are busy, a request waits, however short it is.
             let is_full = !self.pool.is_asgi() && under_way(&own) >= self.pool.settings().threads;
             let preference = if is_full { 0 } else { PREFERENCE };
             if under_way(&own) > under_way(&least) + preference {
@@ -147,7 +147,7 @@ impl OnThisCore {
         Ok(chosen.clone())
     }
 
-    /// Gives a worker the request that `write` writes.
+    /// Sends a worker the request that `write` writes.
     fn ask(&self, wanted: usize, write: impl FnOnce(&mut Vec<u8>)) -> Result<Asked, Refused> {
         let link = self.choose()?;
         let mut written = self.written.borrow_mut();
@@ -168,7 +168,7 @@ impl OnThisCore {
 
     async fn answer(self: Rc<Self>, mut request: Request, mut asked: Option<Asked>) -> Answer {
         let has_body = request.body_length() != Some(0);
-        // In HTTP/2 that is an extended CONNECT (RFC 8441), which comes as what it stands for.
+        // In HTTP/2 this is an extended CONNECT (RFC 8441), which the server presents as a GET with Upgrade.
         let may_switch = matches!(request.protocol, Protocol::Http11 | Protocol::Http2)
             && request.received.values("upgrade").next().is_some();
         let expects = request.received.head.expectation != Expectation::None;
@@ -239,7 +239,7 @@ impl OnThisCore {
         self.pool.settings().name()
     }
 
-    /// The answer that a worker makes.
+    /// The answer of a worker.
     async fn answer_of(
         self: Rc<Self>,
         asked: Rc<Asked>,
@@ -275,7 +275,7 @@ impl OnThisCore {
                         interim.interim().push(EARLY_HINTS, lines);
                     }
                 }
-                // There is no head before it.
+                // There was no head before this event.
                 Event::Piece(_) | Event::End(Ok(_) | Err(Ended::Broken)) => return Ok(Answer::error(502)),
                 Event::End(Err(Ended::Untouched)) => return Err(NoAnswer::Untouched),
                 Event::Lost => return Err(NoAnswer::Lost),
@@ -283,8 +283,8 @@ impl OnThisCore {
         }
     }
 
-    /// What the worker says next; `None` where it says nothing for so long. The time counts anew from each
-    /// piece of the body on, and does not count while the application waits for the client's next one.
+    /// The next event of the worker; `None` after the time limit. The limit starts again with each piece of
+    /// the body, and does not run while the application waits for more of the client's body.
     async fn event_within(&self, asked: &Asked, limit: Duration) -> Option<Event> {
         let exchange = &asked.exchange;
         let mut until = exchange.last_sent().unwrap_or_else(Instant::now) + limit;
@@ -294,7 +294,7 @@ impl OnThisCore {
             }
             let now = Instant::now();
             until = match exchange.last_sent().map(|sent| sent + limit) {
-                // How long a client may take is a limit of the connection.
+                // The connection limits how long a client may take.
                 _ if exchange.waits_for_body() => now + limit,
                 Some(later) if later > now => later,
                 _ => return None,
@@ -307,8 +307,8 @@ impl OnThisCore {
         let message = format!("{}: a request in worker {pid} takes longer than 'limits.answer'", self.name());
         self.server.log(Level::Warning, "a Python application takes too long", &message);
         self.pool.counts().too_long.fetch_add(1, Ordering::Relaxed);
-        // A thread cannot be stopped. What waits in an event loop can; the worker itself notices a loop that
-        // does not come back.
+        // A thread cannot be stopped. A task that waits in an event loop can; a worker reports a loop that
+        // does not return itself.
         if !asked.link.worker.is_asgi() {
             self.pool.report_stuck(&asked.link.worker);
         }
@@ -321,7 +321,7 @@ impl OnThisCore {
         Answer::error(502)
     }
 
-    /// An answer whose body comes later.
+    /// An answer whose body follows later.
     fn stream(self: Rc<Self>, head: Head, file: Option<SentFile>, asked: Rc<Asked>, is_head: bool) -> Answer {
         let Head { mut answer, content_length } = head;
         if let Some(SentFile { file, offset, length }) = file {
@@ -351,7 +351,7 @@ impl Handler for OnThisCore {
     }
 
     fn answer_at_once(self: Rc<Self>, get: &PlainGet<'_>, _body: &mut Vec<u8>) -> AtOnce {
-        // A client that would switch to another protocol may send more.
+        // A client that wants to switch protocols may send more.
         if get.head.fields.iter().any(|line| line.name.of(get.buffer).eq_ignore_ascii_case(b"upgrade")) {
             return AtOnce::Handle;
         }
@@ -365,14 +365,14 @@ impl Handler for OnThisCore {
     }
 }
 
-/// A GET that a worker has.
+/// A GET that was sent to a worker.
 struct PendingGet {
     handler: Rc<OnThisCore>,
     asked: Option<Asked>,
 }
 
 impl PendingCall for PendingGet {
-    /// After it the request goes on in the exchange, which notices that the client leaves.
+    /// After this time the request continues in the exchange, which notices if the client disconnects.
     fn limit(&self) -> Duration {
         self.handler.pool.settings().limits.answer.map_or(IN_PASSING, |limit| limit.min(IN_PASSING))
     }
@@ -382,7 +382,7 @@ impl PendingCall for PendingGet {
         if asked.exchange.poll_said(context).is_pending() {
             return Poll::Pending;
         }
-        // Anything but a whole answer goes on as with other requests.
+        // If the answer is not complete at once, the request continues like others.
         let Some((frame, place)) = asked.exchange.take_whole() else { return Poll::Ready(()) };
         let is_given = asked.link.with_payload(&frame, |bytes| match head::read(bytes) {
             Ok((head, end)) if !is_bare_error(&head.answer, bytes.len() - end) => {
@@ -406,17 +406,17 @@ impl PendingCall for PendingGet {
     }
 }
 
-/// An error for which the server has a page.
+/// An error without a body, for which the server has a page.
 fn is_bare_error(answer: &Answer, body: usize) -> bool {
     answer.status >= 400 && answer.fields.is_empty() && body == 0
 }
 
-/// The answer where there is no worker.
+/// The answer if there is no worker.
 fn unavailable() -> Answer {
     Answer::error(503).field("Retry-After", RETRY_AFTER_S)
 }
 
-/// An answer of which all is there.
+/// An answer that is complete.
 fn whole(head: Head, body: Bytes, is_head: bool) -> Answer {
     let Head { mut answer, content_length } = head;
     if is_bare_error(&answer, body.len()) && !is_head {
@@ -432,10 +432,10 @@ fn whole(head: Head, body: Bytes, is_head: bool) -> Answer {
     answer.part(Part::Bytes(body))
 }
 
-/// Passes on what comes of an answer after its head.
+/// Sends the rest of an answer after its head.
 async fn pass_on(handler: Rc<OnThisCore>, asked: Rc<Asked>, mut sender: pipe::Sender) {
     loop {
-        // The application may go on only as fast as the client takes it.
+        // The application may continue only as fast as the client reads.
         if poll_fn(|context| sender.poll_ready(context)).await.is_err() {
             break;
         }

@@ -10,17 +10,17 @@ use super::pool::{Pool, RouteNames};
 use super::registry;
 use crate::settings::RouteSettings;
 
-/// What a route with `python` is.
+/// A route with `python`.
 pub struct Python {
     pool: Arc<Pool>,
 }
 
 impl Python {
-    /// Starts the workers of an application, if they do not run. They start while this returns. `names` is
-    /// what the route is called in metrics.
+    /// Starts the workers of an application, if they do not run. Returns before they have started. `names` is
+    /// the name of the route in metrics.
     ///
     /// # Errors
-    /// They cannot be watched.
+    /// Their thread cannot be started.
     pub fn open(settings: &RouteSettings, names: RouteNames) -> Result<Python, String> {
         Ok(Python { pool: registry::open(settings, names)? })
     }

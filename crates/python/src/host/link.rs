@@ -1,5 +1,5 @@
-//! A core's link to a worker: shared memory, an eventfd by which the worker wakes the core, and a socket over
-//! which descriptors of files come, and whose end tells that the worker has ended.
+//! A core's link to a worker: shared memory, an eventfd by which the worker wakes the core, and a socket that
+//! passes descriptors of files and whose end shows that the worker has ended.
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::VecDeque;
@@ -43,28 +43,28 @@ struct State {
     reader: Reader,
     exchanges: Vec<Slot>,
     free: Vec<usize>,
-    /// Frames that had no room yet.
+    /// Frames that did not fit into the ring yet.
     backlog: VecDeque<(Kind, u8, u32, Vec<u8>)>,
-    /// The ends of frames that are not freed yet, and whether they may be.
+    /// The ends of frames that are not freed yet, and whether they may be freed.
     held: VecDeque<(u64, bool)>,
-    /// The place of the first of `held`.
+    /// The index of the first entry of `held`.
     first_held: u64,
 }
 
 #[derive(Default)]
 struct Slot {
-    /// Tells requests apart that had the same place.
+    /// Distinguishes requests that used the same slot.
     turn: u16,
     exchange: Option<Rc<Exchange>>,
 }
 
-/// A request that a worker has. It is told when the core gives the request up.
+/// A request that was sent to a worker. Dropping it tells the worker that the core has given the request up.
 pub struct Asked {
     /// The link.
     pub link: Rc<Link>,
     /// Its number there.
     pub number: u32,
-    /// What the worker has said of it.
+    /// The events that the worker has reported.
     pub exchange: Rc<Exchange>,
 }
 
@@ -112,7 +112,7 @@ impl Link {
         !self.is_closed.get()
     }
 
-    /// Gives the worker a request; `None`: it takes none.
+    /// Sends a request to the worker; `None`: it accepts none.
     pub fn ask(self: &Rc<Self>, request: &[u8], wanted: usize) -> Option<Asked> {
         if self.is_closed.get() || !self.worker.begin() {
             return None;
@@ -131,7 +131,7 @@ impl Link {
         Some(Asked { link: self.clone(), number, exchange })
     }
 
-    /// Writes to the worker. It is woken at the end of the turn.
+    /// Writes a frame for the worker. The worker is woken at the end of the turn.
     pub fn push(self: &Rc<Self>, kind: Kind, flags: u8, number: u32, payload: &[u8]) {
         let mut state = self.state.borrow_mut();
         if !state.backlog.is_empty() || !state.writer.push(kind, flags, number, &[payload]) {
@@ -142,16 +142,16 @@ impl Link {
     }
 
     fn wake_worker(&self) {
-        // The counter is full only if it was woken often enough.
+        // If the counter is full, it was woken often enough.
         let _ = rustix::io::write(&self.worker.wake, &1u64.to_ne_bytes());
     }
 
-    /// Looks at the payload of a whole answer that was not freed.
+    /// Reads the payload of a whole answer that was not freed.
     pub fn with_payload<T>(&self, frame: &Frame, look: impl FnOnce(&[u8]) -> T) -> T {
         look(self.state.borrow().reader.payload(frame))
     }
 
-    /// A whole answer is not needed any more.
+    /// Called when a whole answer is not needed any more.
     pub fn free(&self, place: u64) {
         let mut state = self.state.borrow_mut();
         let index = place.wrapping_sub(state.first_held) as usize;
@@ -163,7 +163,7 @@ impl Link {
         }
     }
 
-    /// No more is to be done.
+    /// Called when the link is not used any more.
     pub fn close(&self) {
         self.is_closed.set(true);
         if let Some(waker) = self.closer.take() {
@@ -171,10 +171,10 @@ impl Link {
         }
     }
 
-    /// Hears what the worker says, until it ends or the link is closed. It runs as a task of the core.
+    /// Processes the worker's frames, until it ends or the link is closed. It runs as a task of the core.
     async fn run(self: Rc<Self>) {
         poll_fn(|context| self.poll_run(context)).await;
-        // Answers that were written before the end count.
+        // Answers that were written before the end are still used.
         let _ = self.read_all();
         self.is_closed.set(true);
         let exchanges: Vec<Rc<Exchange>> =
@@ -187,7 +187,7 @@ impl Link {
             if self.is_closed.get() {
                 return Poll::Ready(());
             }
-            // Events are told once each time that the counter grows, so it need not be read.
+            // Each increase of the counter gives one event, so the counter need not be read.
             let woken = match self.wake.poll_read_ready(context) {
                 Poll::Ready(Ok(mut guard)) => {
                     guard.clear_ready();
@@ -221,7 +221,7 @@ impl Link {
                 if guard.ready().is_read_closed() {
                     return true;
                 }
-                // A file has come, which is taken when its frame is.
+                // A file has arrived, which is taken together with its frame.
                 guard.clear_ready();
                 false
             }
@@ -230,12 +230,12 @@ impl Link {
         }
     }
 
-    /// Reads all frames, and writes those that had no room before.
+    /// Reads all frames, and writes those that did not fit before.
     fn read_all(self: &Rc<Self>) -> Result<(), Corrupt> {
         loop {
             let mut state = self.state.borrow_mut();
             if state.send_backlog() {
-                // The worker may sleep since it has read all that had room.
+                // The worker may sleep, because it has read all that was in the ring.
                 self.turn.has_written(self.clone());
             }
             let Some(frame) = state.reader.next_frame()? else {
@@ -255,7 +255,7 @@ impl Link {
             let payload = Bytes::copy_from_slice(state.reader.payload(&frame));
             state.held.push_back((frame.end(), true));
             drop(state);
-            // A file that no request needs is taken all the same: it is not the next one's.
+            // A file is taken even if no request needs it, because it does not belong to the next one.
             let file = if frame.kind == Kind::File { Some(self.take_file(&payload)) } else { None };
             if let Some(exchange) = exchange {
                 say(&exchange, &frame, payload, file);
@@ -271,7 +271,7 @@ impl Link {
         let offset = u64::from_le_bytes(offset.try_into().ok()?);
         let length = u64::from_le_bytes(length.try_into().ok()?);
         let facts = rustix::fs::fstat(&file).ok()?;
-        // Reading from anything else could wait.
+        // Reading from anything else could block.
         let is_file = rustix::fs::FileType::from_raw_mode(facts.st_mode) == rustix::fs::FileType::RegularFile;
         let size = u64::try_from(facts.st_size).ok()?;
         let is_inside = offset.checked_add(length).is_some_and(|end| end <= size);
@@ -291,7 +291,7 @@ impl Tell for Link {
     }
 }
 
-/// Tells a request what the worker has said of it.
+/// Passes an event of the worker to a request.
 fn say(exchange: &Exchange, frame: &Frame, payload: Bytes, file: Option<Option<SentFile>>) {
     let event = match frame.kind {
         Kind::Whole => Event::Whole(payload),
@@ -306,7 +306,7 @@ fn say(exchange: &Exchange, frame: &Frame, payload: Bytes, file: Option<Option<S
         Kind::End if frame.flags & UNTOUCHED != 0 => Event::End(Err(Ended::Untouched)),
         Kind::End if frame.flags & BROKEN != 0 => Event::End(Err(Ended::Broken)),
         Kind::End => Event::End(Ok(payload.to_vec())),
-        // These go the other way.
+        // These kinds are sent to workers only.
         Kind::Request | Kind::Body | Kind::BodyEnd | Kind::Credit | Kind::Gone => return,
     };
     exchange.push(event);
@@ -318,7 +318,7 @@ impl State {
         slot.exchange.clone().filter(|_| u32::from(slot.turn) == number >> 16)
     }
 
-    /// Writes what had no room before; returns whether something was written.
+    /// Writes frames that did not fit before; returns whether any was written.
     fn send_backlog(&mut self) -> bool {
         let mut has_written = false;
         while let Some((kind, flags, number, payload)) = self.backlog.front() {
@@ -331,8 +331,8 @@ impl State {
         has_written
     }
 
-    /// Frees what was read, up to the first frame that is still needed. Returns whether the worker waits for
-    /// room.
+    /// Frees frames that were read, up to the first one that is still needed. Returns whether the worker
+    /// waits for room.
     fn free_what_can_be(&mut self) -> bool {
         let mut end = None;
         while let Some((position, true)) = self.held.front() {
@@ -345,13 +345,13 @@ impl State {
 }
 
 impl Asked {
-    /// Tells the worker that the client has taken so many bytes.
+    /// Tells the worker that so many bytes were sent to the client.
     pub fn took(&self, bytes: usize) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         self.link.push(Kind::Credit, 0, self.number, &bytes.to_le_bytes());
     }
 
-    /// What the worker says next.
+    /// The next event of the worker.
     pub async fn event(&self) -> Event {
         poll_fn(|context| self.poll_event(context)).await
     }
@@ -386,7 +386,7 @@ impl Drop for Asked {
                 state.free.push(index);
             }
         }
-        // Those that are lost were counted so at once.
+        // Lost requests were counted before.
         if !self.exchange.is_lost() {
             self.link.worker.end();
         }
@@ -396,7 +396,7 @@ impl Drop for Asked {
     }
 }
 
-/// Whether the worker has not ended its answer.
+/// Whether the worker's answer is not complete.
 fn poll_now(exchange: &Exchange) -> bool {
     exchange.poll_over(&mut Context::from_waker(Waker::noop())).is_pending()
 }
@@ -411,7 +411,7 @@ mod tests {
     /// Far longer than a wake takes on a busy machine.
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// What a worker has of a link to a core.
+    /// The worker's end of a link to a core.
     struct WorkerEnd {
         reader: Reader,
         core: OwnedFd,
@@ -429,7 +429,7 @@ mod tests {
             WorkerEnd { reader: Reader::new(segment, Direction::Requests), core, _files: files, wake }
         }
 
-        /// Reads all that there is, as a worker does; returns how many frames.
+        /// Reads all frames, as a worker does; returns how many there were.
         fn read(&mut self) -> usize {
             let mut count = 0;
             while let Some(frame) = self.reader.next_frame().unwrap() {

@@ -1,15 +1,15 @@
-//! Where workers and their supervisors write what happens; the server gives it.
+//! The function through which workers and their supervisors write log messages; the server provides it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use touchstone_handler::handler::Level;
 
-/// Where it is written.
+/// The function that writes log messages.
 pub type Log = Arc<dyn Fn(Level, &str) + Send + Sync>;
 
 static LOG: Mutex<Option<Log>> = Mutex::new(None);
 
-/// Sets where it is written.
+/// Sets the function that writes log messages.
 pub fn log_to(log: Log) {
     *LOG.lock().unwrap_or_else(PoisonError::into_inner) = Some(log);
 }

@@ -3,16 +3,16 @@
 //! | module | |
 //! |---|---|
 //! | `registry` | all pools of the process |
-//! | `message_log` | where workers and supervisors write what happens |
+//! | `message_log` | log messages of workers and supervisors |
 //! | `pool` | the workers of an application, as requests see them |
-//! | `restarts` | why workers were replaced, counted |
+//! | `restarts` | counts replaced workers by reason |
 //! | `supervisor` | the thread that starts workers, watches them and replaces them |
 //! | `child` | one worker process |
-//! | `body` | the body of a request on its way to a worker |
-//! | `exchange` | a request that a worker has |
+//! | `body` | the body of a request that is sent to a worker |
+//! | `exchange` | a request that was sent to a worker |
 //! | `link` | a core's link to a worker |
 //! | `turn` | the end of a core's turn, when workers are woken |
-//! | `source` | from a request of the server to what a worker reads |
+//! | `source` | converts a request to the worker's form |
 //! | `handler` | the handler of a route on a core |
 //! | `interface` | a route's interface |
 

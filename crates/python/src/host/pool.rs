@@ -19,7 +19,7 @@ use crate::status::{ApplicationStatus, RestartStatus, WorkerStatus};
 pub enum Standing {
     /// The first are being started.
     Starting,
-    /// There is one at least.
+    /// There is at least one.
     Ready,
     /// None can be kept running.
     Failed,
@@ -34,12 +34,12 @@ pub struct Pool {
     standing: watch::Sender<Standing>,
     orders: Orders,
     counts: Counts,
-    /// The application is one of ASGI, as the last worker that was ready has said.
+    /// The application uses ASGI, as the last worker that became ready has reported.
     is_asgi: AtomicBool,
     python: Mutex<String>,
 }
 
-/// What has happened to the workers of an application, and to its requests.
+/// Counts of events of an application's workers and requests.
 #[derive(Debug, Default)]
 pub struct Counts {
     /// Workers that were started.
@@ -50,19 +50,19 @@ pub struct Counts {
     pub ending: AtomicUsize,
     /// Workers that were replaced, or started again.
     pub restarts: Restarts,
-    /// Requests that were refused because all workers had as many as may wait.
+    /// Requests that were refused because all workers had the maximum of waiting requests.
     pub full: AtomicU64,
     /// Requests that were refused because there was no worker.
     pub no_worker: AtomicU64,
-    /// Requests that took longer than they may.
+    /// Requests that took longer than the limit.
     pub too_long: AtomicU64,
-    /// Requests whose worker has ended, and that could not be asked once more.
+    /// Requests whose worker has ended, and that could not be repeated.
     pub lost: AtomicU64,
-    /// Requests that were asked once more, because their worker has ended.
+    /// Requests that were repeated, because their worker had ended.
     pub repeated: AtomicU64,
 }
 
-/// What a route is called in metrics.
+/// The name of a route in metrics.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RouteNames {
     /// The name of its site.
@@ -71,14 +71,14 @@ pub struct RouteNames {
     pub route: String,
 }
 
-/// What the supervisor is to do.
+/// Orders for the supervisor.
 pub struct Orders {
     wake: OwnedFd,
     replace: AtomicBool,
     stop: AtomicBool,
 }
 
-/// A worker that takes requests, or has.
+/// A worker that takes requests, or did so.
 pub struct Worker {
     /// The socket of messages.
     pub control: OwnedFd,
@@ -86,23 +86,23 @@ pub struct Worker {
     pub wake: OwnedFd,
     /// Its process.
     pub pid: u32,
-    /// Tells workers apart.
+    /// Distinguishes workers.
     pub number: u64,
-    /// Requests that it has.
+    /// Requests in progress.
     pub under_way: AtomicUsize,
     /// Requests that it had when it ended, as far as their cores have noticed.
     lost: AtomicUsize,
-    /// Requests that it was given.
+    /// Requests that it has received.
     pub requests: AtomicU64,
     /// When it was started.
     started: SystemTime,
     /// The memory that it shares with each core.
     segments: Mutex<Vec<Arc<Segment>>>,
-    /// It takes no more.
+    /// It takes no more requests.
     is_closed: AtomicBool,
-    /// A request in it has taken longer than it may.
+    /// A request in it has taken longer than the limit.
     is_stuck: AtomicBool,
-    /// The application is one of ASGI.
+    /// The application uses ASGI.
     is_asgi: AtomicBool,
 }
 
@@ -123,7 +123,7 @@ impl Pool {
         })
     }
 
-    /// What the route asks for.
+    /// The settings of the route.
     pub fn settings(&self) -> &RouteSettings {
         &self.settings
     }
@@ -133,12 +133,12 @@ impl Pool {
         &self.standing
     }
 
-    /// What has happened to them.
+    /// The counts.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// What the supervisor is to do.
+    /// The orders for the supervisor.
     pub fn orders(&self) -> &Orders {
         &self.orders
     }
@@ -159,7 +159,7 @@ impl Pool {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of changes so far. While it is the same, so are the workers.
+    /// The number of changes so far. While it is the same, the workers are the same.
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
@@ -169,7 +169,7 @@ impl Pool {
         self.lock().clone()
     }
 
-    /// Whether the application is one of ASGI, as far as that is known.
+    /// Whether the application uses ASGI, if that is known.
     pub fn is_asgi(&self) -> bool {
         self.is_asgi.load(Ordering::Relaxed)
     }
@@ -202,7 +202,7 @@ impl Pool {
         }
     }
 
-    /// A request has taken longer than it may: its worker is replaced.
+    /// A request has taken longer than the limit: its worker is replaced.
     pub fn report_stuck(&self, worker: &Worker) {
         if !worker.is_stuck.swap(true, Ordering::SeqCst) {
             self.orders.ring();
@@ -214,7 +214,7 @@ impl Pool {
         *self.python.lock().unwrap_or_else(PoisonError::into_inner) = version.to_string();
     }
 
-    /// How the application is, for operators.
+    /// The state of the application, for operators.
     pub fn status(&self, names: &RouteNames) -> ApplicationStatus {
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let counts = &self.counts;
@@ -275,26 +275,26 @@ impl Drop for Pool {
 }
 
 impl Orders {
-    /// Has the supervisor look.
+    /// Wakes the supervisor.
     fn ring(&self) {
-        // The counter is full only if it was woken often enough.
+        // If the counter is full, it was woken often enough.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
-    /// What becomes readable when there is something to do.
+    /// Becomes readable when there is something to do.
     pub fn descriptor(&self) -> &OwnedFd {
         &self.wake
     }
 
-    /// Whether workers are to be replaced; it is asked once.
+    /// Whether workers must be replaced; reading it clears the order.
     pub fn take_replace(&self) -> bool {
         let mut counter = [0u8; 8];
-        // There is nothing where the supervisor looks for another reason.
+        // The counter is empty if the supervisor was woken for another reason.
         let _ = rustix::io::read(&self.wake, &mut counter);
         self.replace.swap(false, Ordering::SeqCst)
     }
 
-    /// Whether all are to end.
+    /// Whether all workers must end.
     pub fn must_stop(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
     }
@@ -319,7 +319,7 @@ impl Worker {
         }
     }
 
-    /// Counts a request that it is given; false: it takes no more.
+    /// Counts a request that it receives; false: it takes no more.
     pub fn begin(&self) -> bool {
         self.under_way.fetch_add(1, Ordering::SeqCst);
         if self.is_closed.load(Ordering::SeqCst) {
@@ -330,35 +330,35 @@ impl Worker {
         true
     }
 
-    /// A request of it has ended.
+    /// One of its requests has ended.
     pub fn end(&self) {
         self.under_way.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// A core has noticed that it has ended with these requests.
+    /// A core has noticed that it has ended with this many requests.
     pub fn lose(&self, requests: usize) {
         self.lost.fetch_add(requests, Ordering::SeqCst);
         self.under_way.fetch_sub(requests, Ordering::SeqCst);
     }
 
-    /// The requests that it has, or had when it ended.
+    /// Its requests in progress, or those that it had when it ended.
     pub fn unanswered(&self) -> usize {
         self.under_way.load(Ordering::SeqCst) + self.lost.load(Ordering::SeqCst)
     }
 
-    /// A core shares this memory with it.
+    /// Notes memory that a core shares with it.
     pub fn add_segment(&self, segment: Arc<Segment>) {
         self.segments.lock().unwrap_or_else(PoisonError::into_inner).push(segment);
     }
 
-    /// Bytes of memory that it uses, those that it shares with other processes included.
+    /// Bytes of memory that it uses, including memory shared with other processes.
     pub fn resident_bytes(&self) -> u64 {
         let text = std::fs::read_to_string(format!("/proc/{}/statm", self.pid)).unwrap_or_default();
         let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0);
         pages * rustix::param::page_size() as u64
     }
 
-    /// How it is, for operators.
+    /// Its state, for operators.
     fn status(&self) -> WorkerStatus {
         let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
         let begun = segments.iter().fold(0u64, |sum, segment| sum.wrapping_add(segment.begun()));
@@ -376,17 +376,17 @@ impl Worker {
         }
     }
 
-    /// Whether a request in it has taken longer than it may.
+    /// Whether a request in it has taken longer than the limit.
     pub fn is_stuck(&self) -> bool {
         self.is_stuck.load(Ordering::SeqCst)
     }
 
-    /// What its application is.
+    /// Sets whether its application uses ASGI.
     pub fn set_asgi(&self, is_asgi: bool) {
         self.is_asgi.store(is_asgi, Ordering::Relaxed);
     }
 
-    /// Whether its application is one of ASGI.
+    /// Whether its application uses ASGI.
     pub fn is_asgi(&self) -> bool {
         self.is_asgi.load(Ordering::Relaxed)
     }

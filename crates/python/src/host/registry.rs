@@ -1,5 +1,4 @@
-//! All pools of the process: those of the present configuration, and of requests that still run under an
-//! older one.
+//! All pools of the process: those of the current configuration, and of requests that still use an older one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -13,17 +12,17 @@ use crate::status::ApplicationStatus;
 static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 /// Counts the configurations.
 static CONFIGURATION: AtomicU64 = AtomicU64::new(0);
-/// The one that is in use.
+/// The number of the configuration in use.
 static TAKEN_UP: AtomicU64 = AtomicU64::new(0);
 
 struct Known {
     pool: Weak<Pool>,
     thread: JoinHandle<()>,
-    /// The configuration that has opened it.
+    /// The configuration that has opened the pool.
     since: u64,
-    /// The last one that has it.
+    /// The last configuration that uses it.
     used: u64,
-    /// The first of its routes there.
+    /// Its first route in that configuration.
     names: RouteNames,
 }
 
@@ -31,7 +30,7 @@ fn known() -> MutexGuard<'static, Vec<Known>> {
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The workers of an application: those that run, or new ones.
+/// The workers of an application: the running ones, or new ones.
 ///
 /// # Errors
 /// Their thread cannot be started.
@@ -54,13 +53,13 @@ pub fn open(settings: &RouteSettings, names: RouteNames) -> Result<Arc<Pool>, St
     Ok(pool)
 }
 
-/// Begins to open a configuration.
+/// Called before a configuration is opened.
 pub fn begin_configuration() {
     CONFIGURATION.fetch_add(1, Ordering::SeqCst);
 }
 
-/// The configuration that was begun last is applied: workers that it has taken over are replaced, so that
-/// they run the application as it is now.
+/// Called when the configuration that was opened last is in use: workers that it shares with the previous one
+/// are replaced, so that they run the current version of the application.
 pub fn taken_up() {
     let now = CONFIGURATION.load(Ordering::SeqCst);
     TAKEN_UP.store(now, Ordering::SeqCst);
@@ -81,7 +80,7 @@ pub fn stop() {
     }
 }
 
-/// How the applications of the present configuration are, in the order of their routes' names.
+/// The states of the applications of the current configuration, in the order of their routes' names.
 pub fn applications() -> Vec<ApplicationStatus> {
     let now = TAKEN_UP.load(Ordering::SeqCst);
     let pools: Vec<(Arc<Pool>, RouteNames)> = known()
@@ -91,7 +90,7 @@ pub fn applications() -> Vec<ApplicationStatus> {
         .collect();
     let mut all: Vec<ApplicationStatus> = pools.iter().map(|(pool, names)| pool.status(names)).collect();
     all.sort_by(|one, other| (&one.site, &one.route).cmp(&(&other.site, &other.route)));
-    // A configuration that is just being tried may have opened the application of the same route.
+    // A configuration that is only being checked may have opened the application of the same route.
     all.dedup_by(|one, other| (&one.site, &one.route) == (&other.site, &other.route));
     all
 }

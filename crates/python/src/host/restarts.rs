@@ -11,13 +11,13 @@ pub enum Reason {
     Reload,
     /// A source file has changed.
     Change,
-    /// It has had as many requests as `limits.requests` says.
+    /// It has processed the number of requests in `limits.requests`.
     Requests,
-    /// It was about to use more memory than it may.
+    /// It was close to its memory limit.
     Memory,
     /// A request in it took longer than `limits.answer`.
     Answer,
-    /// Its event loop did not come back for as long as that.
+    /// Its event loop did not return for that time.
     Loop,
     /// It has ended, or was killed.
     End,
@@ -40,14 +40,14 @@ pub struct Restarts {
 pub struct LastRestart {
     /// Why.
     pub reason: &'static str,
-    /// The same with the number of the process, as the error log has it.
+    /// The text in the error log, with the number of the process.
     pub text: String,
     /// When.
     pub at: SystemTime,
 }
 
 impl Restarts {
-    /// Counts one. `text` is what the error log says of it.
+    /// Counts a restart. `text` is the message in the error log.
     pub fn add(&self, reason: Reason, text: &str) {
         let index = reason as usize;
         self.counts[index].fetch_add(1, Ordering::Relaxed);
@@ -55,12 +55,12 @@ impl Restarts {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
     }
 
-    /// How many there were, by reason.
+    /// The counts by reason.
     pub fn counts(&self) -> [(&'static str, u64); REASONS.len()] {
         std::array::from_fn(|index| (REASONS[index], self.counts[index].load(Ordering::Relaxed)))
     }
 
-    /// The last one.
+    /// The last restart.
     pub fn last(&self) -> Option<LastRestart> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,4 +1,4 @@
-//! From a request of the server to what a worker reads.
+//! Converts a request of the server to the form for a worker.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use touchstone_http::request::Expectation;
 
 use crate::shared::request::{self, EXPECTS_CONTINUE, Facts, HAS_BODY, IS_HTTPS, MAY_SWITCH};
 
-/// Writes a GET that lies in its connection's buffer.
+/// Writes a GET that is in its connection's buffer.
 pub fn write_get(out: &mut Vec<u8>, get: &PlainGet<'_>) {
     let is_https = get.is_https();
     let client = get.client.map(|client| IpText::of(client.ip()));
@@ -71,7 +71,7 @@ fn version(protocol: Protocol) -> u8 {
     }
 }
 
-/// The server that the client has asked.
+/// The server that the client has requested.
 struct Asked<'a> {
     name: &'a [u8],
     port: u16,
@@ -86,7 +86,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The name of a host, and its port if it has one. An address of IPv6 stays in its brackets.
+/// The name of a host, and its port if there is one. An IPv6 address keeps its brackets.
 fn split_port(host: &[u8]) -> (&[u8], Option<u16>) {
     let Some(colon) = host.iter().rposition(|byte| *byte == b':') else { return (host, None) };
     let is_inside = host[colon..].contains(&b']');

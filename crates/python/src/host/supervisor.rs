@@ -1,6 +1,6 @@
-//! The thread of a pool: starts workers, reads what they print, starts those again that have ended, and
-//! replaces them without losing a request: a new one takes over when it is ready, and the old one ends when
-//! its requests have ended.
+//! The thread of a pool: starts workers, reads their output, starts them again when they have ended, and
+//! replaces them without losing a request: the new worker takes over when it is ready, and the old one ends
+//! when its requests have ended.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
@@ -27,20 +27,20 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// A worker that has run for so long counts as working: it is started again at once.
 const WELL_AFTER: Duration = Duration::from_secs(5);
 
-/// Requests are refused at once after so many starts in a row that have failed.
+/// After so many failed starts in a row, requests are refused at once.
 const FAILURES_TO_REFUSE: u32 = 3;
 
-/// How often the thread looks at what nothing tells it: requests that end, memory.
+/// How often the thread checks things that do not wake it: ended requests and memory.
 const LOOK: Duration = Duration::from_millis(500);
 const LOOK_WHILE_ENDING: Duration = Duration::from_millis(20);
 
 /// How long a worker may take to end after its last request.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// A worker with so much of its memory in use, in hundredths, is replaced before it runs out.
+/// A worker that uses this percentage of its memory limit is replaced before it reaches the limit.
 const MEMORY_PERCENT: u64 = 90;
 
-/// Starts the thread. It ends when the pool is dropped, or is to stop.
+/// Starts the thread. It ends when the pool is dropped, or told to stop.
 pub fn start(settings: RouteSettings) -> std::io::Result<(Arc<Pool>, JoinHandle<()>)> {
     let pool = Arc::new(Pool::new(settings)?);
     let places = (0..pool.settings().worker_count()).map(|_| Place::default()).collect();
@@ -72,18 +72,18 @@ struct Supervisor {
     is_stopping: bool,
 }
 
-/// A place for a worker.
+/// A slot for a worker.
 #[derive(Default)]
 struct Place {
-    /// The one that takes requests, or is being started for the first time.
+    /// The worker that takes requests, or is being started for the first time.
     worker: Option<WorkerProcess>,
-    /// The one that is to replace it.
+    /// Its replacement, which is being started.
     next: Option<WorkerProcess>,
-    /// When one may be started.
+    /// The earliest time of the next start.
     not_before: Option<Instant>,
     /// Starts in a row that have failed.
     failures: u32,
-    /// The worker is to be replaced.
+    /// The worker must be replaced.
     wants_next: bool,
 }
 
@@ -103,7 +103,7 @@ impl Supervisor {
                 && pool.orders().take_replace()
             {
                 self.replace_all(pool, Reason::Reload, "the server was told to reload");
-                // It may be another one by now.
+                // The interpreter may have been replaced.
                 self.interpreter = None;
             }
             if let Some(pool) = pool.filter(|_| !self.is_stopping) {
@@ -117,7 +117,7 @@ impl Supervisor {
         }
     }
 
-    /// Has all workers replaced by new ones.
+    /// Replaces all workers by new ones.
     fn replace_all(&mut self, pool: &Pool, reason: Reason, text: &str) {
         for place in &mut self.places {
             place.wants_next = true;
@@ -128,7 +128,7 @@ impl Supervisor {
         }
     }
 
-    /// How many workers are neither ready nor gone.
+    /// Counts the workers that are being started or are ending.
     fn count(&self, pool: &Pool) {
         let of_places = self.places.iter().flat_map(|place| place.worker.iter().chain(&place.next));
         let starting = of_places.filter(|process| !process.is_ready).count();
@@ -136,8 +136,8 @@ impl Supervisor {
         pool.counts().ending.store(self.ending.len(), Ordering::Relaxed);
     }
 
-    /// Ends workers whose event loop does not come back: none of their requests can end. The log gets where
-    /// their threads are.
+    /// Ends workers whose event loop does not return: none of their requests can end. The traces of their
+    /// threads are logged.
     fn end_hung(&mut self, pool: &Pool) {
         for place in &mut self.places {
             let Some(mut process) = place.worker.take_if(|process| process.hung.is_some()) else { continue };
@@ -153,7 +153,7 @@ impl Supervisor {
         }
     }
 
-    /// Starts what is missing or to be replaced.
+    /// Starts missing workers and replacements.
     fn start_due(&mut self, pool: &Pool) {
         for index in 0..self.places.len() {
             let place = &self.places[index];
@@ -209,7 +209,7 @@ impl Supervisor {
             .map_err(|error| error.to_string())
     }
 
-    /// A start has failed.
+    /// Called when a start has failed.
     fn failed(&mut self, pool: &Pool, index: usize) {
         let place = &mut self.places[index];
         place.failures += 1;
@@ -221,7 +221,7 @@ impl Supervisor {
         }
     }
 
-    /// Workers that have had their requests, or run out of memory, are replaced.
+    /// Replaces workers that have reached their number of requests or their memory limit.
     fn check_limits(&mut self, pool: &Pool) {
         let limits = &self.settings.limits;
         for place in &mut self.places {
@@ -248,7 +248,7 @@ impl Supervisor {
             log(level, &format!("{}: {text}", self.settings.name()));
             pool.counts().restarts.add(reason, &text);
             if reason == Reason::Answer {
-                // Requests that were given to it would wait for nothing.
+                // Further requests to it would never be answered.
                 pool.remove(&process.worker);
                 process.ask_for_trace();
             }
@@ -271,7 +271,7 @@ impl Supervisor {
         }
     }
 
-    /// Waits until something happens.
+    /// Waits for an event.
     fn wait(&self) {
         let all = self.all();
         let mut fds = vec![PollFd::new(&self.wake, PollFlags::IN)];
@@ -283,7 +283,7 @@ impl Supervisor {
         let due = due.map(|at| at.saturating_duration_since(Instant::now())).filter(|wait| !wait.is_zero());
         let wait = due.fold(look, Duration::min).max(Duration::from_millis(1));
         let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
-        // A signal ends the wait early, which does no harm.
+        // If a signal ends the wait early, the checks are just made earlier.
         let _ = poll(&mut fds, Some(&wait));
     }
 
@@ -292,7 +292,7 @@ impl Supervisor {
         of_places.chain(&self.ending)
     }
 
-    /// Looks at what has happened.
+    /// Processes all events.
     fn look(&mut self) {
         let pool = self.pool.upgrade();
         for index in 0..self.places.len() {
@@ -327,7 +327,7 @@ impl Supervisor {
         });
     }
 
-    /// Looks at the worker that is to replace another.
+    /// Checks the replacement of a worker.
     fn look_at_next(&mut self, index: usize, pool: Option<&Pool>) {
         let name = self.settings.name().to_string();
         let Some(mut next) = self.places[index].next.take() else { return };
@@ -404,7 +404,7 @@ impl Supervisor {
         self.places[index].worker = Some(process);
     }
 
-    /// Has all workers replaced if this one has said that a file has changed.
+    /// Replaces all workers if this one has reported a changed file.
     fn heed_change(&mut self, process: &mut WorkerProcess, pool: Option<&Pool>) {
         let Some(file) = process.changed_file.take() else { return };
         if let Some(pool) = pool {
@@ -415,7 +415,7 @@ impl Supervisor {
     }
 }
 
-/// Reads what a worker has printed and said.
+/// Reads the output and the messages of a worker.
 fn hear(process: &mut WorkerProcess, name: &str) {
     let pid = process.worker.pid;
     process.read_outputs(|line| log(Level::Warning, &format!("{name} [{pid}]: {line}")));
@@ -450,7 +450,8 @@ fn hear(process: &mut WorkerProcess, name: &str) {
     }
 }
 
-/// Workers of the same age are not all replaced at once: up to a tenth fewer requests.
+/// Reduces the number of requests by up to a tenth, so that workers of the same age are not all replaced at
+/// once.
 fn jittered(requests: u64, number: u64) -> u64 {
     requests - (requests / 10).saturating_mul(number % 8) / 8
 }

@@ -1,20 +1,20 @@
-//! The end of a core's turn: when all that has come is read, workers are woken for what was written to them.
+//! The end of a core's turn: when all received data was read, workers are woken for their new frames.
 //!
-//! Tasks run in the order in which they were woken. So the task here, woken by the first request of a turn,
-//! runs behind the connections that had something to read in it.
+//! Tasks run in the order in which they were woken. So this task, woken by the first request of a turn, runs
+//! after all connections that had data to read in that turn.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// What is told at the end of a turn.
+/// Something that is woken at the end of a turn.
 pub trait Tell {
     /// Wakes the worker, if it sleeps.
     fn tell(&self);
 }
 
-/// The links with workers that are to be woken at the end of this turn.
+/// The links whose workers must be woken at the end of this turn.
 #[derive(Default)]
 pub struct Turn {
     links: RefCell<Vec<Rc<dyn Tell>>>,
@@ -23,7 +23,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Something was written to this worker.
+    /// Called when a frame was written for this worker.
     pub fn has_written(&self, link: Rc<dyn Tell>) {
         let mut links = self.links.borrow_mut();
         if links.is_empty() {
@@ -34,13 +34,13 @@ impl Turn {
         }
     }
 
-    /// Nothing more will be written.
+    /// Called when nothing more will be written.
     pub fn close(&self) {
         self.is_closed.set(true);
         wake(&self.waker);
     }
 
-    /// Wakes workers, until there are none any more. It runs as a task of the core.
+    /// Wakes workers, until [`Turn::close`]. It runs as a task of the core.
     pub async fn run(self: Rc<Self>) {
         poll_fn(|context| {
             for link in self.links.borrow_mut().drain(..) {

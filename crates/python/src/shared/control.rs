@@ -1,5 +1,4 @@
-//! Messages over the socket between the server and a worker, one a packet, with descriptors where they have
-//! some.
+//! Messages over the socket between the server and a worker: one in each packet, some with descriptors.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -18,11 +17,12 @@ const MOST_DESCRIPTORS: usize = 3;
 
 /// To the worker: the settings follow.
 pub const SETTINGS: u8 = b's';
-/// To the worker: a link, with three descriptors: memory, what wakes the core, and the socket for files.
+/// To the worker: a link, with three descriptors: the memory, the eventfd of the core, and the socket for
+/// files.
 pub const LINK: u8 = b'l';
-/// To the worker: end when what is under way has ended.
+/// To the worker: end when the requests in progress have ended.
 pub const QUIT: u8 = b'q';
-/// To the server: the application is there; a description follows.
+/// To the server: the application is loaded; a description follows.
 pub const READY: u8 = b'r';
 /// To the server: the application cannot be started; the reason follows.
 pub const FAILED: u8 = b'f';
@@ -30,10 +30,10 @@ pub const FAILED: u8 = b'f';
 pub const LOG: u8 = b'm';
 /// To the server: a file has changed, and the worker wants to be replaced.
 pub const CHANGED: u8 = b'c';
-/// To the server: the event loop does not come back; what is said of it follows.
+/// To the server: the event loop does not return; a description follows.
 pub const HUNG: u8 = b'h';
 
-/// The signal after which a worker writes to its standard error where its threads are.
+/// The signal that makes a worker write the traces of its threads to standard error.
 pub fn trace_signal() -> i32 {
     libc::SIGRTMAX() - 1
 }
@@ -74,7 +74,7 @@ pub fn send(
 
 /// A message.
 pub struct Message {
-    /// What it is.
+    /// Its kind.
     pub kind: u8,
     /// Its text.
     pub text: Vec<u8>,

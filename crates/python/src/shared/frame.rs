@@ -1,49 +1,49 @@
 //! The kinds of frames in the rings.
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
     /// To the worker: a request, see [`super::request`].
     Request = 1,
-    /// To the worker: some of the request's body.
+    /// To the worker: a part of the request's body.
     Body = 2,
     /// To the worker: the request's body has ended.
     BodyEnd = 3,
     /// To the worker: this many more bytes of the answer may be sent (four bytes).
     Credit = 4,
-    /// To the worker: the client has left, or the server has given the request up.
+    /// To the worker: the client has disconnected, or the server has given the request up.
     Gone = 5,
-    /// To the server: a whole answer: its head, and the body behind it.
+    /// To the server: a whole answer: its head, followed by the body.
     Whole = 16,
     /// To the server: the head of an answer.
     Head = 17,
-    /// To the server: some of the answer's body.
+    /// To the server: a part of the answer's body.
     Piece = 18,
     /// To the server: the answer has ended; its trailers as field lines.
     End = 19,
     /// To the server: this many more bytes of the request's body are wanted (four bytes). 0: the application
-    /// waits for those that were wanted before.
+    /// waits for bytes that were requested before.
     Want = 20,
     /// To the server: field lines of an interim response 103.
     Hints = 21,
-    /// To the server, before the head: a part of a file is the body (offset and length, eight bytes each).
-    /// The file's descriptor is the next one that comes over the socket of the link.
+    /// To the server, before the head: the body is a part of a file (offset and length, eight bytes each).
+    /// The file's descriptor is the next one on the socket of the link.
     File = 22,
 }
 
 /// In [`Kind::BodyEnd`]: the body has broken off. In [`Kind::End`]: the answer has broken off.
 pub const BROKEN: u8 = 1;
-/// In [`Kind::End`]: no answer was begun, and the application was not called: another worker may be asked.
+/// In [`Kind::End`]: no answer was begun, and the application was not called: another worker may be tried.
 pub const UNTOUCHED: u8 = 2;
 
 /// Most bytes of the body in a [`Kind::Whole`].
 pub const WHOLE_BYTES: usize = 64 * 1024;
 /// Most bytes of a [`Kind::Body`] or [`Kind::Piece`].
 pub const PIECE_BYTES: usize = 32 * 1024;
-/// Bytes of an answer that may be under way without a [`Kind::Credit`] for more.
+/// Bytes of an answer that may be sent without a [`Kind::Credit`] for more.
 pub const ANSWER_WINDOW: usize = 256 * 1024;
-/// Bytes of a request's body that may be under way without a [`Kind::Want`] for more.
+/// Bytes of a request's body that may be sent without a [`Kind::Want`] for more.
 pub const BODY_WINDOW: usize = 64 * 1024;
 
 impl Kind {
@@ -67,7 +67,7 @@ impl Kind {
     }
 }
 
-/// The number in a payload of four bytes; 0 where it has another length.
+/// The number in a payload of four bytes; 0 for another length.
 pub fn number(payload: &[u8]) -> usize {
     payload.try_into().map_or(0, |bytes| u32::from_le_bytes(bytes) as usize)
 }

@@ -1,4 +1,4 @@
-//! The head of an answer as bytes, and what the server accepts as one.
+//! The head of an answer as bytes, and the check of these bytes by the server.
 //!
 //! ```text
 //! 0 status (2)  2 length of the reason (2)  4 length of the field lines (4)
@@ -15,10 +15,10 @@ use touchstone_http::grammar::{field_value_length, is_token};
 /// Bytes before the reason.
 pub const PREFIX_BYTES: usize = 16;
 
-/// Bytes of a wrong field's name that are named.
+/// How many bytes of an invalid field's name are reported.
 const NAMED_BYTES: usize = 80;
 
-/// Writes what stands before reason and field lines.
+/// Writes the numbers before reason and field lines.
 pub fn prefix(status: u16, reason: usize, lines: usize, body_length: Option<u64>) -> [u8; PREFIX_BYTES] {
     let mut prefix = [0; PREFIX_BYTES];
     prefix[..2].copy_from_slice(&status.to_le_bytes());
@@ -33,18 +33,19 @@ pub fn prefix(status: u16, reason: usize, lines: usize, body_length: Option<u64>
 pub struct Head {
     /// The answer, without a body.
     pub answer: Answer,
-    /// The length of the body, where the application has declared it.
+    /// The length of the body, if the application has declared it.
     pub content_length: Option<u64>,
 }
 
-/// Why what a worker has written is no answer.
+/// Why the output of a worker is not an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// It has not the form of one.
+    /// It does not have the right form.
     Form,
-    /// The status is none of an answer's.
+    /// The status is not valid in an answer.
     Status(u16),
-    /// A field line is wrong: its name, or what stands in place of one. Its value may be a secret.
+    /// A field line is invalid. Holds its name, or the beginning of a line without one, but not the value,
+    /// which may be a secret.
     Field(Vec<u8>),
 }
 
@@ -63,10 +64,10 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Reads a head; also where it ends.
+/// Reads a head; also returns where it ends.
 ///
 /// # Errors
-/// It is none.
+/// It is not valid.
 pub fn read(bytes: &[u8]) -> Result<(Head, usize), Fault> {
     let prefix: [u8; PREFIX_BYTES] =
         bytes.get(..PREFIX_BYTES).and_then(|prefix| prefix.try_into().ok()).ok_or(Fault::Form)?;
@@ -83,7 +84,7 @@ pub fn read(bytes: &[u8]) -> Result<(Head, usize), Fault> {
     let lines = rest.get(..lines as usize).ok_or(Fault::Form)?;
     let mut answer = Answer::new(status);
     answer.reason = ReasonPhrase::new(status, reason);
-    // A copy is checked, not what a worker could still change.
+    // The copy is checked, because the worker could still change the original.
     answer.fields = lines.to_vec();
     if let Some(wrong) = wrong_line(&answer.fields) {
         let name = wrong.split(|byte| *byte == b':').next().unwrap_or_default();
@@ -96,12 +97,12 @@ pub fn read(bytes: &[u8]) -> Result<(Head, usize), Fault> {
     Ok((Head { answer, content_length }, PREFIX_BYTES + reason.len() + lines.len()))
 }
 
-/// Whether these are field lines, each with a name, and without control characters.
+/// Whether these are valid field lines: each has a name and no control characters.
 pub fn are_lines(lines: &[u8]) -> bool {
     wrong_line(lines).is_none()
 }
 
-/// The first line that is none, without its end.
+/// The first invalid line, without its end.
 fn wrong_line(mut rest: &[u8]) -> Option<&[u8]> {
     while !rest.is_empty() {
         let next = rest.iter().position(|byte| *byte == b':').and_then(|colon| {

@@ -1,4 +1,4 @@
-//! What the server and its worker processes share: a piece of memory with two rings, and what is written in
+//! The data that the server and its worker processes share: memory with two rings, and the forms of data in
 //! them.
 //!
 //! | module | |

@@ -8,13 +8,13 @@
 //!
 //! All numbers are little-endian.
 
-/// The client came over HTTPS.
+/// The client uses HTTPS.
 pub const IS_HTTPS: u8 = 1;
 /// There is a body.
 pub const HAS_BODY: u8 = 2;
-/// The client would speak another protocol (`Upgrade`, or an extended CONNECT).
+/// The client asks to switch protocols (`Upgrade`, or an extended CONNECT).
 pub const MAY_SWITCH: u8 = 4;
-/// The client waits to be asked for its body.
+/// The client waits until it is asked for its body.
 pub const EXPECTS_CONTINUE: u8 = 8;
 
 /// Texts of a request that are not header fields.
@@ -30,7 +30,7 @@ pub struct Facts<'a> {
     pub version: u8,
     /// The port of the client; 0: unknown.
     pub client_port: u16,
-    /// The port that the client has asked.
+    /// The port that the client connected to.
     pub server_port: u16,
     /// The length of the body; -1: unknown.
     pub body_length: i64,
@@ -38,11 +38,11 @@ pub struct Facts<'a> {
     pub method: &'a [u8],
     /// The path, decoded.
     pub path: &'a [u8],
-    /// The path as it is sent on.
+    /// The path in its escaped form.
     pub raw_path: &'a [u8],
     /// The query without its question mark.
     pub query: &'a [u8],
-    /// The name that the client has asked.
+    /// The host name that the client has requested.
     pub server_name: &'a [u8],
     /// The address of the client.
     pub client: &'a [u8],
@@ -89,7 +89,7 @@ fn length_of(text: &[u8]) -> u32 {
     u32::try_from(text.len()).unwrap_or(u32::MAX)
 }
 
-/// Reads a request: what is not in fields, and the fields. `None`: it was not written by [`write`].
+/// Reads a request: the facts, and the fields. `None`: it was not written by [`write`].
 pub fn read(bytes: &[u8]) -> Option<(Facts<'_>, Fields<'_>)> {
     let numbers = bytes.get(..TEXTS_AT)?;
     let short = |at: usize| u16::from_le_bytes([numbers[at], numbers[at + 1]]);
@@ -128,7 +128,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// How many there are, where all of them were written.
+    /// How many there are, if all of them were written.
     pub fn expected(&self) -> usize {
         self.left.into()
     }

@@ -1,11 +1,11 @@
 //! A queue of frames in shared memory, with one writer and one reader, in two processes.
 //!
 //! A frame is 16 bytes (length, kind, flags, number) and its payload, rounded up to 8 bytes. The other
-//! process may write anything at any time, so each number is read once and checked; a ring whose numbers are
-//! impossible is not used any more.
+//! process may write anything at any time, so each number is read once and checked; a ring with impossible
+//! numbers is not used any more.
 //!
-//! Writing needs no system call. A reader that has read all says that it sleeps, and looks once more; a
-//! writer that finds a sleeping reader has to wake it (by an eventfd, which the ring knows nothing of).
+//! Writing needs no system call. A reader that has read everything marks itself as sleeping, and checks once
+//! more; a writer that finds a sleeping reader must wake it (by an eventfd, which is not part of the ring).
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -20,7 +20,7 @@ pub struct Writer {
     segment: Arc<Segment>,
     direction: Direction,
     written: u64,
-    /// A value of `freed` that was read before; there may be more room by now.
+    /// The last value of `freed` that was read; there may be more room now.
     freed: u64,
 }
 
@@ -29,38 +29,38 @@ pub struct Reader {
     segment: Arc<Segment>,
     direction: Direction,
     read: u64,
-    /// A value of `written` that was read before; there may be more by now.
+    /// The last value of `written` that was read; there may be more frames now.
     written: u64,
 }
 
 /// A frame in the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its flags.
     pub flags: u8,
     /// The request that it belongs to.
     pub number: u32,
-    /// Where the payload is.
+    /// The position of the payload.
     pub at: u64,
-    /// How long it is.
+    /// The length of the payload.
     pub length: usize,
 }
 
-/// What is in the ring cannot have been written by a worker, or server, of this version.
+/// The ring contains data that no worker or server of this version can have written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Corrupt;
 
 impl Frame {
-    /// Where the next frame begins.
+    /// The position of the next frame.
     pub fn end(&self) -> u64 {
         (self.at + self.length as u64).next_multiple_of(8)
     }
 }
 
 impl Writer {
-    /// The writer of one direction; there must be one only.
+    /// The writer of one direction; there must be only one.
     pub fn new(segment: Arc<Segment>, direction: Direction) -> Writer {
         Writer { segment, direction, written: 0, freed: 0 }
     }
@@ -69,8 +69,8 @@ impl Writer {
         self.segment.positions(self.direction)
     }
 
-    /// Writes a frame with a payload in parts, if there is room for it; returns whether there was. Where
-    /// there was none, the reader wakes the writer when it has made some.
+    /// Writes a frame with a payload in parts, if there is room for it; returns whether there was. If there
+    /// was none, the reader will wake the writer when there is room.
     pub fn push(&mut self, kind: Kind, flags: u8, number: u32, parts: &[&[u8]]) -> bool {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         let needed = (HEADER_BYTES + length).next_multiple_of(8) as u64;
@@ -89,7 +89,7 @@ impl Writer {
         let mut place = self.segment.place(self.direction, self.written);
         for part in std::iter::once(&&header[..]).chain(parts) {
             // SAFETY: there is room for all parts, which the reader does not read before `written` is stored,
-            // and from every place on a whole ring is mapped.
+            // and a whole ring is mapped from every position.
             unsafe {
                 std::ptr::copy_nonoverlapping(part.as_ptr(), place.as_ptr(), part.len());
                 place = place.add(part.len());
@@ -106,14 +106,14 @@ impl Writer {
             return true;
         }
         let freed = self.positions().freed.load(Ordering::Acquire);
-        // A wrong number of the other process gives no room.
+        // An invalid number of the other process gives no room.
         if freed >= self.freed && freed <= self.written {
             self.freed = freed;
         }
         self.written - self.freed + needed <= size
     }
 
-    /// Whether the reader sleeps and must be woken now. It is asked once after some frames.
+    /// Whether the reader sleeps and must be woken now. Called once after some frames.
     pub fn must_wake(&self) -> bool {
         fence(Ordering::SeqCst);
         let sleeps = &self.positions().reader_sleeps;
@@ -122,7 +122,7 @@ impl Writer {
 }
 
 impl Reader {
-    /// The reader of one direction; there must be one only.
+    /// The reader of one direction; there must be only one.
     pub fn new(segment: Arc<Segment>, direction: Direction) -> Reader {
         Reader { segment, direction, read: 0, written: 0 }
     }
@@ -131,7 +131,7 @@ impl Reader {
         self.segment.positions(self.direction)
     }
 
-    /// Whether there is a frame, or what should be one.
+    /// Whether there is a frame, valid or not.
     pub fn has_frame(&self) -> bool {
         self.positions().written.load(Ordering::Acquire) != self.read
     }
@@ -169,11 +169,11 @@ impl Reader {
         self.bytes(frame.at, frame.length)
     }
 
-    /// The other process may change these bytes while they are looked at. So nothing may rely on their being
-    /// the same twice: what is checked must be copied before.
+    /// The other process may change these bytes while they are read. Code must not rely on reading the same
+    /// bytes twice: data must be copied before it is checked.
     fn bytes(&self, at: u64, length: usize) -> &[u8] {
         let length = length.min(Segment::ring_bytes(self.direction));
-        // SAFETY: a whole ring is mapped from every place on, for as long as the segment lives.
+        // SAFETY: a whole ring is mapped from every position, for as long as the segment lives.
         unsafe { std::slice::from_raw_parts(self.segment.place(self.direction, at).as_ptr(), length) }
     }
 
@@ -186,7 +186,7 @@ impl Reader {
             && positions.writer_waits.swap(0, Ordering::SeqCst) != 0
     }
 
-    /// Says that the reader sleeps. Returns false where there is a frame already: then it does not.
+    /// Marks the reader as sleeping. Returns false if there is already a frame: then it is not marked.
     pub fn fall_asleep(&self) -> bool {
         let sleeps = &self.positions().reader_sleeps;
         sleeps.store(1, Ordering::SeqCst);
@@ -198,13 +198,13 @@ impl Reader {
         true
     }
 
-    /// Says that the reader is awake, and looks for itself.
+    /// Marks the reader as awake.
     pub fn wake_up(&self) {
         self.positions().reader_sleeps.store(0, Ordering::SeqCst);
     }
 }
 
-/// Reads a ring in which these bytes are.
+/// Reads a ring that contains these bytes.
 pub fn read_anything(bytes: &[u8]) {
     let Ok(segment) = Segment::new().map(Arc::new) else { return };
     for (index, byte) in bytes.iter().enumerate().take(Segment::ring_bytes(Direction::Answers)) {

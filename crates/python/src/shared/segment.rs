@@ -1,9 +1,9 @@
 //! Memory that the server and a worker both map: a page with the positions of two rings and a count of the
-//! requests that the worker has taken up, and the rings.
+//! requests that the worker has begun, and the rings.
 //!
-//! Each ring is mapped twice, one copy behind the other, so that a frame that runs over the end of the ring
-//! still lies in one piece. The size of the memory is sealed: a worker that could shorten it could end the
-//! server.
+//! Each ring is mapped twice, one copy after the other, so that a frame that crosses the end of the ring is
+//! still one piece in memory. The size of the memory is sealed: a worker that could shorten it could crash
+//! the server.
 
 use std::ffi::c_void;
 use std::io;
@@ -23,7 +23,7 @@ const PAGE_BYTES: usize = 4096;
 const FILE_BYTES: usize = PAGE_BYTES + REQUEST_RING_BYTES + ANSWER_RING_BYTES;
 const MAPPED_BYTES: usize = PAGE_BYTES + 2 * REQUEST_RING_BYTES + 2 * ANSWER_RING_BYTES;
 
-/// Which of the two rings.
+/// One of the two rings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From the server to the worker.
@@ -35,16 +35,16 @@ pub enum Direction {
 /// The positions of a ring. They count bytes since the beginning, and only grow.
 #[repr(C, align(1024))]
 pub struct Positions {
-    /// Up to where it is written.
+    /// The position up to which it is written.
     pub written: AtomicU64,
     padding: [u64; 15],
-    /// Up to where it is read and free again.
+    /// The position up to which it was read and is free again.
     pub freed: AtomicU64,
     padding_2: [u64; 15],
-    /// The reader sleeps, and is to be woken for the next frame.
+    /// The reader sleeps, and must be woken for the next frame.
     pub reader_sleeps: AtomicU32,
     padding_3: [u32; 31],
-    /// The writer waits for room, and is to be woken when there is some.
+    /// The writer waits for room, and must be woken when there is some.
     pub writer_waits: AtomicU32,
 }
 
@@ -54,8 +54,8 @@ pub struct Segment {
     file: OwnedFd,
 }
 
-// SAFETY: the memory belongs to the segment until it is dropped. What is in it is only reached through
-// atomics, and through the rings' pointers, whose users keep to the ranges that are theirs.
+// SAFETY: the memory belongs to the segment until it is dropped. It is only accessed through atomics, and
+// through the rings' pointers, whose users access only their own ranges.
 unsafe impl Send for Segment {}
 // SAFETY: as above.
 unsafe impl Sync for Segment {}
@@ -118,19 +118,19 @@ impl Segment {
         unsafe { self.base.add(at).cast::<Positions>().as_ref() }
     }
 
-    /// Counts a request that the worker has taken up. Only the worker calls this.
+    /// Counts a request that the worker has begun. Only the worker calls this.
     pub fn count_begun(&self) {
         let begun = self.begun_place();
         begun.store(begun.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// How many requests the worker has taken up.
+    /// How many requests the worker has begun.
     pub fn begun(&self) -> u64 {
         self.begun_place().load(Ordering::Relaxed)
     }
 
     fn begun_place(&self) -> &AtomicU64 {
-        // SAFETY: the first page holds it behind the positions, and an atomic may have any value.
+        // SAFETY: the first page holds it after the positions, and an atomic may have any value.
         unsafe { self.base.add(2 * size_of::<Positions>()).cast::<AtomicU64>().as_ref() }
     }
 
@@ -139,7 +139,7 @@ impl Segment {
         if direction == Direction::Requests { REQUEST_RING_BYTES } else { ANSWER_RING_BYTES }
     }
 
-    /// Where a position of a ring is in memory. From there on, as many bytes as the ring has are mapped.
+    /// The address of a position of a ring. As many bytes as the ring has are mapped from there.
     pub fn place(&self, direction: Direction, position: u64) -> NonNull<u8> {
         let size = Segment::ring_bytes(direction);
         let before = if direction == Direction::Requests { 0 } else { 2 * REQUEST_RING_BYTES };

@@ -12,7 +12,7 @@ const BOOTSTRAP: &str = include_str!("bootstrap.py");
 /// An application, and the Python side of the worker.
 #[derive(Clone)]
 pub struct Application {
-    /// What is called.
+    /// The callable of the application.
     pub app: Object,
     /// `wsgi` or `asgi`.
     pub protocol: String,
@@ -20,7 +20,7 @@ pub struct Application {
 }
 
 impl Application {
-    /// Something of the Python side.
+    /// An object of the Python side.
     pub fn find(&self, gil: Gil, name: &CStr) -> Result<Object, String> {
         let missing = || format!("the Python side has no {}", name.to_string_lossy());
         let key = gil.interned(name).map_err(|Raised| missing())?;
@@ -43,7 +43,7 @@ impl Application {
 /// Imports the application.
 ///
 /// # Errors
-/// It cannot be imported; the text has the trace.
+/// It cannot be imported; the text contains the trace.
 pub fn load(gil: Gil, settings: &RouteSettings) -> Result<Application, String> {
     let text = CString::new(BOOTSTRAP).map_err(|error| error.to_string())?;
     let raised = |Raised| "Python cannot be set up".to_string();
@@ -96,7 +96,7 @@ impl Application {
     }
 }
 
-/// An error of Python where its own side cannot describe it.
+/// An error of Python that its own side cannot describe.
 fn plain_error(gil: Gil) -> String {
     let text = gil.take_error().and_then(|error| {
         let text = gil.attribute(&error, c"args").ok()?;

@@ -1,5 +1,5 @@
-//! The thread that hears what the server says: links to more cores, and that the worker is to end. Another
-//! one looks at source files, where that is asked for.
+//! The thread that receives the server's messages: links to more cores, and the order to end. If configured,
+//! another thread checks source files for changes.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -13,7 +13,7 @@ use super::server;
 use crate::shared::control::{self, Message};
 use crate::shared::segment::Segment;
 
-/// How often source files are looked at.
+/// How often source files are checked.
 const LOOK_AT_FILES: Duration = Duration::from_millis(500);
 
 /// Starts the thread.
@@ -52,17 +52,17 @@ fn obey(message: Message, worker: &Worker) {
     }
 }
 
-/// Starts a thread that tells the server when one of these files changes, also if it has changed since
+/// Starts a thread that tells the server when one of these files changes. It also reports a change since
 /// `loaded_at`, when the worker began to load the application.
 ///
-/// The times of the files are read here and not in the thread: a change after the worker has said that it is
-/// ready is never taken for the first state.
+/// The times of the files are read here and not in the thread, so that a change after the worker has become
+/// ready is never taken for the initial state.
 pub fn watch_files(files: Vec<PathBuf>, loaded_at: SystemTime) {
     let changed = |file: &PathBuf| std::fs::metadata(file).and_then(|facts| facts.modified()).ok();
     let mut known: Vec<Option<SystemTime>> = files.iter().map(changed).collect();
     let now = SystemTime::now();
     for time in &mut known {
-        // A time in the future says nothing of this worker.
+        // A time in the future says nothing about this worker.
         if time.is_some_and(|time| time > loaded_at && time <= now) {
             *time = None;
         }

@@ -1,4 +1,5 @@
-//! A request as the dictionary of WSGI (PEP 3333): a copy of what all requests have, and what this one has.
+//! A request as the dictionary of WSGI (PEP 3333): a copy of the items that all requests have, and the items
+//! of this one.
 
 use rustc_hash::FxHashMap;
 
@@ -6,14 +7,14 @@ use super::names::Names;
 use crate::api::{Gil, Object, Raised};
 use crate::shared::request::{Facts, Fields, HAS_BODY, IS_HTTPS};
 
-/// Names of header fields that are kept, and the longest of them.
+/// The most names of header fields that are cached, and the longest of them.
 const MOST_KEPT: usize = 512;
 const LONGEST_KEPT: usize = 64;
 
 /// Makes dictionaries in one thread.
 pub struct Environs {
     base: Object,
-    /// The variable of a header field, by the field's name as it was sent; `None`: it has none.
+    /// The variable of a header field, by the field's name as sent; `None`: it has none.
     variables: FxHashMap<Box<[u8]>, Option<Object>>,
     /// Values that most requests share: methods, versions, schemes.
     shared: FxHashMap<Box<[u8]>, Object>,
@@ -21,7 +22,7 @@ pub struct Environs {
     script_name: Vec<u8>,
 }
 
-/// What all requests of a worker have.
+/// The items that all requests of a worker have.
 pub struct Base {
     /// `sys.stderr`
     pub errors: Object,
@@ -38,7 +39,7 @@ pub struct Base {
 }
 
 impl Environs {
-    /// Makes what all have.
+    /// Makes the items that all have.
     pub fn new(gil: Gil, names: &Names, base: &Base) -> Result<Environs, Raised> {
         let dict = gil.dict()?;
         let version = gil.tuple([gil.number(1)?, gil.number(0)?])?;
@@ -64,7 +65,7 @@ impl Environs {
         })
     }
 
-    /// The dictionary of a request. `input` makes `wsgi.input` of one that has a body.
+    /// The dictionary of a request. `input` makes `wsgi.input` if there is a body.
     pub fn of(
         &mut self,
         gil: Gil,
@@ -155,7 +156,7 @@ impl Environs {
     }
 }
 
-/// A path below the application's own, or nothing.
+/// Whether this is a path below the application's prefix, or empty.
 fn is_path(rest: &[u8]) -> bool {
     rest.is_empty() || rest.starts_with(b"/")
 }
@@ -169,7 +170,7 @@ fn request_uri(gil: Gil, facts: &Facts<'_>) -> Result<Object, Raised> {
 
 fn join(gil: Gil, before: &Object, between: &[u8], value: &Object) -> Result<Object, Raised> {
     let mut text = Vec::new();
-    // Both were made of bytes, a character each.
+    // Both were made of bytes, one character for each.
     text.extend(gil.text(before)?.chars().map(|letter| letter as u32 as u8));
     text.extend_from_slice(between);
     text.extend(gil.text(value)?.chars().map(|letter| letter as u32 as u8));
@@ -177,7 +178,7 @@ fn join(gil: Gil, before: &Object, between: &[u8], value: &Object) -> Result<Obj
 }
 
 /// The variable of a header field (RFC 3875 section 4.1.18). A name with an underscore would be taken for
-/// another one with a hyphen, and `Proxy` for the settings of a program.
+/// another one with a hyphen, and `Proxy` for a setting of a program; these have none.
 fn variable_name(name: &[u8]) -> Option<Vec<u8>> {
     if name.contains(&b'_') || name.eq_ignore_ascii_case(b"proxy") {
         return None;

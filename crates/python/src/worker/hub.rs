@@ -1,10 +1,10 @@
-//! What the threads of a WSGI application share: the rings, the requests that wait, and how those stand that
-//! are under way.
+//! The state that the threads of a WSGI application share: the rings, waiting requests, and the states of
+//! requests in progress.
 //!
-//! A thread that needs something (a request, more of a body, leave to send more) looks into the rings
-//! itself. Where there is nothing, one of them sleeps for all, and the others wait for it. So an application
-//! that answers quickly is called by one thread, without any other being woken. The [monitor](super::monitor)
-//! wakes others, and starts them, when requests wait because the threads at work are themselves waiting.
+//! A thread that needs something (a request, more of a body, credit to send more) reads the rings itself. If
+//! they are empty, one thread sleeps on behalf of all, and the others wait for it. So an application that
+//! answers quickly is called by one thread, and no other is woken. The [monitor](super::monitor) wakes or
+//! starts more threads when requests wait because the busy threads are themselves waiting.
 //!
 //! The lock is never held while Python is called: Python may then run anything, in any thread.
 
@@ -23,36 +23,36 @@ pub struct Hub {
     state: Mutex<State>,
     /// Threads that wait for a request.
     idle: Condvar,
-    /// Threads that wait for something of the request that they have.
+    /// Threads that wait for an event of their own request.
     waiting: Condvar,
-    /// Wakes the thread that sleeps for all.
+    /// Wakes the thread that sleeps on behalf of all.
     wake: OwnedFd,
-    /// Requests that were taken up.
+    /// The number of requests begun.
     pub begun: AtomicU64,
-    /// The worker is to end when nothing is under way.
+    /// The worker must end when there are no requests in progress.
     is_quitting: AtomicBool,
 }
 
 #[derive(Default)]
 struct State {
     links: Links,
-    /// Requests that were found by threads which looked for something else.
+    /// Requests that were found by threads which looked for other frames.
     requests: VecDeque<(Key, Vec<u8>)>,
     under_way: FxHashMap<Key, UnderWay>,
-    /// A thread sleeps for all.
+    /// A thread sleeps on behalf of all.
     has_sleeper: bool,
     idle: usize,
     waiting: usize,
 }
 
-/// How a request stands.
+/// The state of a request.
 #[derive(Default)]
 struct UnderWay {
     /// Pieces of its body that were not read.
     body: VecDeque<Vec<u8>>,
     /// Its body has ended; `true`: too early.
     body_end: Option<bool>,
-    /// The client has left.
+    /// The client has disconnected.
     is_gone: bool,
     /// Bytes of the answer that may be sent.
     credit: usize,
@@ -60,18 +60,18 @@ struct UnderWay {
 
 /// A request for a thread.
 pub struct Request {
-    /// What it is named by.
+    /// Its key.
     pub key: Key,
     /// The way back to its core.
     pub out: Arc<Out>,
-    /// It was not the last that was there.
+    /// There were more requests.
     pub more: bool,
 }
 
-/// What a read of a body gives.
+/// The result of reading a body.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Read {
-    /// Some of it.
+    /// A part of it.
     Piece(Vec<u8>),
     /// Its end.
     End,
@@ -80,7 +80,7 @@ pub enum Read {
 }
 
 impl Hub {
-    /// A hub whose threads are woken by this.
+    /// A hub whose threads are woken by this eventfd.
     pub fn new(wake: OwnedFd) -> Hub {
         Hub {
             state: Mutex::default(),
@@ -103,31 +103,31 @@ impl Hub {
 
     /// Wakes the thread that sleeps.
     pub fn wake(&self) {
-        // The counter is full only if it was woken often enough.
+        // If the counter is full, it was woken often enough.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
-    /// The worker is to end.
+    /// Tells the worker to end.
     pub fn quit(&self) {
         self.is_quitting.store(true, Ordering::SeqCst);
         self.idle.notify_all();
         self.wake();
     }
 
-    /// Whether the worker is to end.
+    /// Whether the worker must end.
     pub fn is_quitting(&self) -> bool {
         self.is_quitting.load(Ordering::SeqCst)
     }
 
-    /// What becomes readable when a core has written something.
+    /// Becomes readable when a core has written something.
     pub fn descriptor(&self) -> i32 {
         self.wake.as_raw_fd()
     }
 
-    /// Takes what has made it readable.
+    /// Clears the readability of the descriptor.
     pub fn take_wake(&self) {
         let mut counter = [0u8; 8];
-        // A signal ends the read early, which does no harm: it is readable still.
+        // If a signal ends the read early, the descriptor is still readable.
         let _ = rustix::io::read(&self.wake, &mut counter);
     }
 
@@ -136,7 +136,7 @@ impl Hub {
         self.lock().take_request(buffer).map(|request| self.begin(request))
     }
 
-    /// The next request. It is called without leave to call Python. `None`: the worker is to end.
+    /// Waits for the next request. Called without the interpreter's lock. `None`: the worker must end.
     pub fn wait_for_request(&self, buffer: &mut Vec<u8>) -> Option<Request> {
         let mut state = self.lock();
         loop {
@@ -173,19 +173,19 @@ impl Hub {
         state.has_sleeper = true;
         drop(state);
         let mut counter = [0u8; 8];
-        // A signal ends the wait early, which does no harm.
+        // If a signal ends the wait early, the rings are just checked earlier.
         let _ = rustix::io::read(&self.wake, &mut counter);
         let mut state = self.lock();
         state.has_sleeper = false;
         state.links.wake_up();
-        // Another one must sleep for those that wait for something of their own request.
+        // Another thread must sleep on behalf of those that wait for an event of their own request.
         if state.waiting > 0 {
             self.waiting.notify_one();
         }
         state
     }
 
-    /// Puts a frame where it belongs that was found by a thread which has this request.
+    /// Stores a frame that was found by a thread with the request `own`.
     fn sort_in(&self, state: &mut State, taken: Taken, buffer: Vec<u8>, own: Key) {
         let is_of_other = taken.key != own;
         if taken.kind == Kind::Request && state.idle > 0 {
@@ -197,7 +197,7 @@ impl Hub {
         }
     }
 
-    /// Waits until something is so for a request. It is called without leave to call Python.
+    /// Waits for a condition of a request. Called without the interpreter's lock.
     fn wait_until<T>(&self, key: Key, mut look: impl FnMut(&mut UnderWay) -> Option<T>) -> Option<T> {
         let mut state = self.lock();
         loop {
@@ -224,7 +224,7 @@ impl Hub {
         }
     }
 
-    /// The next piece of a request's body, if it is there; `None`: it has to be waited for.
+    /// The next piece of a request's body, if available; `None`: it must be awaited.
     pub fn take_body(&self, key: Key) -> Option<Read> {
         let mut state = self.lock();
         loop {
@@ -238,13 +238,13 @@ impl Hub {
         }
     }
 
-    /// Waits for the next piece of a request's body. It is called without leave to call Python.
+    /// Waits for the next piece of a request's body. Called without the interpreter's lock.
     pub fn wait_for_body(&self, key: Key) -> Read {
         self.wait_until(key, UnderWay::take_body).unwrap_or(Read::Broken)
     }
 
-    /// Waits until some of an answer may be sent: how much, of `wanted` bytes. `None`: the client has left.
-    /// It is called without leave to call Python.
+    /// Waits for credit to send up to `wanted` bytes; returns how much. `None`: the client has disconnected.
+    /// Called without the interpreter's lock.
     pub fn wait_for_credit(&self, key: Key, wanted: usize) -> Option<usize> {
         let credit = self.wait_until(key, |under_way| {
             if under_way.is_gone {
@@ -257,7 +257,7 @@ impl Hub {
         credit.filter(|granted| *granted > 0)
     }
 
-    /// Takes what credit there is now, up to `wanted` bytes; `None`: the client has left.
+    /// Takes the available credit, up to `wanted` bytes; `None`: the client has disconnected.
     pub fn take_credit(&self, key: Key, wanted: usize) -> Option<usize> {
         let mut state = self.lock();
         let under_way = state.under_way.get_mut(&key)?;
@@ -274,18 +274,18 @@ impl Hub {
         self.lock().under_way.remove(&key);
     }
 
-    /// Requests under way.
+    /// Requests in progress.
     pub fn under_way(&self) -> usize {
         let state = self.lock();
         state.under_way.len() + state.requests.len()
     }
 
-    /// Looks after requests that wait while all threads are at work; returns whether one more thread is
-    /// needed. `is_moving`: a request was taken since the last look, so those that wait have their turn soon.
+    /// Checks requests that wait while all threads are busy; returns whether one more thread is needed.
+    /// `is_moving`: a request was taken since the last check, so the waiting ones will be taken soon.
     pub fn look_after(&self, is_moving: bool) -> bool {
         let state = self.lock();
-        // Frames in the rings wake a thread that sleeps. Requests that were taken out of them do not: the
-        // thread that has done so waits for something of its own request.
+        // Frames in the rings wake a thread that sleeps. Requests that were already read from them do not:
+        // the thread that has read them waits for an event of its own request.
         let waits = !state.requests.is_empty() || (!state.has_sleeper && state.links.has_frame());
         state.links.tell(false);
         if !waits || is_moving {
@@ -301,7 +301,7 @@ impl Hub {
         true
     }
 
-    /// Tells the cores of answers, where they were not told for a while or nothing else is to do.
+    /// Tells the cores of answers, if they were not told for a while or there is nothing else to do.
     pub fn tell(&self, all: bool) {
         self.lock().links.tell(all);
     }
@@ -311,7 +311,7 @@ impl State {
     fn take_request(&mut self, buffer: &mut Vec<u8>) -> Option<Request> {
         let key = loop {
             if let Some((key, payload)) = self.requests.pop_front() {
-                // A client that has left meanwhile needs no answer.
+                // A client that has disconnected needs no answer.
                 if self.under_way.get(&key).is_some_and(|under_way| !under_way.is_gone) {
                     *buffer = payload;
                     break key;
@@ -335,14 +335,14 @@ impl State {
         Some(Request { key, out, more: !self.requests.is_empty() || self.links.has_frame() })
     }
 
-    /// Puts a frame where it belongs.
+    /// Stores a frame with its request.
     fn sort_in(&mut self, taken: Taken, payload: Vec<u8>) {
         if taken.kind == Kind::Request {
             self.under_way.insert(taken.key, UnderWay::new());
             self.requests.push_back((taken.key, payload));
             return;
         }
-        // Frames for a request that has ended are late.
+        // Frames for a request that has ended are dropped.
         let Some(under_way) = self.under_way.get_mut(&taken.key) else { return };
         match taken.kind {
             Kind::Body => under_way.body.push_back(payload),
@@ -359,7 +359,7 @@ impl UnderWay {
         UnderWay { credit: ANSWER_WINDOW, ..UnderWay::default() }
     }
 
-    /// The next piece of the body, or its end, if it is there.
+    /// The next piece of the body, or its end, if available.
     fn take_body(&mut self) -> Option<Read> {
         match (self.body.pop_front(), self.body_end) {
             (Some(piece), _) => Some(Read::Piece(piece)),

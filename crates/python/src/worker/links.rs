@@ -1,8 +1,8 @@
 //! The rings to and from all cores of the server.
 //!
-//! Answers are written without waking the core: it is woken once for all that were written together, when
-//! the worker has nothing more to do, or after a while. To wake it costs a system call, and tens of
-//! microseconds where it sleeps.
+//! Answers are written without waking the core: it is woken once for all answers that were written together,
+//! when the worker has nothing more to do, or after a while. Waking a core costs a system call, and tens of
+//! microseconds if it sleeps.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,7 +20,7 @@ use crate::shared::segment::{Direction, Segment};
 /// A core that has not been told of an answer for so long is woken before the next request.
 const TOLD_AFTER: Duration = Duration::from_micros(100);
 
-/// How long the worker waits before it looks again whether a full ring has room.
+/// The pause before the next check whether a full ring has room.
 const ROOM_PAUSE: Duration = Duration::from_micros(100);
 
 /// A request's link and its number there.
@@ -32,39 +32,40 @@ pub struct Key {
     pub number: u32,
 }
 
-/// The way to one core.
+/// The direction to one core.
 pub struct Out {
     writer: Mutex<Writer>,
     wake: OwnedFd,
     files: OwnedFd,
     segment: Arc<Segment>,
-    /// Since when the core has not been told of something, in nanoseconds since the start; 0: it has.
+    /// The time since when the core must be told of something, in nanoseconds since the start; 0: it was
+    /// told.
     untold_since: AtomicU64,
     start: Instant,
 }
 
-/// The way from one core.
+/// The direction from one core.
 struct In {
     reader: Reader,
     out: Arc<Out>,
 }
 
-/// The ways to and from all cores.
+/// The rings to and from all cores.
 #[derive(Default)]
 pub struct Links {
     all: Vec<In>,
-    /// The one that is looked at first next time, so that no core waits for another.
+    /// The link that is read first next time, so that no core has to wait for another.
     next: usize,
 }
 
 /// A frame that was taken from a ring; its payload is in the buffer that was passed.
 #[derive(Debug, Clone, Copy)]
 pub struct Taken {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its flags.
     pub flags: u8,
-    /// What it belongs to.
+    /// The request that it belongs to.
     pub key: Key,
 }
 
@@ -73,8 +74,7 @@ impl Out {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes a frame. Where the ring is full, `wait` is called until there is room; the core always makes
-    /// some.
+    /// Writes a frame. If the ring is full, `wait` is called until there is room; the core always makes room.
     pub fn push(&self, kind: Kind, flags: u8, number: u32, parts: &[&[u8]], wait: &mut dyn FnMut(Duration)) {
         while !self.lock().push(kind, flags, number, parts) {
             self.tell();
@@ -85,7 +85,7 @@ impl Out {
         }
     }
 
-    /// Counts a request of this core that is taken up; one thread at a time calls this.
+    /// Counts a request of this core that was begun; one thread at a time calls this.
     pub fn count_begun(&self) {
         self.segment.count_begun();
     }
@@ -94,7 +94,7 @@ impl Out {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Tells the core of all that was written.
+    /// Tells the core of everything that was written.
     pub fn tell(&self) {
         self.untold_since.store(0, Ordering::Relaxed);
         if self.lock().must_wake() {
@@ -104,7 +104,7 @@ impl Out {
 
     /// Wakes the core.
     fn wake(&self) {
-        // The counter is full only if the core was woken often enough.
+        // If the counter is full, the core was woken often enough.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
@@ -114,7 +114,7 @@ impl Out {
         since != 0 && u128::from(self.now().saturating_sub(since)) >= time.as_nanos()
     }
 
-    /// Sends the descriptor of a file, which the next [`Kind::File`] is about.
+    /// Sends the descriptor of a file, for the next [`Kind::File`].
     pub fn send_file(&self, file: impl AsFd) -> io::Result<()> {
         control::send(&self.files, b'F', &[], &[file.as_fd()], SendFlags::empty())
     }
@@ -152,12 +152,12 @@ impl Links {
         self.all.iter().any(|link| link.reader.has_frame())
     }
 
-    /// The way back to a core.
+    /// The direction to a core.
     pub fn out(&self, link: usize) -> Option<Arc<Out>> {
         self.all.get(link).map(|link| link.out.clone())
     }
 
-    /// Says that the worker sleeps. Returns false where there is a frame: then it does not.
+    /// Marks the worker as sleeping. Returns false if there is a frame: then it is not marked.
     pub fn fall_asleep(&self) -> bool {
         let may_sleep = self.all.iter().all(|link| link.reader.fall_asleep());
         if !may_sleep {
@@ -166,13 +166,12 @@ impl Links {
         may_sleep
     }
 
-    /// Says that the worker is awake.
+    /// Marks the worker as awake.
     pub fn wake_up(&self) {
         self.all.iter().for_each(|link| link.reader.wake_up());
     }
 
-    /// Tells all cores of what was written for them; those that were not told for a while, where others may
-    /// wait.
+    /// Tells cores of what was written for them: all cores, or only those that were not told for a while.
     pub fn tell(&self, all: bool) {
         for link in &self.all {
             if link.out.is_untold_for(if all { Duration::ZERO } else { TOLD_AFTER }) {
@@ -193,7 +192,7 @@ impl In {
     }
 }
 
-/// Waits without anything to do in between.
+/// Waits without doing anything in between.
 pub fn sleep(time: Duration) {
     std::thread::sleep(time);
 }

@@ -1,8 +1,8 @@
-//! The thread that looks after a worker while calls take long: it tells cores of answers that were written
-//! before such a call, and does what its [`Duty`] wants beside that.
+//! The thread that checks a worker while calls take long: it tells cores of answers that were written before
+//! such a call, and performs its [`Duty`].
 //!
-//! It looks every millisecond while the worker is at work, less often while requests are only waiting for
-//! something, and sleeps when there is none.
+//! It checks every millisecond while the worker is busy, less often while requests are only waiting for
+//! something, and sleeps when there are none.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -11,24 +11,24 @@ use std::time::Duration;
 
 use super::hub::Hub;
 
-/// How often it looks.
+/// How often it checks.
 const TICK: Duration = Duration::from_millis(1);
 
-/// After so many looks without a new request it looks less often.
+/// After so many checks without a new request it checks less often.
 const QUIET_TICKS: u32 = 100;
 
-/// How often it looks while requests are under way that only wait, where that is enough.
+/// How often it checks while all requests only wait, if that is sufficient.
 const SLOW_TICK: Duration = Duration::from_millis(50);
 
-/// What the thread looks after.
+/// The checks of the thread.
 pub trait Duty: Send + 'static {
-    /// Whether a request is under way.
+    /// Whether there are requests in progress.
     fn has_requests(&self) -> bool;
 
-    /// Whether it must look every millisecond for as long as one is.
+    /// Whether it must check every millisecond as long as there are.
     fn is_urgent(&self) -> bool;
 
-    /// Looks. `is_moving`: a request was taken up since the last look.
+    /// Makes a check. `is_moving`: a request was begun since the last check.
     fn look(&mut self, is_moving: bool);
 }
 
@@ -52,7 +52,7 @@ impl Monitor {
         monitor
     }
 
-    /// A request is begun.
+    /// Called when a request has begun.
     pub fn kick(&self) {
         if self.is_asleep.load(Ordering::Relaxed)
             && self.is_asleep.swap(false, Ordering::AcqRel)
@@ -79,10 +79,10 @@ impl Monitor {
         }
     }
 
-    /// Sleeps until a request is begun, or for so long.
+    /// Sleeps until a request begins, or for at most this time.
     fn sleep(&self, hub: &Hub, begun: u64, longest: Option<Duration>) {
         self.is_asleep.store(true, Ordering::Release);
-        // A request that has come meanwhile unparks, or is seen here.
+        // A request that has arrived meanwhile unparks this thread, or is seen here.
         if hub.begun.load(Ordering::Relaxed) == begun {
             match longest {
                 Some(longest) => std::thread::park_timeout(longest),

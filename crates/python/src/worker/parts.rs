@@ -1,4 +1,4 @@
-//! What all threads of a worker use.
+//! The state that all threads of a worker use.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::hub::Hub;
 use crate::settings::RouteSettings;
 
-/// The parts of a worker that its threads use.
+/// The state of a worker that its threads use.
 pub struct Worker {
     /// The start of time for the rings.
     pub start: Instant,

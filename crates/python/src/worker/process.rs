@@ -1,4 +1,4 @@
-//! The process: hears its settings, starts Python, imports the application, and calls it.
+//! The worker process: receives its settings, starts Python, imports the application, and calls it.
 
 use std::io;
 use std::os::fd::{FromRawFd as _, OwnedFd};
@@ -16,7 +16,7 @@ use crate::interpreter::Interpreter;
 use crate::settings::RouteSettings;
 use crate::shared::control;
 
-/// What a worker is told first.
+/// The first message to a worker.
 #[derive(Serialize, Deserialize)]
 pub struct WorkerSettings {
     /// Its application.
@@ -70,7 +70,7 @@ fn serve() -> Result<(), String> {
     Ok(())
 }
 
-/// Takes the socket that is standard input, and leaves nothing there.
+/// Takes the socket that is standard input, and replaces standard input.
 fn take_socket() -> io::Result<OwnedFd> {
     // SAFETY: the server passes the socket as standard input, and nothing has used it yet.
     let socket = unsafe { OwnedFd::from_raw_fd(libc::STDIN_FILENO) };

@@ -1,4 +1,4 @@
-//! The head of an answer as an application gives it: checked, and written as the server reads it.
+//! The head of an answer of an application: checks it, and writes it in the server's form.
 
 use touchstone_http::grammar::{is_field_value_byte, is_token};
 
@@ -13,15 +13,15 @@ pub struct Response {
     pub reason: Vec<u8>,
     /// The field lines, each with its CRLF.
     pub lines: Vec<u8>,
-    /// The length of the body, where the application has declared it.
+    /// The length of the body, if the application has declared it.
     pub content_length: Option<u64>,
 }
 
 impl Response {
-    /// A response with a status line as WSGI has it: `200 OK`.
+    /// A response with a WSGI status line: `200 OK`.
     ///
     /// # Errors
-    /// It is none; the text says why.
+    /// It is not valid; the text says why.
     pub fn of_status_line(line: &[u8]) -> Result<Response, String> {
         let (digits, rest) = line.split_at(line.len().min(3));
         let status = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
@@ -42,7 +42,7 @@ impl Response {
     /// A response with this status.
     ///
     /// # Errors
-    /// It is none of an answer's.
+    /// The status is not valid in an answer.
     pub fn of_status(status: i64) -> Result<Response, String> {
         match u16::try_from(status) {
             Ok(status @ 200..=999) => Ok(Response { status, ..Response::default() }),
@@ -50,10 +50,10 @@ impl Response {
         }
     }
 
-    /// Adds a field. Those that frame a message or are the connection's are left to the server.
+    /// Adds a field. Fields that frame a message or belong to the connection are left to the server.
     ///
     /// # Errors
-    /// It is none; the text says why.
+    /// It is not valid; the text says why.
     pub fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), String> {
         if !is_token(name) {
             return Err(format!("{:?} is no name of a header field", name.escape_ascii().to_string()));
@@ -84,7 +84,7 @@ impl Response {
         Ok(())
     }
 
-    /// The parts of the head as the server reads it.
+    /// The parts of the head in the server's form.
     pub fn with_parts<T>(&self, length: Option<u64>, give: impl FnOnce([&[u8]; 3]) -> T) -> T {
         let prefix = prefix(self.status, self.reason.len(), self.lines.len(), length);
         give([&prefix, &self.reason, &self.lines])
@@ -96,7 +96,8 @@ impl Response {
     }
 }
 
-/// Whether the server says this itself: the fields of a connection (RFC 9110 section 7.6.1), and its own.
+/// Whether the server sets this field itself: the fields of a connection (RFC 9110 section 7.6.1), and its
+/// own.
 fn is_of_server(name: &[u8]) -> bool {
     const NAMES: [&[u8]; 9] = [
         b"te",
@@ -112,7 +113,7 @@ fn is_of_server(name: &[u8]) -> bool {
     NAMES.iter().any(|other| name.eq_ignore_ascii_case(other))
 }
 
-/// Appends text of which each character is a byte; returns whether it was such text.
+/// Appends text whose characters are bytes; returns false for other text.
 pub fn append_latin1(out: &mut Vec<u8>, text: &str) -> bool {
     if text.is_ascii() {
         out.extend_from_slice(text.as_bytes());

@@ -1,4 +1,4 @@
-//! The way to the server's supervisor: the socket of messages, and the exit codes of a worker.
+//! Messages to the server's supervisor, and the exit codes of a worker.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
@@ -9,7 +9,7 @@ use crate::shared::control;
 
 /// The application cannot be started.
 pub const EXIT_NO_APPLICATION: i32 = 3;
-/// What a core has written cannot be read.
+/// A ring of a core cannot be read.
 pub const EXIT_BAD_RING: i32 = 4;
 
 static SERVER: OnceLock<OwnedFd> = OnceLock::new();
@@ -25,10 +25,10 @@ pub fn log(level: char, text: &str) {
     tell(control::LOG, message.as_bytes());
 }
 
-/// Tells the server something.
+/// Sends a message to the server.
 pub fn tell(kind: u8, text: &[u8]) {
     if let Some(server) = SERVER.get() {
-        // If the server has ended, so does the worker.
+        // If the server has ended, the worker will end, too.
         let _ = control::send(server, kind, text, &[], SendFlags::empty());
     }
 }

@@ -1,5 +1,5 @@
-//! Calls a WSGI application (PEP 3333): threads that take requests, and what the application may call while
-//! it has one.
+//! Calls a WSGI application (PEP 3333): threads that take requests, and the functions that the application
+//! may call meanwhile.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
@@ -21,10 +21,10 @@ use crate::shared::request::{self, EXPECTS_CONTINUE, HAS_BODY};
 /// The stack of a thread; the application runs on it.
 const STACK_BYTES: usize = 8 * 1024 * 1024;
 
-/// Most members of a list that are sent as one answer.
+/// The most members of a list that are sent as one answer.
 const MOST_MEMBERS: usize = 64;
 
-/// What all threads use.
+/// The state that all threads use.
 struct Shared {
     api: &'static Api,
     worker: &'static Worker,
@@ -40,7 +40,7 @@ struct Shared {
 
 static SHARED: OnceLock<Shared> = OnceLock::new();
 
-/// A request that the application has.
+/// A request that is being answered by the application.
 struct Call {
     shared: &'static Shared,
     key: Key,
@@ -50,20 +50,20 @@ struct Call {
 
 #[derive(Default)]
 struct State {
-    /// What the application has said in `start_response`.
+    /// The arguments of `start_response`.
     response: Option<Response>,
     is_head_sent: bool,
     /// Bytes of the body that were sent.
     sent: u64,
     /// The answer has ended.
     is_over: bool,
-    /// The client has left.
+    /// The client has disconnected.
     is_gone: bool,
     /// HEAD: there is no body to send.
     is_head: bool,
-    /// The client waits to be asked for its body, and was not.
+    /// The client waits until it is asked for its body, and was not asked yet.
     must_ask: bool,
-    /// Of a piece of the request's body, what was not read.
+    /// The unread part of a piece of the request's body.
     piece: Vec<u8>,
     read: usize,
     has_read_all: bool,
@@ -99,7 +99,7 @@ static START_RESPONSE: Function = Function::of::<Call, StartResponse>(c"start_re
 static WRITE: Function = Function::of::<Call, Write>(c"write");
 static READ_BODY: Function = Function::of::<Call, ReadBody>(c"read");
 
-/// Calls the application for all requests, until the worker is to end.
+/// Calls the application for all requests, until the worker must end.
 pub fn run(
     gil: &mut Gil,
     worker: &'static Worker,
@@ -136,7 +136,7 @@ pub fn run(
     let _ = shared.monitor.set(monitor);
     ready();
     shared.serve(gil);
-    // What other threads have under way ends first.
+    // Requests of other threads end first.
     let released = gil.release();
     while worker.hub.under_way() > 0 {
         links::sleep(std::time::Duration::from_millis(5));
@@ -146,7 +146,7 @@ pub fn run(
     Ok(())
 }
 
-/// What the monitor does for threads: has others take the requests behind a call that takes long.
+/// The monitor's duty for threads: makes other threads take the requests that wait for a long call.
 struct ThreadsDuty {
     shared: &'static Shared,
 }
@@ -168,7 +168,7 @@ impl Duty for ThreadsDuty {
 }
 
 impl Shared {
-    /// Starts one more thread, if there may be one.
+    /// Starts one more thread, unless the limit is reached.
     fn start_thread(&'static self) {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         if *threads >= self.worker.settings.threads {
@@ -177,7 +177,7 @@ impl Shared {
         let run = move || {
             let mut gil = Gil::attach(self.api);
             self.serve(&mut gil);
-            // The thread stays one of Python's; it sleeps for the rest of the process.
+            // The thread stays attached to Python; it sleeps for the rest of the process.
             let _released = gil.release();
             loop {
                 std::thread::park();
@@ -192,7 +192,7 @@ impl Shared {
         }
     }
 
-    /// Takes requests and calls the application, until the worker is to end.
+    /// Takes requests and calls the application, until the worker must end.
     fn serve(&'static self, gil: &mut Gil) {
         let Ok(mut environs) = Environs::new(*gil, &self.names, &self.base) else {
             self.report(*gil, "a thread cannot be set up", b"");
@@ -257,7 +257,7 @@ impl Shared {
         self.hub.finish(key);
     }
 
-    /// Writes the exception that is set to the error log.
+    /// Logs the exception that is set.
     fn report(&self, gil: Gil, what: &str, id: &[u8]) {
         let Some(error) = gil.take_error() else { return };
         let id = String::from_utf8_lossy(id);
@@ -267,14 +267,14 @@ impl Shared {
     }
 }
 
-/// How the log names a request. The query may hold a secret.
+/// The name of a request in the log. The query may hold a secret.
 fn describe(method: &[u8], path: &[u8]) -> String {
     format!("{} {}", method.escape_ascii(), String::from_utf8_lossy(path).escape_debug())
 }
 
 impl Call {
-    /// The state. A thread that has it may be waiting for leave to call Python, which is given up here while
-    /// the state is waited for.
+    /// Locks the state. A thread that holds it may be waiting for the interpreter's lock, which is therefore
+    /// released while this thread waits.
     fn lock(&self, gil: Gil) -> MutexGuard<'_, State> {
         match self.state.try_lock() {
             Ok(state) => state,
@@ -287,7 +287,7 @@ impl Call {
         }
     }
 
-    /// Sends what the application has returned, and closes it.
+    /// Sends the result of the application, and closes it.
     fn send_body(&self, gil: Gil, body: Object) -> Result<(), Raised> {
         let sent = self.send_all_of(gil, &body);
         if body.is_list() || body.is_tuple() {
@@ -299,7 +299,7 @@ impl Call {
             None => Ok(()),
         };
         match failure {
-            // The first exception is the one that counts.
+            // The first exception counts.
             Some(error) => Err(gil.raise_exception(error)),
             None => sent.and(closed),
         }
@@ -335,7 +335,7 @@ impl Call {
             joined.extend_from_slice(piece_bytes(gil, &gil.member(list, index)?)?);
             index += 1;
         }
-        // The list may change while some of it is sent.
+        // The list may change while a part of it is sent.
         while index < gil.length(list).unwrap_or(0) {
             self.send(gil, &std::mem::take(&mut joined), false)?;
             joined.extend_from_slice(piece_bytes(gil, &gil.member(list, index)?)?);
@@ -344,7 +344,7 @@ impl Call {
         self.send(gil, &joined, true)
     }
 
-    /// Has the server send a file of the disk; returns whether it is one.
+    /// Makes the server send a file; returns whether it is one.
     fn send_file(&self, gil: Gil, wrapper: &Object) -> Result<bool, Raised> {
         let range = gil.attribute(wrapper, c"touchstone_range")?;
         let range = gil.call0(&range)?;
@@ -381,7 +381,7 @@ impl Call {
         Ok(true)
     }
 
-    /// Sends some of the body; `last`: nothing follows.
+    /// Sends a part of the body; `last`: nothing follows.
     fn send(&self, gil: Gil, bytes: &[u8], last: bool) -> Result<(), Raised> {
         let mut state = self.lock(gil);
         if state.is_over || (bytes.is_empty() && !last) {
@@ -389,7 +389,7 @@ impl Call {
         }
         let Some(response) = &state.response else { return Err(no_response(gil)) };
         let declared = response.content_length;
-        // RFC 9110 section 8.6: what is beyond the declared length is left out.
+        // RFC 9110 section 8.6: bytes beyond the declared length are dropped.
         let left = declared.map_or(u64::MAX, |length| length.saturating_sub(state.sent));
         let bytes = &bytes[..bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
         let has_body = response.has_body() && !state.is_head;
@@ -422,7 +422,7 @@ impl Call {
         Ok(())
     }
 
-    /// Sends bytes as fast as the client takes them.
+    /// Sends bytes as fast as the client reads them.
     fn send_pieces(&self, gil: Gil, mut bytes: &[u8]) {
         let hub = &self.shared.hub;
         while !bytes.is_empty() {
@@ -447,7 +447,7 @@ impl Call {
         self.out.tell();
     }
 
-    /// The application has returned, and all that it has returned was sent.
+    /// Called when the application has returned, and its whole result was sent.
     fn end(&self, gil: Gil) -> Result<(), Raised> {
         let mut state = self.lock(gil);
         if state.is_over || state.is_gone {
@@ -469,7 +469,7 @@ impl Call {
         Ok(())
     }
 
-    /// The application has failed: 500, or the answer breaks off.
+    /// Called when the application has failed: answers with 500, or breaks off the answer.
     fn fail(&self, gil: Gil) {
         let mut state = self.lock(gil);
         if std::mem::replace(&mut state.is_over, true) {
@@ -483,7 +483,7 @@ impl Call {
         }
     }
 
-    /// Writes a frame. Where the ring is full, other threads may call Python meanwhile.
+    /// Writes a frame. If the ring is full, other threads may call Python meanwhile.
     fn push(&self, gil: Gil, kind: Kind, flags: u8, give: impl FnOnce(&mut dyn FnMut(&[&[u8]]))) {
         let mut wait = |time| {
             let mut gil = gil;
@@ -589,7 +589,7 @@ fn read_body(gil: Gil, call: &Arc<Call>, size: Object) -> Result<Object, Raised>
         let read = match call.shared.hub.take_body(call.key) {
             Some(read) => read,
             None => {
-                // The core is told that this is a wait for the client.
+                // The core is told that the application waits for the client.
                 call.push(gil, Kind::Want, 0, |send| send(&[&0u32.to_le_bytes()]));
                 let mut gil = gil;
                 let _released = gil.release();

@@ -1,9 +1,8 @@
-//! Programs that answer in passing, on an HTTP/1 connection: a plain GET that lies in the connection's buffer
-//! is given to the handler there. The answer leaves in the same turn, or when it comes (see
-//! [`pending`](super::pending)).
+//! Calls programs directly from an HTTP/1 connection: the handler gets a plain GET in the connection's
+//! buffer. The answer is sent in the same turn, or when it arrives (see [`pending`](super::pending)).
 //!
-//! Only where nothing but the program stands between request and answer: no rewrites, fields or error pages
-//! of the site's own, nothing that access rules would have to wait for. Everything else takes the exchange.
+//! Only if nothing but the program is involved: no rewrites, fields or error pages of the site, and no access
+//! rules that would have to wait. All other requests take the exchange.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -31,14 +30,14 @@ use crate::core::CoreState;
 use crate::core::worker::{CallOf, Callers};
 use crate::exchange::{self, Answered, Progress};
 
-/// A body longer than this leaves from where it is, beside its head: copying it behind the head costs more.
+/// A body longer than this is sent from its own buffer after the head, because copying it would cost more.
 const TOGETHER_BYTES: usize = 2 * 1024;
 
 /// Memory for bodies up to this size is kept for the next answer.
 const KEPT_BYTES: usize = 256 * 1024;
 
 impl Connection {
-    /// Has the program of a route answer the request in `state.head`, if it is one that does so at once.
+    /// Lets the program of a route answer the request in `state.head`, if it can do so at once.
     pub(super) fn ask_program(
         &mut self,
         state: &mut CoreState,
@@ -140,9 +139,9 @@ impl Connection {
         hit
     }
 
-    /// Whether programs of the site may answer the request in `state.head` in passing.
+    /// Whether programs of the site may answer the request in `state.head` at once.
     fn may_ask_program(&self, state: &CoreState, site: usize, is_on_thread: bool, last: bool) -> bool {
-        // While a call goes on, nothing before or behind it is to wait on this thread.
+        // During a call, no other request may wait on this thread.
         let is_alone = !is_on_thread || (last && state.gathered.is_empty());
         let may_answer = |rules: &SiteRules| match is_on_thread {
             true => rules.has_called_programs(),
@@ -151,13 +150,13 @@ impl Connection {
         let site = &state.snapshot.sites[site];
         is_alone
             && site.rules.as_ref().is_some_and(may_answer)
-            // An error page of the site may have to be read first, and an id that is handed on changes the
+            // An error page of the site may have to be read first, and an id that is passed on changes the
             // request's head.
             && site.config.error_pages.is_empty()
             && !state.snapshot.config.request_id.forward
     }
 
-    /// Gives an answer now, if its whole body is there.
+    /// Sends an answer now, if its whole body is available.
     fn give(&mut self, state: &mut CoreState, bytes: &[u8], mut made: ReadyAnswer, last: bool) -> Hit {
         match take_whole_body(&mut made.answered.answer) {
             Some(body) => self.give_now(state, bytes, made, Body::Bytes(&body), last),
@@ -165,7 +164,7 @@ impl Connection {
         }
     }
 
-    /// Sends an answer whose whole body is `body`, or gathers it with others.
+    /// Sends an answer whose whole body is `body`, or collects it with others.
     pub(super) fn give_now(
         &mut self,
         state: &mut CoreState,
@@ -219,7 +218,7 @@ impl Connection {
         Hit::Answered { persistent: form != ConnectionForm::Close }
     }
 
-    /// Gives an answer that was made in passing and could not be given so: its body is still to come.
+    /// Sends an answer that was made at once but whose body is still to come.
     pub(super) async fn give_made(&mut self, made: ReadyAnswer) -> Next {
         let Some(received) = self.take_head() else { return Next::Close };
         let ReadyAnswer { answered, progress, started, snapshot } = made;
@@ -227,8 +226,8 @@ impl Connection {
     }
 }
 
-/// Has a program called on this thread, which is one for calls, for a request that is all that was received.
-/// The answer, and whether the caller has its body.
+/// Calls a program on this thread, which must be a worker's, for the only request that was received. Returns
+/// the answer, and whether the caller has its body.
 fn call(
     callers: &Callers,
     caller: &mut dyn Caller,
@@ -253,7 +252,7 @@ fn call(
     }
 }
 
-/// Keeps the memory of a body for the next one, unless it is large.
+/// Keeps the buffer of a body for the next one, unless it is large.
 fn keep_for_next(place: &mut Vec<u8>, mut written: Vec<u8>) {
     if written.capacity() <= KEPT_BYTES {
         written.clear();
@@ -274,14 +273,14 @@ fn progress_of(
     progress
 }
 
-/// Gives the request its id, for the logs.
+/// Sets the request's id, for the logs.
 fn note_id(ids: &mut RequestIds, snapshot: &Snapshot, fields: &HeadFields<'_>, progress: &Progress) {
     let id = ids.of(&snapshot.config.request_id, progress.is_from_proxy, fields);
     *progress.id.borrow_mut() = Some(id);
 }
 
-/// Whether a field of a request goes to programs as it came. A request to switch protocols has a body behind
-/// its answer, which only the exchange brings.
+/// Whether a field of a request is passed to programs unchanged. A request to switch protocols needs the
+/// exchange, because bytes follow its answer.
 fn is_handed_on(name: &[u8], is_from_trusted_proxy: bool) -> bool {
     trace_context::is_handed_on(name, None)
         && !forged_fields::ends_here(name, is_from_trusted_proxy)
@@ -292,7 +291,7 @@ fn name_of_user(admitted: &Admitted) -> Option<Box<str>> {
     admitted.user.as_ref().map(|user| String::from_utf8_lossy(user.name()).into())
 }
 
-/// The body, where all of it is there and in one piece.
+/// The body, if it is complete and in one piece.
 fn take_whole_body(answer: &mut Answer) -> Option<Bytes> {
     match answer.body.as_mut_slice() {
         [] => Some(Bytes::new()),

@@ -1,6 +1,5 @@
-//! Answers from the cache, in passing: each plain GET of a cached file is one write of what lies prepared,
-//! and answers to pipelined requests are gathered into one. What is no such hit is left to the steps that may
-//! wait.
+//! Answers from the cache: each plain GET of a cached file is one write of a prepared response, and answers
+//! to pipelined requests are collected into one write. Other requests are left to the steps that may wait.
 
 use std::io;
 use std::sync::Arc;
@@ -21,8 +20,8 @@ use crate::exchange::Progress;
 pub(super) const GATHER_BYTES: usize = 128 * 1024;
 
 impl Connection {
-    /// Serves the requests in `bytes` as far as they are plain hits; gives how many bytes that took. What was
-    /// gathered is written, or in `output`, when it returns.
+    /// Serves the requests in `bytes` as long as they are plain hits; returns how many bytes that took. When
+    /// it returns, collected answers were written, or are in `output`.
     pub(super) fn serve(&mut self, state: &mut CoreState, bytes: &[u8]) -> (usize, Next) {
         state.received_at = state.log.wants_duration().then(Instant::now);
         state.metrics.begin_turn();
@@ -30,7 +29,8 @@ impl Connection {
         (consumed, self.send_gathered(state, next))
     }
 
-    /// Sends what was gathered, and says how the connection goes on instead of with `next`.
+    /// Sends the collected answers, and returns the next step, which replaces `next` if they were not all
+    /// sent.
     pub(super) fn send_gathered(&mut self, state: &mut CoreState, next: Next) -> Next {
         if !state.gathered.is_empty() {
             let written = match next {
@@ -46,7 +46,7 @@ impl Connection {
             }
         }
         match next {
-            // The rest of an answer must go out before the connection ends.
+            // The rest of an answer must be sent before the connection ends.
             Next::Close if !self.output.is_empty() => Next::Linger,
             next => next,
         }
@@ -62,7 +62,7 @@ impl Connection {
                 Ok(Parsed::Partial) => return (at, Next::Receive),
                 Err(error) => return (at, Next::Refuse(Refusal::Head(error))),
             };
-            // After a head without a length more may come that belongs to its request.
+            // After a head without a length, more bytes may follow that belong to its request.
             let last = at + length == bytes.len() && !state.head.lacks_length;
             match self.try_hit(state, rest, last) {
                 Hit::Answered { persistent: true } => at += length,
@@ -79,14 +79,15 @@ impl Connection {
                 Hit::Broken => return (bytes.len(), Next::Close),
             }
             if state.gathered.len() > GATHER_BYTES {
-                // Written by `serve`; a client that does not read its answers is not read from meanwhile.
+                // `serve` has written them; from a client that does not read its answers, nothing more is
+                // read.
                 return (at, Next::Buffered);
             }
         }
         (at, Next::Receive)
     }
 
-    /// Answers the request in `state.head` from the caches, or has a program answer it at once.
+    /// Answers the request in `state.head` from the caches, or lets a program answer it at once.
     #[inline]
     pub(super) fn try_hit(&mut self, state: &mut CoreState, bytes: &[u8], last: bool) -> Hit {
         if self.listener.generation != state.generation {
@@ -128,7 +129,7 @@ impl Connection {
         Hit::Answered { persistent: form != ConnectionForm::Close }
     }
 
-    /// Sends what fits now of the answer to the last request that was received.
+    /// Sends as much as possible of the answer to the last received request.
     #[inline]
     pub(super) fn send_answer(
         &mut self,
@@ -142,7 +143,7 @@ impl Connection {
         }
     }
 
-    /// Writes the rest of a hit that did not fit at once.
+    /// Writes the rest of a hit that was not sent completely.
     pub(super) async fn finish_hit(&mut self, prepared: Arc<Prepared>, sent: usize) -> Next {
         let started = Instant::now();
         let (first, second) = (prepared.first_buffer(), prepared.second_buffer());
@@ -155,7 +156,7 @@ impl Connection {
         let core = self.core.clone();
         let state = &mut *core.state.borrow_mut();
         let input = std::mem::take(&mut self.input);
-        // It was whole when the hit was found, and nothing has taken from the input since.
+        // It was complete when the hit was found, and the input has not lost bytes since.
         let Ok(Parsed::Complete(length)) = state.head.parse(&input, &state.limits) else {
             return Next::Close;
         };
@@ -171,7 +172,7 @@ impl Connection {
         }
     }
 
-    /// Counts and logs a hit that did not fit at once.
+    /// Counts and logs a hit that was not sent completely at once.
     pub(super) fn note_finished(
         &mut self,
         state: &mut CoreState,

@@ -17,27 +17,27 @@ use crate::core::worker::{CallOf, HandBack, LeftAtCore, PendingCall, SocketEnd, 
 use crate::core::{Core, RECEIVE_BYTES};
 use crate::exchange::{self, Answered, Progress};
 
-/// A connection goes after so many requests in a row that might be answered there; after a visit that was for
-/// nothing, after twice as many.
+/// A connection migrates after so many requests in a row that a worker could have answered; after a visit
+/// that was useless, twice as many are needed.
 const CALLS: u32 = 2;
 const MOST_DOUBLINGS: u32 = 10;
 
-/// A visit of fewer requests was for nothing.
+/// A visit of fewer requests was useless.
 const WORTH_REQUESTS: u64 = 16;
 
-/// How a connection stands with the worker of its core.
+/// The state of a connection's migrations to the worker of its core.
 #[derive(Default)]
 pub struct Migration {
     /// Consecutive requests that a worker could also have answered.
     pub calls: u32,
-    /// How often the connection was on that thread without need.
+    /// How many visits to the worker were useless.
     visits: u32,
-    /// Ends the socket where another thread has it too.
+    /// Ends the socket if another thread has a handle to it too.
     ending: Option<SocketEnd>,
 }
 
 impl Connection {
-    /// Whether it is to wait for its next request on a worker.
+    /// Whether it should wait for its next request on a worker.
     #[inline]
     pub(super) fn is_for_worker(&self) -> bool {
         self.migration.calls >= CALLS << self.migration.visits.min(MOST_DOUBLINGS)
@@ -48,10 +48,10 @@ impl Connection {
             && !self.core.draining.get()
     }
 
-    /// Goes to the worker of its core.
+    /// Migrates to the worker of its core.
     pub(super) fn migrate(self) {
         let Transport::Plain(socket) = self.transport else { return };
-        // Nothing is left of it where the event loop does not let go of it.
+        // If the event loop does not release the socket, the connection ends here.
         let Some(socket) = socket.into_descriptor() else { return };
         if let Some(deadline) = &self.timing.deadline {
             deadline.leave_task();
@@ -85,17 +85,17 @@ impl Connection {
         connection
     }
 
-    /// Nothing of a request has come, and all answers are sent.
+    /// Whether no part of a request has arrived, and all answers are sent.
     pub fn is_idle(&self) -> bool {
         self.input.is_empty() && self.output.is_empty()
     }
 
-    /// Whether all was received that had come when [`Connection::begin`] looked.
+    /// Whether everything was received that had arrived when [`Connection::begin`] looked.
     pub fn has_received_all(&self) -> bool {
         self.last_received < RECEIVE_BYTES
     }
 
-    /// Whether nothing had come.
+    /// Whether nothing had arrived.
     pub fn has_received_nothing(&self) -> bool {
         self.last_received == 0
     }
@@ -105,18 +105,18 @@ impl Connection {
         self.requests
     }
 
-    /// What was received and not consumed, and what is not sent yet.
+    /// The bytes that were received and not consumed, and those that are not sent yet.
     pub fn into_buffers(self) -> (Vec<u8>, Vec<u8>) {
         (self.input, self.output)
     }
 
-    /// Goes on where a visit to a worker has ended.
+    /// Continues a connection on its core after a visit to a worker.
     pub fn come_back(core: Rc<Core>, back: HandBack, left: LeftAtCore) {
         let HandBack { socket, is_held, requests, input, output, to_do, .. } = back;
         let may_be_held = is_held && left.ending.is_none();
         let ending = match may_be_held.then(|| socket.try_clone()).transpose() {
             Ok(other) => left.ending.or(other.map(SocketEnd)),
-            // No descriptor is left: the client sees the end.
+            // No descriptor is free: the client sees the end of the connection.
             Err(_) => return,
         };
         let was_worth_it = requests.saturating_sub(left.requests) >= WORTH_REQUESTS;
@@ -141,7 +141,7 @@ impl Connection {
         tokio::task::spawn_local(connection.run(next));
     }
 
-    /// Awaits the rest of a call, and answers with it.
+    /// Awaits the result of a call, and answers with it.
     pub(super) async fn await_call(&mut self, pending: PendingCall) -> Next {
         let PendingCall { snapshot, of, call } = pending;
         let CallOf { site, route, client, user, started } = of;

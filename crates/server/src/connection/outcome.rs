@@ -1,4 +1,4 @@
-//! What comes of answering a request of HTTP/1 in passing.
+//! The results of answering a request of HTTP/1 directly from its connection.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,41 +10,41 @@ use touchstone_sites::site::Snapshot;
 
 use crate::exchange::{Answered, Progress};
 
-/// What came of trying to answer from the cache.
+/// The result of trying to answer from the cache.
 pub enum Hit {
-    /// Answered, or gathered to be; the connection goes on, or not.
+    /// It was answered, or its answer was collected; `persistent`: the connection continues.
     Answered { persistent: bool },
-    /// Answered in part.
+    /// It was answered in part.
     Partly { prepared: Arc<Prepared>, sent: usize },
-    /// A program has made the answer, which cannot be given in passing.
+    /// A program has made the answer, which cannot be sent directly.
     Ready(Box<ReadyAnswer>),
     /// A program was called, and the connection has gone back to its core meanwhile.
     HandedBack,
-    /// A program is to make the answer.
+    /// A program is making the answer.
     Pending(Box<PendingAnswer>),
     /// It is not a plain hit.
     Not,
-    /// The connection broke.
+    /// The connection failed.
     Broken,
 }
 
-/// An answer that a program has made, and what it was made for.
+/// An answer of a program, and the state of its request.
 pub struct ReadyAnswer {
     /// The answer.
     pub answered: Answered,
-    /// How the request stands.
+    /// The state of the exchange.
     pub progress: Rc<Progress>,
-    /// When it was there.
+    /// When the request was complete.
     pub started: Instant,
-    /// The configuration that it is answered by.
+    /// The configuration under which it is answered.
     pub snapshot: Arc<Snapshot>,
 }
 
-/// Where the whole body of an answer lies.
+/// The location of the whole body of an answer.
 pub enum Body<'a> {
-    /// Here.
+    /// In this slice.
     Bytes(&'a [u8]),
-    /// With the caller of the program that has written it.
+    /// In a buffer of the caller that has called the program.
     Called(&'a mut dyn Caller),
 }
 
@@ -56,7 +56,7 @@ impl Body<'_> {
         }
     }
 
-    /// Behind the head, in one piece or two.
+    /// The body after `head`, in one piece or two.
     pub fn with_head<'a>(&'a mut self, head: &'a [u8]) -> [&'a [u8]; 2] {
         match self {
             Body::Bytes(bytes) => [head, bytes],
@@ -66,7 +66,7 @@ impl Body<'_> {
 }
 
 impl ReadyAnswer {
-    /// With what the site says of all its answers.
+    /// Adds the fields that the site adds to all its answers.
     pub fn with_site_fields(mut self) -> ReadyAnswer {
         let site = self.progress.site.get().unwrap_or_default();
         let site = &self.snapshot.sites[site];
@@ -82,7 +82,7 @@ impl ReadyAnswer {
 
 /// A request that waits for its answer.
 pub struct PendingAnswer {
-    /// What is known of the request; it has no answer yet.
+    /// The state of the request; it has no answer yet.
     pub made: ReadyAnswer,
     /// The handler that makes it.
     pub handler: Rc<dyn Handler>,
@@ -91,7 +91,7 @@ pub struct PendingAnswer {
 }
 
 impl PendingAnswer {
-    /// What `handler` has made of a request.
+    /// The result of `handler` for a request.
     pub fn new(made: ReadyAnswer, handler: Rc<dyn Handler>, at_once: AtOnce) -> PendingAnswer {
         let call = if let AtOnce::Pending(call) = at_once { Some(call) } else { None };
         PendingAnswer { made, handler, call }

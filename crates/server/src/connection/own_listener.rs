@@ -1,4 +1,4 @@
-//! The listener that accepted a connection, and where the current configuration has it.
+//! The listener that accepted a connection, and its index in the current configuration.
 
 use std::net::SocketAddr;
 
@@ -15,7 +15,7 @@ pub struct OwnListener {
 }
 
 impl OwnListener {
-    /// The listener with this address, which is not looked up yet.
+    /// The listener with this address; its index is looked up later.
     pub fn new(address: SocketAddr) -> OwnListener {
         OwnListener { address, generation: 0, index: None }
     }

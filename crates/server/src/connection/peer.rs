@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection: its address, its number and the facts of its TLS session.
+//! The other end of a connection: its address, its number and the facts of its TLS session.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

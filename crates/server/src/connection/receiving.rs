@@ -1,5 +1,4 @@
-//! How a connection waits for bytes and takes them in: whole requests are served where they lie, and only
-//! what is left of them is kept.
+//! Waits for bytes and processes them: whole requests are served in place, and only the rest is kept.
 
 use std::task::{Context, Poll};
 
@@ -10,7 +9,7 @@ use super::{Connection, Next, Refusal, http2};
 use crate::core::CoreState;
 
 impl Connection {
-    /// Waits for bytes and serves them; ready with what cannot be done in passing.
+    /// Waits for bytes and serves them; ready with a step that may need to wait.
     pub(super) fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Next> {
         let core = self.core.clone();
         loop {
@@ -40,14 +39,14 @@ impl Connection {
                     self.arm_receive_deadline(context, state);
                     return Poll::Pending;
                 }
-                // Gathered answers are written before anything more is received.
+                // Collected answers are written before anything more is received.
                 Some(Next::Receive) if self.output.is_empty() => {}
                 Some(next) => return Poll::Ready(next),
             }
         }
     }
 
-    /// Says until when the wait that begins now may last.
+    /// Sets the deadline of the wait that begins now.
     #[inline]
     pub(super) fn arm_receive_deadline(&mut self, context: &mut Context<'_>, state: &CoreState) {
         let Some(deadline) = &self.timing.deadline else { return };
@@ -56,7 +55,7 @@ impl Connection {
         let limits = &state.snapshot.config.limits;
         let now_ms = self.core.clock.coarse_ms();
         if !self.input.is_empty() {
-            // Counted from the first byte: a client that sends one byte now and then gains nothing by it.
+            // Counted from the first byte, so a client gains no time by sending single bytes.
             if self.timing.waiting != Waiting::Head {
                 self.timing.waiting = Waiting::Head;
                 deadline.set(now_ms, limits.header_timeout, false);
@@ -68,7 +67,7 @@ impl Connection {
         }
     }
 
-    /// Takes in what was received: where nothing is left over from before it is served without being copied.
+    /// Processes received bytes. If no bytes are left over from before, they are served without a copy.
     #[inline]
     pub(super) fn take_in(&mut self, state: &mut CoreState, received: &[u8]) -> Next {
         if self.input.is_empty() {
@@ -82,8 +81,8 @@ impl Connection {
         } else {
             let examined = self.input.len();
             self.input.extend_from_slice(received);
-            // A head that was not whole becomes so, or wrong, by a line end, or too long. Parsing again for
-            // every other byte would let a slow client cost quadratic time.
+            // An incomplete head can only become complete or wrong at a line end, or when it gets too long.
+            // Parsing again for every other byte would let a slow client cost quadratic time.
             let limits = &state.limits;
             let grown = self.input.len() > limits.request_line_bytes.min(limits.header_bytes);
             let line_ends = memchr::memchr2(b'\r', b'\n', &self.input[examined - 1..]).is_some();
@@ -108,7 +107,7 @@ impl Connection {
         input.drain(..consumed);
         self.input = input;
         match next {
-            // HTTP/2's preface, in pieces, looks like a head of another version until it is whole.
+            // A part of HTTP/2's preface looks like a head of another version until it is complete.
             Next::Refuse(_) if self.requests == 0 && http2::begins(&self.input) => Next::Http2,
             next => next,
         }

@@ -1,9 +1,9 @@
-//! A request's body on its way from an HTTP/1 connection to a handler (RFC 9112 sections 6 and 7).
+//! Receives a request's body on an HTTP/1 connection for a handler (RFC 9112 sections 6 and 7).
 //!
 //! [`BodyFeed`] takes the bytes of the body from the connection's input, removes the framing and puts them
-//! into the handler's pipe, but only as fast as the handler reads. It is polled beside the handler and beside
-//! the writing of the answer. At the end, what no handler has read is read and discarded, so that the next
-//! request begins where this one ends.
+//! into the handler's pipe, but only as fast as the handler reads. It is polled together with the handler and
+//! with the writing of the answer. At the end, the part that no handler has read is read and discarded, so
+//! that the next request begins where this one ends.
 
 use std::future::poll_fn;
 use std::io;
@@ -35,7 +35,7 @@ pub enum BodyProblem {
     TooLarge,
     /// The client was too slow.
     Timeout,
-    /// The client is gone.
+    /// The client has disconnected.
     Gone,
 }
 
@@ -66,7 +66,7 @@ enum Rest {
     Done,
     Counted(u64),
     Chunked(ChunkedDecoder),
-    /// Everything until the client's end, after a switch of protocols.
+    /// All bytes until the client's end, after a switch of protocols.
     Raw,
 }
 
@@ -82,13 +82,13 @@ pub struct BodyFeed {
     /// The client waits for `100 Continue`.
     waits_to_be_asked: bool,
     pace: Pace,
-    /// When the present wait for the client began.
+    /// When the current wait for the client began.
     wait_began_ms: Option<u64>,
     /// The connection waits for something else, which has its own deadline.
     pub is_beside: bool,
     /// After a switch of protocols the client has ended its direction.
     is_half_closed: bool,
-    /// What went wrong.
+    /// The error, if there was one.
     pub problem: Option<BodyProblem>,
 }
 

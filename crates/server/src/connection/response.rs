@@ -40,7 +40,7 @@ const CLIENT_LEFT: u16 = 499;
 enum Waited {
     /// The next piece, or the end.
     Piece(Option<io::Result<Bytes>>),
-    /// Nothing is there yet.
+    /// Nothing is available yet.
     Nothing,
     /// The client left.
     Left,
@@ -421,7 +421,7 @@ impl Connection {
         poll_fn(|context| {
             match body.poll_next(context) {
                 Poll::Ready(next) => return Poll::Ready(Waited::Piece(next)),
-                // Something is to be written: it goes out before the wait.
+                // There is something to write: it is sent before the wait.
                 Poll::Pending if has_pending => return Poll::Ready(Waited::Nothing),
                 Poll::Pending => {}
             }

@@ -1,6 +1,5 @@
-//! How a connection sends what does not fit at once, and how it ends: a client that takes its answer more
-//! slowly than it must is let go, and one that has sent more than was read may read its answer before the
-//! end.
+//! Sends data that could not be sent at once, and ends connections: a client that reads its answer too slowly
+//! is disconnected, and one that has sent more than was read gets time to read its answer before the end.
 
 use std::future::poll_fn;
 use std::io;
@@ -12,9 +11,9 @@ use touchstone_access::{MinimumPace, Pace};
 use super::Connection;
 use super::request_body::BodyFeed;
 
-/// After an answer that leaves part of the request unread: how long, and for how many bytes, the connection
-/// listens on so that the client can read the answer before it learns that the rest was not wanted (RFC 9112
-/// section 9.6).
+/// After an answer that leaves a part of the request unread: how long, and for how many bytes, the connection
+/// still receives, so that the client can read the answer before it learns that the rest was not wanted (RFC
+/// 9112 section 9.6).
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 1024 * 1024;
 
@@ -24,8 +23,9 @@ impl Connection {
         self.write_feeding(first, second, &mut BodyFeed::none()).await
     }
 
-    /// Writes two buffers, waiting as needed, and brings on the request's body meanwhile: a client that sends
-    /// all of it before it reads must not wait for us while we wait for it.
+    /// Writes two buffers, waiting as needed, and receives the request's body meanwhile: a client that sends
+    /// all of it before it reads, and the server that waits for the client to read, would otherwise wait for
+    /// each other.
     pub(super) async fn write_feeding(
         &mut self,
         mut first: &[u8],
@@ -53,12 +53,12 @@ impl Connection {
     pub(super) async fn flush_output(&mut self) -> io::Result<()> {
         let output = std::mem::take(&mut self.output);
         let result = self.write(&output, &[]).await;
-        // The capacity is not kept: most connections never gather again.
+        // The capacity is not kept: most connections never collect answers again.
         result
     }
 
-    /// Waits until the client has taken some of what was sent, and brings on the request's body meanwhile. A
-    /// client that takes it more slowly than it must is let go.
+    /// Waits until the client has received some of the sent bytes, and receives the request's body meanwhile.
+    /// A client that reads too slowly is disconnected.
     pub(super) async fn wait_sendable(&mut self, feed: &mut BodyFeed) -> io::Result<()> {
         let core = self.core.clone();
         let minimum = MinimumPace::of_answers(&core.state.borrow().snapshot.config.limits);
@@ -76,7 +76,7 @@ impl Connection {
             if let Poll::Ready(result) = self.transport.poll_sendable(context) {
                 return Poll::Ready(result);
             }
-            // That the client has left shows in what is sent.
+            // If the client has disconnected, sending shows it.
             let _ = feed.poll(self, false, context);
             Poll::Pending
         })
@@ -89,7 +89,7 @@ impl Connection {
         result
     }
 
-    /// Waits until everything that the transport has taken is sent, for `limits.stall_timeout` at the most.
+    /// Waits until the transport has sent everything, at most for `limits.stall_timeout`.
     pub(super) async fn flush_transport(&mut self) -> io::Result<()> {
         let limit = self.core.state.borrow().snapshot.config.limits.stall_timeout;
         self.set_deadline(limit);
@@ -110,8 +110,7 @@ impl Connection {
 
     // ---- the end
 
-    /// Says that nothing more comes, and listens until the client is done or too much time or data has
-    /// passed.
+    /// Ends the sending direction, and receives until the client closes or too much time or data has passed.
     pub(super) async fn linger(&mut self) {
         if !self.output.is_empty() && self.flush_output().await.is_err() {
             return;

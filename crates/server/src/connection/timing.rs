@@ -1,4 +1,4 @@
-//! What a connection waits for, until when, and how fast its client takes an answer.
+//! The waits of a connection, their deadlines, and how fast its client reads an answer.
 
 use std::task::Context;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use touchstone_access::Pace;
 use super::Connection;
 use crate::core::deadline::DeadlineGuard;
 
-/// What the current wait for input is for.
+/// The purpose of the current wait for input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Waiting {
     /// Nothing yet.
@@ -23,13 +23,13 @@ pub enum Waiting {
 /// The waits of a connection.
 #[derive(Default)]
 pub struct Timing {
-    /// What the current wait for input is for.
+    /// The purpose of the current wait for input.
     pub waiting: Waiting,
-    /// The deadline of the current wait; `None` while the connection is no task.
+    /// The deadline of the current wait; `None` while the connection is not a task.
     pub deadline: Option<DeadlineGuard>,
     /// Bytes sent since the last wait for the client.
     pub sent_since_wait: u64,
-    /// How fast the client takes the present answer; `None`: there was no wait for it.
+    /// How fast the client reads the current answer; `None`: there was no wait for it.
     pub send_pace: Option<Pace>,
 }
 
@@ -53,7 +53,7 @@ impl Connection {
         }
     }
 
-    /// Ends a wait whose deadline says nothing of the connection.
+    /// Ends a wait whose deadline must not count against the client.
     pub(super) fn forget_deadline(&mut self) {
         if let Some(deadline) = &self.timing.deadline {
             deadline.forget();

@@ -18,9 +18,9 @@ use crate::exchange::OWN_REQUESTS;
 /// The most events taken from the kernel at a time.
 const EVENTS: usize = 256;
 
-/// Each arrival of bytes causes one event (edge-triggered); otherwise the kernel examines each connection a
-/// second time when the thread waits again. The client's end has a flag of its own, because it may come with
-/// the last request.
+/// Each arrival of bytes causes one event (edge-triggered); otherwise the kernel would check each connection
+/// a second time when the thread waits again. The client's end has its own flag, because it may arrive
+/// together with the last request.
 const OF_CONNECTIONS: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 
 /// The values of an event that is not for a connection.
@@ -121,7 +121,7 @@ impl Thread {
             match connection.connection.begin() {
                 Next::Receive if connection.connection.is_idle() => {
                     connection.requests.store(connection.connection.requests(), Ordering::Relaxed);
-                    // No event will report the bytes that are there already, nor report the end behind them
+                    // No event will report bytes that have already arrived, nor report the end after them
                     // again.
                     let is_told_again = !is_at_end && connection.connection.has_received_all();
                     if is_told_again || connection.connection.has_received_nothing() {
@@ -132,7 +132,7 @@ impl Thread {
             }
         };
         match next {
-            // The thread answers only what it can answer as a whole, so there is nothing to give.
+            // The thread answers only requests that it can answer completely, so there is nothing to send.
             Next::Close | Next::Give(_) => {
                 self.remove(place);
                 self.link.tell(WorkerReport::Ended(place));
@@ -192,7 +192,7 @@ impl Thread {
         if !is_new_second {
             return;
         }
-        // A connection without a request for a second goes back to the core, which keeps the time limits.
+        // A connection without a request for a second returns to the core, which enforces the time limits.
         for place in 0..self.connections.len() {
             let Some(connection) = &mut self.connections[place] else { continue };
             let now = connection.connection.requests();

@@ -1,4 +1,4 @@
-//! Hits of the cache before programs and origins that are answered in passing.
+//! Hits of the cache before programs and origins.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ pub struct Ready<'f> {
     pub route: usize,
 }
 
-/// Finds the answer to a plain GET on a route that has the cache, where that is stored and fresh, and access
-/// rules let the request through at once. `view` has the path as it was sent, which is its own normal form.
+/// Finds the answer to a plain GET on a route with a cache, if it is stored and fresh, and access rules allow
+/// the request at once. `view` has the path as it was sent, which is its own normal form.
 #[inline]
 pub fn ready<'f, F: Fields>(
     front: &'f mut Front,
@@ -46,7 +46,7 @@ pub fn ready<'f, F: Fields>(
         added: program.policy.map(AnswerPolicy::common),
     };
     let prepared = front.hit(request, form, date)?;
-    // Last, because it counts.
+    // Last, because it counts the request for rate limits.
     program.admit(view)?;
     Some(Ready { prepared, route: program.route })
 }

@@ -2,7 +2,7 @@
 //!
 //! This is the one place where HTTP/1, 2 and 3 find out whether an answer is ready: a cached file, or a
 //! stored answer of a program or an origin. Each protocol describes its request as a [`Lookup`] and writes
-//! what [`find`] gives. A request that needs more (rules that wait, a file that is not cached) takes the
+//! the result of [`find`]. A request that needs more (rules that wait, a file that is not cached) takes the
 //! exchange.
 
 use std::net::IpAddr;
@@ -25,9 +25,9 @@ use crate::core::accelerator::{self, Ready};
 
 /// The caches of a core.
 pub struct Caches {
-    /// Files, one cache a site; empty when the cache is switched off.
+    /// Files, one cache for each site; empty when the cache is switched off.
     pub files: Vec<CoreCache>,
-    /// Stored answers of programs and origins; `None` where no route has the cache.
+    /// Stored answers of programs and origins; `None` if no route has a cache.
     pub front: Option<Front>,
 }
 
@@ -42,7 +42,7 @@ impl Caches {
         }
     }
 
-    /// Begins another second.
+    /// Called at the beginning of each second.
     pub fn tick(&mut self) {
         self.files.iter_mut().for_each(CoreCache::tick);
         if let Some(front) = &mut self.front {
@@ -51,7 +51,7 @@ impl Caches {
     }
 }
 
-/// A request as it is looked up.
+/// A request for the look-up.
 pub struct Lookup<'a, F> {
     method: Method,
     has_body: bool,
@@ -59,16 +59,16 @@ pub struct Lookup<'a, F> {
     needs_more: bool,
     expectation: Expectation,
     target: &'a [u8],
-    /// The host that it asks, with its port if it has one.
+    /// The requested host, with its port if there is one.
     pub host: Option<&'a [u8]>,
     fields: F,
     accept_encoding: AcceptEncoding,
-    /// What its head says of the connection.
+    /// The form of the connection according to its head.
     form: ConnectionForm,
 }
 
 impl<'a: 'h, 'h> Lookup<'a, HeadFields<'h>> {
-    /// Of a request of HTTP/1 in `buffer`.
+    /// Makes it from a request of HTTP/1 in `buffer`.
     #[inline]
     pub fn of_head(
         head: &'h RequestHead,
@@ -90,7 +90,7 @@ impl<'a: 'h, 'h> Lookup<'a, HeadFields<'h>> {
 }
 
 impl<'a> Lookup<'a, StreamRequest<'a>> {
-    /// Of a request of HTTP/2 or HTTP/3.
+    /// Makes it from a request of HTTP/2 or HTTP/3.
     #[inline]
     pub fn of_stream(request: StreamRequest<'a>, has_body: bool) -> Lookup<'a, StreamRequest<'a>> {
         let mut accept_encoding = AcceptEncoding::ABSENT;
@@ -121,7 +121,7 @@ impl<'a, F> Lookup<'a, F> {
             return None;
         }
         let path = match memchr::memchr(b'?', self.target) {
-            // A fragment has no place in a request (RFC 9112 section 3.2); the exchange refuses it.
+            // A fragment is not allowed in a request (RFC 9112 section 3.2); the exchange refuses it.
             Some(mark) if memchr::memchr(b'#', &self.target[mark..]).is_some() => return None,
             Some(mark) => &self.target[..mark],
             None => self.target,
@@ -130,7 +130,7 @@ impl<'a, F> Lookup<'a, F> {
     }
 }
 
-/// Where a request came in.
+/// Where a request arrived.
 pub struct Place<'a, M> {
     /// The sites of the address; `None` when a reload removed it.
     pub sites: Option<&'a ListenerSites>,
@@ -142,19 +142,19 @@ pub struct Place<'a, M> {
     pub is_tls: bool,
 }
 
-/// Which site and route a hit was of, and of which cache.
+/// The site, the route and the cache of a hit.
 #[derive(Clone, Copy)]
 pub struct HitOf {
-    /// The site, by its position in the configuration.
+    /// The index of the site in the configuration.
     pub site: usize,
-    /// The route, by its position in the site.
+    /// The index of the route in the site.
     pub route: Option<usize>,
-    /// The answer was one of a program or an origin, not a file.
+    /// The answer is that of a program or an origin, not a file.
     pub is_accelerated: bool,
 }
 
 impl HitOf {
-    /// A file of a site.
+    /// A hit of a file of a site.
     pub fn file(site: usize, route: Option<usize>) -> HitOf {
         HitOf { site, route, is_accelerated: false }
     }
@@ -165,13 +165,13 @@ impl HitOf {
     }
 }
 
-/// What a look-up found.
+/// The result of a look-up.
 pub enum Outcome<'a, 'c> {
     /// The answer is ready.
     Hit {
         /// The answer.
         prepared: &'c Arc<Prepared>,
-        /// What it is counted as.
+        /// What it is counted for.
         of: HitOf,
         /// The path that it answers.
         path: &'a [u8],
@@ -187,7 +187,7 @@ pub enum Outcome<'a, 'c> {
     Exchange,
 }
 
-/// Finds the answer to a plain GET that the rules let through at once.
+/// Finds the answer to a plain GET that the rules allow at once.
 #[inline]
 pub fn find<'a, 'c, F: Fields + RequestFields>(
     caches: &'c mut Caches,
@@ -198,7 +198,7 @@ pub fn find<'a, 'c, F: Fields + RequestFields>(
 ) -> Outcome<'a, 'c> {
     let Some(path) = lookup.plain_path() else { return Outcome::Exchange };
     let Some(site) = place.sites.and_then(|sites| sites.site(lookup.host)) else { return Outcome::Exchange };
-    // With an id in each answer, no two answers are the same.
+    // If each answer has an id, no two answers are equal.
     if !(place.may_serve)(lookup.host) || snapshot.config.request_id.answer {
         return Outcome::Exchange;
     }
@@ -240,7 +240,7 @@ pub fn find<'a, 'c, F: Fields + RequestFields>(
     }
 }
 
-/// The file that answers, in the form that the client wants most.
+/// The file, in the representation that the client wants most.
 #[inline]
 fn file_hit<'c, F: RequestFields>(
     files: Option<&'c mut CoreCache>,

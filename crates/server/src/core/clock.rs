@@ -1,4 +1,4 @@
-//! One core's clock: read once a tick, used for every request in between.
+//! One core's clock: read once in each tick, and used for every request in between.
 //!
 //! A request needs the text of the current second for `Date` and the log, and a coarse "now" for its
 //! deadlines. To ask the kernel and format the text for each request would cost more than the rest of a hit,
@@ -62,11 +62,11 @@ impl CoreClock {
     }
 }
 
-/// Fires every [`TICK`], on its boundaries in wall-clock time: the date changes when the second does.
+/// Fires every [`TICK`], aligned to wall-clock time: the date changes when the second does.
 ///
-/// It is a timer of the kernel's, not of the runtime's. While the runtime has a timer of its own, every wait
-/// for events arms one in the kernel and disarms it again, so a busy core would pay for that with every batch
-/// of requests.
+/// It is a kernel timer, not a timer of the runtime. While the runtime has a timer, every wait for events
+/// arms one in the kernel and disarms it again, so a busy core would pay for that with every batch of
+/// requests.
 pub struct Ticker {
     timer: AsyncFd<OwnedFd>,
 }

@@ -1,4 +1,4 @@
-//! How many connections are open, of all cores together.
+//! Counts the open connections of all cores together.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,7 +16,7 @@ impl ConnectionCount {
     pub fn open(&self) -> usize {
         self.open.load(Ordering::Relaxed)
     }
-    /// The connections of a core were `before`, and are `now`.
+    /// Updates the count of a core's connections from `before` to `now`.
     #[inline]
     pub fn change(&self, before: usize, now: usize) {
         match now.cmp(&before) {
@@ -26,7 +26,7 @@ impl ConnectionCount {
         }
     }
 
-    /// A core has no room: the others are to end so many idle connections each.
+    /// Called by a core without room: the other cores end so many idle connections each.
     pub fn want(&self, connections: usize) {
         self.wanted.store(connections, Ordering::Relaxed);
     }
@@ -36,7 +36,7 @@ impl ConnectionCount {
         self.wanted.load(Ordering::Relaxed) > 0
     }
 
-    /// How many connections are wanted; the next caller is told of none.
+    /// How many connections are wanted; resets the number.
     pub fn take_wanted(&self) -> usize {
         self.wanted.swap(0, Ordering::Relaxed)
     }

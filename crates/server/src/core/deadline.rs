@@ -1,8 +1,8 @@
 //! Deadlines of waiting connections, without a timer for each.
 //!
-//! A busy connection starts and stops waiting for every request. To arm and disarm a timer each time would
-//! cost more than the answer, so a connection only notes until when it may wait, and the core looks through
-//! all notes once a tick. Deadlines are therefore late by up to one tick, never early.
+//! A busy connection starts and stops waiting for every request. Arming and disarming a timer each time would
+//! cost more than the answer, so a connection only notes its deadline, and the core checks all notes once in
+//! each tick. Deadlines are therefore late by up to one tick, never early.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -18,13 +18,13 @@ use crate::core::clock::TICK;
 pub struct Deadline {
     /// In milliseconds of the core's clock; 0: none.
     at_ms: Cell<u64>,
-    /// Waiting for the next request, nothing of it received: may be ended without harm.
+    /// It waits for the next request, and nothing of it has arrived: it may be ended without harm.
     idle: Cell<bool>,
     expired: Cell<bool>,
-    /// Nothing more is to be counted against the client: it has been, or others needed the room.
+    /// No further timeout counts against the client: one was counted, or others needed the room.
     settled: Cell<bool>,
     waker: RefCell<Option<Waker>>,
-    /// What the connection shows of itself.
+    /// The state of the connection that operators see.
     pub session: ConnectionInfo,
 }
 
@@ -35,7 +35,7 @@ impl AsRef<ConnectionInfo> for Deadline {
 }
 
 impl Deadline {
-    /// The wait that begins now may last so long.
+    /// Begins a wait with this limit.
     #[inline]
     pub fn set(&self, now_ms: u64, limit: Duration, idle: bool) {
         let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
@@ -44,21 +44,22 @@ impl Deadline {
         self.idle.set(idle);
     }
 
-    /// Nothing is waited for.
+    /// Ends the wait.
     #[inline]
     pub fn clear(&self) {
         self.at_ms.set(0);
         self.idle.set(false);
     }
 
-    /// Nothing is waited for, nor was: what has passed does not count.
+    /// Ends the wait without counting it, even if its deadline has passed.
     #[inline]
     pub fn forget(&self) {
         self.clear();
         self.expired.set(false);
     }
 
-    /// Another task goes on with the connection, and is the one to wake; until then nothing is waited for.
+    /// Called before another task continues with the connection: that task must be woken then, and there is
+    /// no wait meanwhile.
     pub fn leave_task(&self) {
         self.clear();
         *self.waker.borrow_mut() = None;
@@ -70,12 +71,13 @@ impl Deadline {
         self.expired.get()
     }
 
-    /// Whether a timeout counts: once for each connection, and not where others needed its room.
+    /// Whether a timeout counts: once for each connection, and not if others needed its room.
     pub fn settle(&self) -> bool {
         !self.settled.replace(true)
     }
 
-    /// The task to wake when it passes. A task's waker is always the same, so it is kept once.
+    /// Sets the task to wake when the deadline passes. A task's waker is always the same, so it is stored
+    /// once.
     #[inline]
     pub fn wakes(&self, waker: &Waker) {
         if self.waker.borrow().is_none() {
@@ -98,7 +100,7 @@ pub struct Deadlines {
     free: RefCell<Vec<usize>>,
 }
 
-/// A connection's place among the notes; given back when it is dropped.
+/// A connection's entry among the notes; removed when it is dropped.
 pub struct DeadlineGuard {
     deadline: Rc<Deadline>,
     deadlines: Rc<Deadlines>,
@@ -166,7 +168,7 @@ impl Deadlines {
         self.slots.borrow().len() - self.free.borrow().len()
     }
 
-    /// Expires what is due; gives how many connections are in each
+    /// Expires due deadlines; returns how many connections are in each
     /// [state](touchstone_observe::metrics::ConnectionState).
     pub fn sweep(&self, now_ms: u64) -> [u64; 4] {
         let mut states = [0; 4];
@@ -180,7 +182,7 @@ impl Deadlines {
         states
     }
 
-    /// A copy of up to `most` sessions, those with requests under way first.
+    /// A copy of up to `most` sessions, those with requests in progress first.
     pub fn sessions(&self, core: usize, most: usize) -> CoreSessions {
         let now = Instant::now();
         let slots = self.slots.borrow();
@@ -191,7 +193,7 @@ impl Deadlines {
         CoreSessions { core, connections: self.connections(), sessions: facts.take(most).collect() }
     }
 
-    /// Lets every waiting connection look around: something has changed for all of them.
+    /// Wakes every waiting connection, because something has changed for all of them.
     pub fn wake_all(&self) {
         for deadline in self.slots.borrow().iter().flatten() {
             if let Some(waker) = &*deadline.waker.borrow() {
@@ -200,7 +202,7 @@ impl Deadlines {
         }
     }
 
-    /// Expires up to `most` connections that only wait for a next request; gives how many.
+    /// Expires up to `most` connections that only wait for a next request; returns how many.
     pub fn expire_idle(&self, most: usize) -> usize {
         let slots = self.slots.borrow();
         let idle = slots.iter().flatten().filter(|deadline| deadline.idle.get() && !deadline.expired.get());

@@ -1,4 +1,4 @@
-//! The handlers of a core: made when the first request for them comes, some on the first core before that,
+//! The handlers of a core: made when the first request for them arrives, some on the first core before that,
 //! and kept until the next configuration.
 
 use std::cell::RefCell;
@@ -11,7 +11,8 @@ use touchstone_handler::handler::{Handler, Interface, Server};
 /// The handlers that a core has made.
 #[derive(Default)]
 pub struct Handlers {
-    /// By the interface's address. It is kept with the handler, so that no other can come to have the same.
+    /// By the interface's address. The interface is kept with the handler, so that no other can get the same
+    /// address.
     made: RefCell<FxHashMap<usize, CoreHandler>>,
 }
 
@@ -38,9 +39,9 @@ impl Handlers {
         handler
     }
 
-    /// Lets go of all; those that are at work end with their requests.
+    /// Drops all handlers; running ones end with their requests.
     pub fn clear(&self) {
-        // What a handler does when it goes might look at the table again.
+        // Dropping a handler might access the table again.
         let gone = std::mem::take(&mut *self.made.borrow_mut());
         drop(gone);
     }

@@ -10,8 +10,7 @@ use touchstone_http::grammar::split_field;
 use touchstone_http::h2::Fields;
 use touchstone_http::h2::hpack::encode_response_block;
 
-/// The fields of a header section as field lines, each with its CRLF: the form of trailers on their way to a
-/// handler.
+/// The fields of a header section as field lines, each with its CRLF: the form of trailers for a handler.
 pub fn field_lines(fields: Fields<'_>) -> Vec<u8> {
     let mut lines = Vec::new();
     for field in fields {
@@ -22,14 +21,14 @@ pub fn field_lines(fields: Fields<'_>) -> Vec<u8> {
     lines
 }
 
-/// Header blocks of cached responses; good as long as the response itself, so for a second.
+/// Header blocks of cached responses. They are valid as long as the response itself: one second.
 pub struct HeaderBlocks {
     /// Makes a block of the head of an HTTP/1 response.
     encode: fn(&[u8]) -> Vec<u8>,
     /// For each site, by path; with seeded hashes, as clients may have named the files.
     sites: Vec<HashMap<Box<[u8]>, Encoded>>,
-    /// By the address of the response, which is kept with the block, so that no other can come to have the
-    /// same.
+    /// By the address of the response. The response is kept with the block, so that no other can get the same
+    /// address.
     responses: FxHashMap<usize, Encoded>,
 }
 
@@ -40,20 +39,20 @@ struct Encoded {
 }
 
 impl Default for HeaderBlocks {
-    /// HTTP/2's.
+    /// Blocks for HTTP/2.
     fn default() -> HeaderBlocks {
         HeaderBlocks::new(encode_head)
     }
 }
 
 impl HeaderBlocks {
-    /// Those that `encode` makes.
+    /// Blocks made by `encode`.
     pub fn new(encode: fn(&[u8]) -> Vec<u8>) -> HeaderBlocks {
         HeaderBlocks { encode, sites: Vec::new(), responses: FxHashMap::default() }
     }
 
-    /// The block of `prepared`, which answers `path`: a file of a site, or a stored answer, of which there
-    /// are several for a path.
+    /// The block of `prepared`, which answers `path`: a file of a site, or a stored answer; there may be
+    /// several stored answers for a path.
     #[inline]
     pub fn block(&mut self, file_of: Option<usize>, path: &[u8], prepared: &Arc<Prepared>) -> &[u8] {
         match file_of {
@@ -87,7 +86,7 @@ impl HeaderBlocks {
         self.sites[site].insert(path.into(), encoded);
     }
 
-    /// Lets go of all, at the end of their second.
+    /// Removes all blocks, at the end of their second.
     pub fn clear(&mut self) {
         self.sites.iter_mut().for_each(HashMap::clear);
         self.responses.clear();

@@ -1,8 +1,8 @@
 //! One core: an event loop with everything that its connections need, not shared with other cores.
 //!
-//! A core is one thread with one current-thread runtime. [`CoreState`] holds what every request uses. What
-//! the core shares with other cores is either never changed (the snapshot) or used rarely (the cache's store,
-//! the log's writer). `core_loop` runs it.
+//! A core is one thread with one current-thread runtime. [`CoreState`] holds the state that every request
+//! uses. State that the core shares with other cores is either never changed (the snapshot) or used rarely
+//! (the cache's store, the log's writer). `core_loop` runs it.
 
 pub mod accelerator;
 pub mod cache_lookup;
@@ -50,11 +50,11 @@ pub const RECEIVE_BYTES: usize = 64 * 1024;
 /// How many idle connections end to make room for a new one when a core is full.
 const MAKE_ROOM: usize = 16;
 
-/// What every request uses.
+/// The state that every request uses.
 pub struct CoreState {
     /// The buffer for received bytes; all connections of the core share it.
     pub receive_buffer: Box<[u8]>,
-    /// The head of the present request.
+    /// The head of the current request.
     pub head: RequestHead,
     /// The head's limits, from the snapshot.
     pub limits: Limits,
@@ -68,7 +68,7 @@ pub struct CoreState {
     pub header_blocks: HeaderBlocks,
     /// The access log.
     pub log: CoreBuffer,
-    /// When the present input was received; set only if the log needs durations.
+    /// When the current input was received; set only if the log needs durations.
     pub received_at: Option<Instant>,
     /// The counters of answers.
     pub metrics: CoreMetrics,
@@ -80,8 +80,9 @@ pub struct CoreState {
     pub generation: u64,
 }
 
-/// How the requests that the server makes itself are answered, for example for what a page includes. The
-/// functions are those of `exchange`: it uses what makes such requests, so they are handed down to the core.
+/// How the requests that the server makes itself are answered, for example for a page's inclusion. The
+/// functions are those of `exchange`: it depends on the code that makes such requests, so they are passed to
+/// the core.
 #[derive(Clone, Copy)]
 pub struct OwnRequests {
     /// Answers a request by the routes and rules of its site.
@@ -92,7 +93,7 @@ pub struct OwnRequests {
 
 /// One core.
 pub struct Core {
-    /// What every request uses.
+    /// The state that every request uses.
     pub state: RefCell<CoreState>,
     /// The time.
     pub clock: CoreClock,
@@ -108,7 +109,7 @@ pub struct Core {
     pub index: usize,
     /// The counters that do not belong to a request.
     pub counts: Arc<CoreCounts>,
-    /// How requests of the server's own are answered.
+    /// How the server's own requests are answered.
     pub own_requests: OwnRequests,
     /// The handlers of requests that are not for files.
     pub handlers: Handlers,

@@ -1,4 +1,4 @@
-//! Turns a received head into a request with its site, or into the answer to a head that makes no request.
+//! Makes a request with its site from a received head, or the answer to a head that is not a valid request.
 
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -34,7 +34,8 @@ pub struct Arrival {
     pub stream: Option<u64>,
 }
 
-/// Refuses what can be refused from the head alone, before a handler is chosen. `buffer` holds the head.
+/// Refuses requests that can be refused from the head alone, before a handler is chosen. `buffer` holds the
+/// head.
 pub fn refuse(
     error_log: &ErrorLog,
     snapshot: &Snapshot,
@@ -48,7 +49,7 @@ pub fn refuse(
     if let RequestBody::Length(length) = head.body
         && length > most_bytes
     {
-        // Clients send what they like, so the path is written as what it is.
+        // A client may send any bytes, so unsafe ones are escaped.
         let (method, target) = (head.method_span.of(buffer), head.target.of(buffer));
         let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
         let message = format_args!(
@@ -147,7 +148,7 @@ fn target_of(received: &ReceivedHead) -> Result<Target<'_>, Answer> {
     }
 }
 
-/// The path that rules judge, the path written anew, and the head that contains it.
+/// The path that rules judge, the normalised path, and the head that contains it.
 struct Paths {
     judged: Bytes,
     written: Bytes,

@@ -1,5 +1,5 @@
-//! What an answer says to browsers: the fields of `security_fields` and `cors`, with the nonce of the page
-//! and the origin of the script where these are in them.
+//! The fields of an answer for browsers: those of `security_fields` and `cors`, with the nonce of the page
+//! and the origin of the script if they contain these.
 
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ use touchstone_sites::site::Snapshot;
 /// Random bytes in a nonce. The standard asks for 128 bits.
 const NONCE_BYTES: usize = 18;
 
-/// What is to be said, as far as it is known before the answer.
+/// The fields, as far as they are known before the answer.
 pub struct ForBrowser<'r> {
     policy: Option<&'r AnswerPolicy>,
     origin: Option<Box<[u8]>>,
@@ -22,18 +22,18 @@ pub struct ForBrowser<'r> {
 }
 
 impl<'r> ForBrowser<'r> {
-    /// For the answer to a request that has come to `resolved`.
+    /// The fields for a request that has been resolved to `resolved`.
     pub fn new(resolved: &Resolved<'r>, request: &RequestView<'_>) -> ForBrowser<'r> {
         let policy = resolved.policy;
-        // A question that was not answered (see `preflight`) is about a route without rules for origins.
+        // A preflight request that was not answered (see `preflight`) is for a route without CORS rules.
         let is_answer =
             |policy: &&AnswerPolicy| policy.lists_origins() && preflight_method(request).is_none();
         let origin = policy.filter(is_answer).and_then(|_| origin_of(request));
         ForBrowser { policy, origin: origin.map(Box::from), nonce: None }
     }
 
-    /// Gives what makes the page a nonce, in a field of the request that clients cannot set. Returns whether
-    /// that was possible.
+    /// Passes a nonce to the handler that makes the page, in a field of the request that clients cannot set.
+    /// Returns whether that was possible.
     pub fn give_nonce(
         &mut self,
         snapshot: &Snapshot,
@@ -47,7 +47,7 @@ impl<'r> ForBrowser<'r> {
         let is_field = |name: &[u8]| is_alike(name, NONCE_FIELD.as_bytes());
         let is_made = makes_pages(snapshot, rules, resolved, request.site);
         if is_made && self.policy.is_some_and(AnswerPolicy::has_nonce) {
-            // What a page includes has the nonce of the page.
+            // An included part has the nonce of the page.
             let of_page = request.received.values(NONCE_FIELD).next().filter(|_| request.depth > 0);
             let of_page = of_page.and_then(|nonce| std::str::from_utf8(nonce).ok()).map(Box::from);
             self.nonce = of_page.or_else(new_nonce);
@@ -66,7 +66,7 @@ impl<'r> ForBrowser<'r> {
         true
     }
 
-    /// Adds it to the fields of an answer with this status.
+    /// Adds the fields to an answer with this status.
     pub fn apply(&self, status: u16, fields: &mut Vec<u8>) {
         if let Some(policy) = self.policy {
             let asked = Asked { origin: self.origin.as_deref(), nonce: self.nonce.as_deref() };
@@ -75,7 +75,7 @@ impl<'r> ForBrowser<'r> {
     }
 }
 
-/// Whether something makes the page that could put the nonce into it: not a plain file.
+/// Whether a handler makes the page, which could contain the nonce: not a plain file.
 fn makes_pages(snapshot: &Snapshot, rules: &SiteRules, resolved: &Resolved<'_>, site: usize) -> bool {
     let has_middleware = resolved.route.is_some_and(|route| !rules.middleware_at(route.index).is_empty());
     has_middleware

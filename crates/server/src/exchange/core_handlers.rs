@@ -1,4 +1,4 @@
-//! The handlers of interfaces on a core, and what they may ask of it.
+//! The handlers of interfaces on a core, and the functions of the core for them.
 
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub fn handler_of(
         .get(interface, || Rc::new(ServerOfCore { core: Rc::downgrade(core), snapshot: snapshot.clone() }))
 }
 
-/// Makes the handlers that have something to do before the first request comes, on the first core.
+/// Makes the handlers that have work to do before the first request, on the first core.
 pub fn begin_early(core: &Rc<Core>) {
     if core.index > 0 {
         return;
@@ -34,9 +34,9 @@ pub fn begin_early(core: &Rc<Core>) {
     }
 }
 
-/// What handlers may ask of their core, under the configuration that they were made from.
+/// The functions of the core for handlers, with the configuration that they were made from.
 struct ServerOfCore {
-    // Not to be kept alive by its own handlers.
+    // Weak, so that the core is not kept alive by its own handlers.
     core: Weak<Core>,
     snapshot: Arc<Snapshot>,
 }

@@ -1,12 +1,12 @@
-//! Asks the authority of a site or route (`forward_auth`) whether a request passes.
+//! Asks the authority of a site or route (`forward_auth`) whether a request is allowed.
 //!
 //! ```text
 //! request -> question (GET, without the body) -> decision: 2xx passes, 3xx and 4xx go to the client
 //!                                                         anything else, or nothing: 502, 503 or 504
 //! ```
 //!
-//! The question names the path in the form that rules judge and handlers are given, so that no other reading
-//! of it can pass. While the authority cannot be asked, nothing passes.
+//! The authority gets the path in the form that rules judge and handlers use, so that no other reading of it
+//! can pass. While the authority cannot be asked, no request is allowed.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::core::Core;
 /// The largest body of a refusal.
 const MOST_BODY_BYTES: usize = 256 * 1024;
 
-/// Fields that tell an authority what is judged. Those of the client are never sent.
+/// Fields that describe the request to an authority. Values of the client in these fields are never sent.
 const OF_QUESTION: [&str; 6] = [
     "x-auth-request-redirect",
     "x-forwarded-method",
@@ -36,15 +36,15 @@ const OF_QUESTION: [&str; 6] = [
     "x-original-url",
 ];
 
-/// A request that an authority lets pass.
+/// A request that an authority allows.
 pub struct Allowed {
-    /// What is said of it.
+    /// The identity and fields that the authority has returned.
     pub passed: Passed,
     /// `Set-Cookie` lines for the client.
     pub cookies: Vec<u8>,
 }
 
-/// Asks whether a request passes. The error is the answer to one that does not.
+/// Asks whether a request is allowed. The error is the answer to a request that is not.
 pub async fn ask(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
@@ -81,7 +81,7 @@ pub async fn ask(
     }
 }
 
-/// Adds cookies to an answer, which no shared cache may then keep.
+/// Adds cookies to an answer, which shared caches must then not store.
 pub fn add_cookies(cookies: &[u8], answer: &mut Answer) {
     answer.fields.extend_from_slice(cookies);
     let is_kept_by_one = |value: &[u8]| {
@@ -97,7 +97,7 @@ pub fn add_cookies(cookies: &[u8], answer: &mut Answer) {
     }
 }
 
-/// The question; `None` if the request cannot be put into one.
+/// The request to the authority; `None` if the client's request has no such form.
 fn question(authority: &ForwardAuth, request: &Request) -> Option<Request> {
     let mut question = request.derive(&authority.target)?;
     let is_trusted = request.trusted_proxy.is_some();
@@ -110,7 +110,7 @@ fn question(authority: &ForwardAuth, request: &Request) -> Option<Request> {
         let is_sent = || send.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
         !ends_here(name, is_trusted)
             && !OF_QUESTION.iter().any(|other| is_alike(name, other.as_bytes()))
-            // The head would not be valid without a host; what is sent is that of the authority.
+            // The head is not valid without a host; the host that is sent is that of the authority.
             && (send.is_empty() || is_sent() || is_of_proxy(name) || name.eq_ignore_ascii_case(b"host"))
     };
     let (method, uri) = (request.received.method_text(), request.path_and_query());
@@ -142,7 +142,7 @@ async fn with_whole_body(mut answer: Answer) -> Answer {
     answer
 }
 
-/// What a passing answer says.
+/// Reads an answer that allows the request.
 fn allowed(authority: &ForwardAuth, answer: &Answer) -> Allowed {
     let of = |name: &str| fields_of(answer, name).map(|(_, value)| value).collect::<Vec<_>>();
     let config = &authority.config;
@@ -162,7 +162,7 @@ fn allowed(authority: &ForwardAuth, answer: &Answer) -> Allowed {
     Allowed { passed: Passed { user, fields }, cookies }
 }
 
-/// What the client gets of a refusal: all of it, or the way to sign in.
+/// The part of a refusal that the client gets: all of it, or a redirect to sign in.
 fn refusal(authority: &ForwardAuth, request: &Request, mut answer: Answer) -> Answer {
     let sign_in = &authority.config.sign_in;
     let is_page = matches!(request.method(), Method::Get | Method::Head);
@@ -179,7 +179,7 @@ fn refusal(authority: &ForwardAuth, request: &Request, mut answer: Answer) -> An
     answer
 }
 
-/// What the client asked for, percent-encoded for a query.
+/// The URL that the client requested, percent-encoded for a query.
 fn asked_url(request: &Request) -> String {
     use std::fmt::Write as _;
     let scheme: &[u8] = if request.is_https() { b"https://" } else { b"http://" };

@@ -1,4 +1,4 @@
-//! Components that stand before what a route does: a file, a program or another server.
+//! Components that run before the action of a route: a file, a program or another server.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use touchstone_sites::site::Snapshot;
 use super::{Answered, Progress, carry_out, handler_of, to_the_end};
 use crate::core::Core;
 
-/// A place in the row of components of a route.
+/// A position in the chain of components of a route.
 #[derive(Clone)]
 pub struct Chain {
     core: Rc<Core>,
@@ -26,7 +26,7 @@ pub struct Chain {
     position: usize,
 }
 
-/// What the components stand before.
+/// What follows the last component.
 #[derive(Clone)]
 enum Behind {
     Program(Arc<dyn Interface>),
@@ -34,7 +34,7 @@ enum Behind {
 }
 
 impl Chain {
-    /// The first place, if components stand before what the rules have come to.
+    /// The first position, if there are components before the result of the rules.
     pub fn of(
         core: &Rc<Core>,
         snapshot: &Arc<Snapshot>,
@@ -55,7 +55,7 @@ impl Chain {
         Some(Chain { core, snapshot, site, route, behind, form, position: 0 })
     }
 
-    /// Has the component at this place answer, or what is behind the last one.
+    /// Lets the component at this position answer, or the action after the last one.
     pub async fn answer_here(self, mut request: Request) -> Answer {
         let Some(rules) = &self.snapshot.sites[self.site].rules else { return Answer::error(500) };
         if let Some(component) = rules.middleware_at(self.route).get(self.position) {
@@ -81,7 +81,7 @@ impl Chain {
             policy: None,
         };
         let progress = Progress::default();
-        // What the components say of the client stands.
+        // Fields that the components set about the client are kept.
         progress.is_handed_on.set(true);
         let (core, snapshot) = (&self.core, &self.snapshot);
         let first = carry_out(core, snapshot, &resolved, request, self.form, &progress).await;
@@ -95,8 +95,8 @@ impl Next for Chain {
     }
 }
 
-/// Adds the lines of `fields` whose names an answer does not have yet: those that stand in it came from what
-/// is behind.
+/// Adds the lines of `fields` whose names an answer does not have yet: the existing ones were added by the
+/// action after the components.
 pub fn add_missing(fields: &[u8], answer: &mut Answer) {
     let name = |line: &[u8]| -> Vec<u8> {
         line.split(|&byte| byte == b':').next().unwrap_or_default().to_ascii_lowercase()

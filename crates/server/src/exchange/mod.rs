@@ -1,4 +1,4 @@
-//! One request from its whole head to its answer: site, routes, access rules, handler. The same for every
+//! One request from its complete head to its answer: site, routes, access rules, handler. The same for every
 //! version of HTTP, and for the requests that the server makes itself.
 //!
 //! ```text
@@ -8,15 +8,15 @@
 //!
 //! | module | |
 //! |---|---|
-//! | `begin` | from a received head to a request with its site |
-//! | `progress` | how an exchange stands, for the connection and the logs |
-//! | `browser` | what an answer says to browsers |
+//! | `begin` | makes a request with its site from a received head |
+//! | `progress` | the state of an exchange, for the connection and the logs |
+//! | `browser` | the fields of an answer for browsers |
 //! | `forward_auth` | asks the authority of a site or route |
-//! | `middleware` | components that stand before what a route does |
-//! | `core_handlers` | the handlers of interfaces on a core, and what they may ask of it |
+//! | `middleware` | components that run before the action of a route |
+//! | `core_handlers` | the handlers of interfaces on a core, and the functions of the core for them |
 //!
-//! Nothing here knows of sockets: the connection drives the future, feeds the request's body into its pipe
-//! meanwhile, and drops both when the client leaves.
+//! Nothing here uses sockets: the connection polls the future, feeds the request's body into its pipe
+//! meanwhile, and drops both when the client disconnects.
 
 mod begin;
 mod browser;
@@ -58,11 +58,11 @@ pub use begin::{Arrival, begin, client_of, refuse};
 pub use core_handlers::{begin_early, handler_of};
 pub use progress::Progress;
 
-/// An answer, and what the log wants to know beside it.
+/// An answer, with values for the log.
 pub struct Answered {
     /// The answer.
     pub answer: Answer,
-    /// The client, behind proxies that are trusted; `None`: as the connection says.
+    /// The client, behind trusted proxies; `None`: the peer of the connection.
     pub client: Option<IpAddr>,
     /// The user that was authenticated.
     pub user: Option<Box<str>>,
@@ -74,7 +74,7 @@ impl From<Answer> for Answered {
     }
 }
 
-/// What is said to a path that leads nowhere.
+/// The status for an invalid path.
 fn path_status(path_as_sent: &[u8]) -> u16 {
     match normalise_path(path_as_sent, &mut Vec::new()) {
         Err(PathError::EncodedSlash) => 404,
@@ -82,7 +82,7 @@ fn path_status(path_as_sent: &[u8]) -> u16 {
     }
 }
 
-/// Answers a request. `form` is the form of head that the connection wants for files of the cache.
+/// Answers a request. `form` is the form of head that the connection needs for cached files.
 pub async fn answer(
     core: Rc<Core>,
     snapshot: Arc<Snapshot>,
@@ -101,7 +101,7 @@ pub async fn answer(
     to_the_end(&core, &snapshot, first, form, &progress, answered).await
 }
 
-/// Goes where handlers send the request, until there is an answer.
+/// Repeats the steps while handlers change the request, until there is an answer.
 async fn to_the_end(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
@@ -126,9 +126,9 @@ async fn to_the_end(
     }
 }
 
-/// A request that a route's program answers, or is to answer now, and nothing but it.
+/// A request that only a route's program answers, possibly already in progress.
 pub struct ForProgram {
-    /// The request, which has passed what stands before the program.
+    /// The request, which has passed all checks before the program.
     pub request: Request,
     /// The program's handler.
     pub handler: Rc<dyn handler::Handler>,
@@ -136,7 +136,7 @@ pub struct ForProgram {
     pub call: Option<Box<dyn PendingCall>>,
 }
 
-/// Has the program answer.
+/// Lets the program answer.
 pub async fn answer_by_program(
     core: Rc<Core>,
     snapshot: Arc<Snapshot>,
@@ -161,7 +161,8 @@ pub async fn answer_by_program(
     to_the_end(&core, &snapshot, first, form, &progress, answered).await
 }
 
-/// The same, for requests of the server's own: what becomes part of another answer is in no content coding.
+/// The same, for requests of the server itself. The result becomes a part of another answer, so it has no
+/// content coding.
 pub fn answer_boxed(core: Rc<Core>, snapshot: Arc<Snapshot>, mut request: Request) -> OnCore<Answer> {
     let is_other = |name: &[u8]| !name.eq_ignore_ascii_case(b"accept-encoding");
     if !request.received.head.accept_encoding.is_absent()
@@ -174,7 +175,7 @@ pub fn answer_boxed(core: Rc<Core>, snapshot: Arc<Snapshot>, mut request: Reques
     })
 }
 
-/// Answers a request of the server's own with a file of `site`.
+/// Answers a request of the server itself with a file of `site`.
 fn answer_file_boxed(
     core: Rc<Core>,
     snapshot: Arc<Snapshot>,
@@ -192,11 +193,11 @@ pub const OWN_REQUESTS: OwnRequests = OwnRequests { answer: answer_boxed, answer
 
 enum Step {
     Answer(Answer),
-    /// A handler sends the request elsewhere.
+    /// A handler has changed the request, which must be routed again.
     Again(Box<Request>),
 }
 
-/// One round: routes and rewrites, access rules, and what these have come to.
+/// One round: routes and rewrites, access rules, and the resulting action.
 async fn step(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
@@ -222,7 +223,7 @@ async fn step(
         }
         return Step::Answer(answer_file(core, snapshot, &request, site, form).await);
     };
-    // As it came: what rules find out is noted in the request itself.
+    // The received request: results of the rules are noted in `request` itself.
     let came = request.without_body();
     let fields = HeadFields { head: &came.received.head, buffer: &came.received.buffer };
     let view = RequestView {
@@ -255,18 +256,18 @@ async fn step(
     }
 }
 
-/// A request with what the routes have decided for it.
+/// A request with the decisions of the routes.
 struct Judged<'r, 'v> {
     rules: &'r SiteRules,
     resolved: Resolved<'r>,
     view: RequestView<'v>,
     browser: ForBrowser<'r>,
-    /// Cookies of the authority for the client.
+    /// Cookies that an authority sets at the client.
     cookies: Vec<u8>,
 }
 
 impl Judged<'_, '_> {
-    /// Adds the fields of the route, and what is said to browsers.
+    /// Adds the fields of the route, and those for browsers.
     fn apply(&self, mut answer: Answer) -> Answer {
         self.browser.apply(answer.status, &mut answer.fields);
         self.resolved.fields.iter().for_each(|fields| fields.apply(&mut answer.fields));
@@ -277,7 +278,7 @@ impl Judged<'_, '_> {
     }
 }
 
-/// Lets a request through the access rules, and does what the routes have decided.
+/// Applies the access rules to a request, and carries out the decisions of the routes.
 async fn follow(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
@@ -297,7 +298,7 @@ async fn follow(
         return Step::Answer(finish(core, snapshot, &request, site, form, answer).await);
     }
     if !resolved.authorities.is_empty() {
-        // Apart, for the sake of the size of futures that do not need it.
+        // Boxed, so that other futures do not get larger.
         let asked = Box::pin(ask_authorities(core, snapshot, resolved, &mut request, progress, cookies));
         if let Err(answer) = asked.await {
             progress.with("forward_auth");
@@ -347,7 +348,7 @@ async fn follow(
     carry_out(core, snapshot, resolved, request, form, progress).await
 }
 
-/// Asks the access rules. The error is the answer to a request that they refuse.
+/// Applies the access rules. The error is the answer to a refused request.
 async fn admit(
     resolved: &Resolved<'_>,
     view: &RequestView<'_>,
@@ -369,8 +370,8 @@ async fn admit(
     Ok(())
 }
 
-/// Tells programs and origins where the client is, in fields that clients cannot set. Returns whether that
-/// was possible.
+/// Tells programs and origins the location of the client, in fields that clients cannot set. Returns whether
+/// that was possible.
 fn tell_place(rules: &SiteRules, request: &mut Request) -> bool {
     let Some(places) = rules.places() else { return true };
     let location = request.client.map(|client| places.locate(client.ip())).unwrap_or_default();
@@ -386,8 +387,8 @@ fn tell_place(rules: &SiteRules, request: &mut Request) -> bool {
     true
 }
 
-/// Asks the authorities that must let a request pass, and notes in it what they say. The error is the answer
-/// to one that does not pass.
+/// Asks the authorities that must allow a request, and notes their answers in it. The error is the answer to
+/// a request that is not allowed.
 async fn ask_authorities(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
@@ -397,7 +398,8 @@ async fn ask_authorities(
     cookies: &mut Vec<u8>,
 ) -> Result<(), Answer> {
     let came = request.without_body();
-    // What the client says in fields that only a server may set ends before those of the authority come.
+    // The client's values of fields that only a server may set are removed before those of the authority are
+    // added.
     if !progress.is_handed_on.replace(true) {
         hand_on(snapshot, request);
     }
@@ -418,9 +420,9 @@ async fn ask_authorities(
     Ok(())
 }
 
-/// The answer to a browser that asks whether a script of another site may send a request, where the route of
-/// that request says so: the status, the policy of the route, and lines for the answer. Addresses and rates
-/// are judged; users are not, because such a question has no credentials.
+/// The answer to a CORS preflight request, if the route of the later request has CORS rules: the status, the
+/// policy of the route, and lines for the answer. Rules on addresses and rates apply; rules on users do not,
+/// because a preflight request has no credentials.
 fn preflight<'r>(
     rules: &'r SiteRules,
     view: &RequestView<'_>,
@@ -439,7 +441,7 @@ fn preflight<'r>(
     }
 }
 
-/// Does what the rules have come to.
+/// Carries out the action of the rules.
 async fn carry_out(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
@@ -455,7 +457,7 @@ async fn carry_out(
             let status = if request.path.contains(&ESCAPED_SLASH) { 404 } else { 400 };
             Step::Answer(finish(core, snapshot, &request, site, form, Answer::error(status)).await)
         }
-        // RFC 9110 section 15.5.12: there may be a body whose end is not to be found.
+        // RFC 9110 section 15.5.12: there may be a body whose end cannot be found.
         outcome if request.received.head.lacks_length && !takes_missing_length(outcome) => {
             Step::Answer(finish(core, snapshot, &request, site, form, Answer::error(411)).await)
         }
@@ -475,7 +477,7 @@ async fn carry_out(
             let mut handled = handler_of(core, snapshot, interface).handle(request).await;
             if let (Handled::Answer(answer), Some(root)) = (&mut handled, pages) {
                 let pages = snapshot.files_of(site, Some(root));
-                // Apart, for the sake of the size of futures that do not need it.
+                // Boxed, so that other futures do not get larger.
                 Box::pin(includes::evaluate(core, snapshot, &left, pages, answer)).await;
             }
             settle(core, snapshot, handled, left, form, progress).await
@@ -500,11 +502,11 @@ async fn carry_out(
     }
 }
 
-/// Whether the body is longer than the site or route allows; one whose length is not known is limited.
+/// Whether the body is longer than the site or route allows; a body of unknown length gets a limit.
 fn is_body_too_long(core: &Core, snapshot: &Snapshot, request: &Request) -> bool {
     let most_bytes = snapshot.body_bytes(request.site, request.route);
     if most_bytes == snapshot.most_body_bytes {
-        // The connection sees to it.
+        // The connection checks this limit.
         return false;
     }
     match request.body_length() {
@@ -525,7 +527,7 @@ fn is_body_too_long(core: &Core, snapshot: &Snapshot, request: &Request) -> bool
     }
 }
 
-/// Whether a request of HTTP/1.0 that does not say how long its body is comes to something that takes it.
+/// Whether the action accepts an HTTP/1.0 request that does not declare the length of its body.
 fn takes_missing_length(outcome: &Outcome<'_>) -> bool {
     match outcome {
         Outcome::Handler(interface) => interface.takes_missing_length(),
@@ -534,7 +536,7 @@ fn takes_missing_length(outcome: &Outcome<'_>) -> bool {
     }
 }
 
-/// What becomes of the request `left`, which a handler had.
+/// Processes the result of a handler. `left` is the request without its body.
 async fn settle(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
@@ -577,7 +579,7 @@ async fn settle(
     })
 }
 
-/// Whether an error that a program or an origin answered with gets a page of the site.
+/// Whether an error answer of a program or an origin is replaced by a page of the site.
 fn is_intercepted(snapshot: &Snapshot, request: &Request, answer: &Answer) -> bool {
     answer.status >= 400
         && !answer.is_error_page
@@ -585,7 +587,7 @@ fn is_intercepted(snapshot: &Snapshot, request: &Request, answer: &Answer) -> bo
         && snapshot.error_page(request.site, request.route, answer.status).is_some()
 }
 
-/// An error without its body, and without the fields that describe that.
+/// An error without its body and the fields that describe the body.
 fn without_its_page(mut answer: Answer) -> Answer {
     const OF_BODIES: [&str; 6] =
         ["etag", "last-modified", "accept-ranges", "cache-control", "expires", "vary"];
@@ -607,12 +609,12 @@ fn without_its_page(mut answer: Answer) -> Answer {
     answer
 }
 
-/// Gives the request its id, where that is shown anywhere.
+/// Sets the request's id, if the id is used anywhere.
 fn identify(core: &Core, snapshot: &Snapshot, request: &mut Request, progress: &Progress) {
     let state = &mut *core.state.borrow_mut();
     let config = &snapshot.config.request_id;
     let is_shown = config.answer || config.forward || state.log.wants_request_id();
-    // A request that the server makes itself has that of the one for whose sake it is made.
+    // A request that the server makes itself has the id of the request that it is made for.
     if !is_shown || !request.id.is_empty() {
         return;
     }
@@ -622,8 +624,8 @@ fn identify(core: &Core, snapshot: &Snapshot, request: &mut Request, progress: &
     *progress.id.borrow_mut() = Some(id);
 }
 
-/// Prepares the head that a program or an origin gets: without a trace context that is not valid, without
-/// what a client may not say, and with the request's id where that is to be handed on.
+/// Prepares the head for a program or an origin: removes an invalid trace context and fields that a client
+/// may not set, and adds the request's id if configured.
 fn hand_on(snapshot: &Snapshot, request: &mut Request) {
     let trace = trace_context::from_fields(request.received.fields());
     let config = &snapshot.config.request_id;
@@ -645,8 +647,7 @@ fn hand_on(snapshot: &Snapshot, request: &mut Request) {
     }
 }
 
-/// Replaces the fields of the client that the token of its user speaks for. Returns whether that was
-/// possible.
+/// Replaces the fields of the client by those made from its token. Returns whether that was possible.
 fn use_fields_of_token(admitted: &access::Admitted, request: &mut Request) -> bool {
     let fields = admitted.fields();
     if fields.is_empty() {
@@ -678,13 +679,13 @@ async fn answer_file(
     form: ConnectionForm,
 ) -> Answer {
     let file_request = file_request(snapshot, request, site, form);
-    // Apart, because its future is long, and those of programs would have to be moved with room for it.
+    // Boxed, because its future is large, and those of programs would need the same room.
     let answer = Box::pin(static_files::answer(core, &file_request)).await;
     // Error pages are files of the site, not of a route's directory.
     finish(core, snapshot, request, request.site, form, answer).await
 }
 
-/// Adds what the site says about all its answers.
+/// Adds the fields that the site adds to all its answers.
 async fn finish(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
@@ -700,7 +701,7 @@ async fn finish(
     answer
 }
 
-/// Replaces the built-in page of an error by the site's own, where it has one.
+/// Replaces the built-in error page by the site's own page, if it has one.
 async fn use_error_page(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,

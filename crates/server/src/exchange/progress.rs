@@ -11,13 +11,13 @@ use touchstone_handler::interim::{InterimResponses, TakesInterim};
 use touchstone_observe::request_id::RequestId;
 use touchstone_sites::site::Snapshot;
 
-/// The state of an exchange, as far as the connection needs it while it waits for the answer.
+/// The state of an exchange, for the connection while it waits for the answer.
 #[derive(Default)]
 pub struct Progress {
-    /// A handler is at work; it ends when the client leaves. A file is sent even to a client that will send
-    /// nothing more.
+    /// A handler is running; it ends when the client disconnects. A file is sent even to a client that has
+    /// ended its sending direction.
     pub is_with_handler: Cell<bool>,
-    /// Fields of the request that a client may not set were left out already.
+    /// Fields of the request that a client may not set were already removed.
     pub is_handed_on: Cell<bool>,
     /// The connection is from a trusted proxy.
     pub is_from_proxy: bool,
@@ -25,7 +25,7 @@ pub struct Progress {
     pub site: Cell<Option<usize>>,
     /// The last route that matched.
     pub route: Cell<Option<usize>>,
-    /// The name of what answers, for logs.
+    /// The name of the handler or action, for logs.
     pub handler: Cell<&'static str>,
     /// What a cache before the handler did.
     pub cache: Cell<CacheResult>,
@@ -86,7 +86,7 @@ impl Progress {
         }
     }
 
-    /// Sets what answers.
+    /// Sets the name of the handler or action.
     pub fn with(&self, handler: &'static str) {
         self.handler.set(handler);
         if let Some(under_way) = &*self.under_way.borrow() {

@@ -1,4 +1,4 @@
-//! What the file handler needs of a request, and what the request says of representations.
+//! The part of a request that the file handler uses, and the request's preferences among representations.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use touchstone_http::request::{KnownField, Method, RequestHead};
 use touchstone_http::request_view::HeadFields;
 use touchstone_sites::site::{Site, Snapshot};
 
-/// What the file handler needs of a request.
+/// The part of a request that the file handler uses.
 pub struct FileRequest<'a> {
-    /// The snapshot that the request is answered under.
+    /// The snapshot under which the request is answered.
     pub snapshot: &'a Arc<Snapshot>,
     /// The request that it is made of.
     pub request: &'a Request,
@@ -44,7 +44,7 @@ impl<'a> FileRequest<'a> {
         lines.map(move |line| line.value.of(buffer))
     }
 
-    /// The dictionary that the client has, where one may be used: over HTTPS, and not for parts of a file.
+    /// The dictionary of the client, if it may be used: over HTTPS, and not for parts of a file.
     pub fn available_dictionary(&self) -> Option<AvailableDictionary> {
         if self.wants_range() || !self.request.is_https() {
             return None;
@@ -56,9 +56,9 @@ impl<'a> FileRequest<'a> {
         self.head.method == Method::Get && self.head.value(self.buffer, KnownField::Range).is_some()
     }
 
-    /// Which content codings may answer. A Range field asks for parts of what is not coded: a coded form may
-    /// be made anew with other bytes, and a client that names codings out of habit still means bytes of the
-    /// file.
+    /// The content codings for the answer. A Range field refers to bytes without a coding: a coded form may
+    /// be made again with other bytes, and a client that always sends Accept-Encoding still means bytes of
+    /// the file.
     pub fn coding_preference(&self) -> CodingPreference {
         let codings = &self.site().codings;
         if codings.is_off() {

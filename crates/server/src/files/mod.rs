@@ -2,11 +2,11 @@
 //!
 //! | module | |
 //! |---|---|
-//! | `static_files` | from a path to the answer with a file |
+//! | `static_files` | finds the file of a path and makes the answer |
 //! | `includes` | pages with directives |
-//! | `on_disk` | what a handler has found on the disk in a way of its own |
-//! | `site_files` | which files a path could mean, listings, refusals |
-//! | `file_request` | what these need of a request |
+//! | `on_disk` | files and directories that a handler has found itself |
+//! | `site_files` | the possible files of a path, listings, refusals |
+//! | `file_request` | the part of a request that these use |
 //! | `whole_file` | reads a file on a thread that may wait |
 
 pub mod file_request;

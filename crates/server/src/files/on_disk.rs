@@ -1,7 +1,7 @@
-//! What a handler has found on the disk in a way of its own: pages with directives and directories to be
-//! listed, for the functions `parse-html` and `index-common` of an obj.conf.
+//! Files and directories that a handler has found itself: pages with directives and directories to list, for
+//! the functions `parse-html` and `index-common` of an obj.conf.
 //!
-//! The directories that an obj.conf names are sites of their own: `places` of the crate `sites`.
+//! The directories that an obj.conf names are separate sites: `places` of the crate `sites`.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::files::includes::{self, FoundPage, PageAnswer};
 use crate::files::site_files;
 use crate::files::static_files;
 
-/// Shows what was found.
+/// Makes the answer.
 pub async fn answer(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
@@ -56,7 +56,7 @@ pub async fn answer(
 fn place_of(snapshot: &Snapshot, site: usize, path: &Path) -> Option<(usize, Vec<u8>)> {
     snapshot.sites[site].places.clone().find_map(|place| {
         let below = path.strip_prefix(&snapshot.sites[place].config.root).ok()?;
-        // A slash at the end says that it is a directory, and is not part of a path as the library has it.
+        // A slash at the end marks a directory, and is not part of the path for the file library.
         let slash: &[u8] = if path.as_os_str().as_bytes().ends_with(b"/") { b"/" } else { b"" };
         let below = [b"/", below.as_os_str().as_bytes(), slash].concat();
         Some((place, if below == b"//" { b"/".to_vec() } else { below }))
@@ -83,14 +83,14 @@ async fn page(core: &Rc<Core>, request: &FileRequest<'_>, file_path: &[u8]) -> A
     let found = FoundPage { key: file_path, path, file_path, page, ticket: None };
     let mut answer = match includes::answer(core, request, includes, found).await {
         PageAnswer::Answer(_, answer) => answer,
-        // Only what has a ticket is kept.
+        // Only a page with a ticket is stored, and this one has none.
         PageAnswer::Kept(..) => Answer::error(500),
     };
     name_the_type(&mut answer.fields);
     answer
 }
 
-/// A page is HTML whatever its file is called.
+/// Sets the type: a page is HTML whatever its file name is.
 fn name_the_type(fields: &mut Vec<u8>) {
     let unknown = format!("Content-Type: {}\r\n", mime::UNKNOWN);
     let at = fields.windows(unknown.len()).position(|line| line == unknown.as_bytes());

@@ -1,4 +1,4 @@
-//! Reads whole files, and says where one changed under the reader.
+//! Reads whole files, and detects changes during the reading.
 
 use std::io;
 use std::os::fd::AsFd;

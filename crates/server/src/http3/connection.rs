@@ -1,6 +1,6 @@
-//! A connection, as its streams see it. `connection_life` runs it.
+//! The part of a connection that its streams use. `connection_life` runs it.
 //!
-//! A connection whose client breaks the protocol is closed with the code that says how (RFC 9114 section 8).
+//! A connection whose client breaks the protocol is closed with the code of the error (RFC 9114 section 8).
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -19,19 +19,19 @@ use super::stream::{RECEIVE_BYTES, code};
 use crate::connection_number::ConnectionNumber;
 use crate::core::deadline::SessionHandle;
 
-/// Requests that a client may give up more than it lets be answered, before it is cut off: to ask and not to
-/// listen is work for us and none for it.
+/// How many more requests a client may cancel than it lets be answered, before its connection is closed: a
+/// cancelled request costs the server work, and the client nothing.
 const MOST_CANCELLED: u32 = 200;
 
-/// A connection, as its streams see it.
+/// The part of a connection that its streams use.
 pub struct Connection {
-    /// Where it came in.
+    /// The listener that accepted it.
     pub listener: Rc<Listener>,
     /// QUIC.
     pub quic: quinn::Connection,
     /// What the client asked for in its hello.
     facts: QuicFacts,
-    /// What it shows of itself.
+    /// The state of the connection that operators see.
     pub session: SessionHandle,
     tls_facts: OnceCell<Arc<TlsFacts>>,
     number: Cell<ConnectionNumber>,
@@ -39,12 +39,12 @@ pub struct Connection {
     open: Cell<usize>,
     /// Requests answered.
     pub requests: Cell<u64>,
-    /// Woken when a stream is done, or a request answered.
+    /// Woken when a stream has ended, or a request was answered.
     pub changed: Notify,
-    /// How many more requests may be given up.
+    /// How many more requests may be cancelled.
     cancellations_left: Cell<u32>,
     critical: RefCell<CriticalStreams>,
-    /// Of requests that came, and of some that did not yet.
+    /// Priorities for requests, some of which have not arrived yet.
     priorities: RefCell<FxHashMap<u64, Priority>>,
 }
 
@@ -66,7 +66,7 @@ impl Drop for OpenStream {
 }
 
 impl Connection {
-    /// A connection whose handshake has told these facts.
+    /// A connection with the facts from its handshake.
     pub fn new(
         listener: Rc<Listener>,
         quic: quinn::Connection,
@@ -102,31 +102,31 @@ impl Connection {
         self.open.get()
     }
 
-    /// A stream whose request is being answered from now on.
+    /// Adds a stream whose request is being answered.
     pub fn open_stream(self: &Rc<Connection>, id: u64) -> OpenStream {
         self.open.set(self.open.get() + 1);
         OpenStream { connection: self.clone(), id }
     }
 
-    // ---- what streams ask
+    // ---- for streams
 
     /// Ends the connection.
     pub fn close(&self, error: ErrorCode, reason: &str) {
         self.quic.close(code(error), reason.as_bytes());
     }
 
-    /// Ends the connection because of what the client did.
+    /// Ends the connection because of an error of the client.
     pub fn fail(&self, error: ConnectionError) {
         self.listener.core.error_log.debug(format_args!("an HTTP/3 connection was ended: {error}"));
         self.close(error.code, error.reason);
     }
 
-    /// Whether a request for this host may be answered here.
+    /// Whether a request for this host may be answered on this connection.
     pub fn may_serve(&self, host: Option<&[u8]>) -> bool {
         host_name(host).is_some_and(|name| self.facts.may_serve(&name))
     }
 
-    /// What handlers may know of the TLS session.
+    /// The facts of the TLS session for handlers.
     pub fn tls_facts(&self) -> Arc<TlsFacts> {
         let read = || {
             let certificate = client_certificate(self.quic.peer_identity());
@@ -148,14 +148,14 @@ impl Connection {
         self.tls_facts.get_or_init(read).clone()
     }
 
-    /// Takes note of a request that was answered.
+    /// Counts an answered request.
     pub fn count_answer(&self) {
         self.requests.set(self.requests.get() + 1);
         self.session.session().requests.set(self.requests.get());
         self.cancellations_left.set((self.cancellations_left.get() + 1).min(MOST_CANCELLED));
     }
 
-    /// Takes note of a request that its client gave up.
+    /// Counts a request that its client has cancelled.
     pub fn count_cancellation(&self) {
         match self.cancellations_left.get().checked_sub(1) {
             Some(left) => self.cancellations_left.set(left),
@@ -166,8 +166,8 @@ impl Connection {
         }
     }
 
-    /// The priority of a stream's answer, where `asked` is what the request said itself. A frame says it
-    /// better, since it comes later (RFC 9218 section 7).
+    /// The priority of a stream's answer; `asked` is the priority in the request itself. A frame takes
+    /// precedence, because it is newer (RFC 9218 section 7).
     pub fn priority(&self, stream: u64, asked: Option<Priority>) -> Priority {
         self.priorities.borrow().get(&stream).copied().or(asked).unwrap_or_default()
     }
@@ -200,7 +200,8 @@ impl Connection {
     }
 
     fn take_control(&self, event: ControlEvent) {
-        // Our sections need no table, we push nothing, and a client that leaves closes the connection itself.
+        // The server's sections need no table, it pushes nothing, and a client that leaves closes the
+        // connection itself.
         let ControlEvent::Priority { stream, priority } = event else { return };
         let priorities = &mut *self.priorities.borrow_mut();
         let most = self.listener.core.state.borrow().snapshot.config.limits.http3_streams as usize;

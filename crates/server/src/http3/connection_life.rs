@@ -1,7 +1,7 @@
 //! The life of a connection: its handshake, the streams that its client opens, and its end.
 //!
-//! A stream with a request is looked at at once: what the cache has is answered in passing, the rest becomes
-//! a task.
+//! A stream with a request is processed at once: cached answers are sent directly, other requests become a
+//! task.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -25,14 +25,14 @@ use super::request;
 use super::stream::{code, poll_once};
 use crate::core::deadline::DeadlineGuard;
 
-/// What a client is told first when the server leaves: no stream is excluded yet, since some may be on their
-/// way (RFC 9114 section 5.2).
+/// The identifier in the first GOAWAY when the server leaves: no stream is excluded yet, since some may be in
+/// transit (RFC 9114 section 5.2).
 const NO_STREAM_EXCLUDED: u64 = varint::MAX - 3;
 
-/// How long a client may take to close a connection that it was asked to leave, after its last answer.
+/// How long a client may take to close a connection after its last answer, when the server leaves.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// The longest time that requests on their way are waited for when the server leaves.
+/// How long the server waits for requests in transit when it leaves.
 const LAST_REQUESTS: Duration = Duration::from_secs(1);
 
 /// Serves a connection to its end.
@@ -51,8 +51,8 @@ pub async fn serve(
         facts = connecting.handshake_data() => facts,
     };
     let Some(facts) = facts.ok().and_then(|facts| facts.downcast::<QuicFacts>().ok()) else { return };
-    // Who must show a certificate has not done so before the end of the handshake; all others may be answered
-    // before.
+    // A client that must send a certificate has done so only at the end of the handshake; requests of other
+    // clients may be answered before.
     let (quic, accepted) = if facts.wants_certificate {
         tokio::select! {
             () = expired(&deadline) => return,
@@ -80,13 +80,13 @@ pub async fn serve(
     drop(permit);
 }
 
-/// Why the client is asked to leave, or is gone.
+/// Why a connection ends.
 enum End {
     /// QUIC has ended the connection.
     Closed,
-    /// Nothing was asked for long, or the handshake took too long.
+    /// There was no request for a long time, or the handshake took too long.
     Idle,
-    /// The server stops, or the connection has carried enough.
+    /// The server stops, or the connection has carried the maximum of requests.
     Leave,
 }
 
@@ -142,13 +142,13 @@ impl Connection {
         drop(handshake);
         match end {
             End::Closed => self.close(ErrorCode::CLOSED_CRITICAL_STREAM, "the control stream was stopped"),
-            // Nothing is under way, so there is nothing to be warned of.
+            // There are no requests, so the client need not be warned.
             End::Idle => self.close(ErrorCode::NO_ERROR, "nothing was asked for long"),
             End::Leave => self.leave(&mut control, next_stream).await,
         }
     }
 
-    /// Opens our control stream, and says what we accept.
+    /// Opens the server's control stream, and sends the settings.
     async fn open_control(&self) -> Option<SendStream> {
         let mut control = self.quic.open_uni().await.ok()?;
         let mut begin = Vec::new();
@@ -156,12 +156,12 @@ impl Connection {
         let bytes = self.listener.core.state.borrow().limits.header_bytes as u64;
         settings::append(&[(SettingId::MAX_FIELD_SECTION_SIZE, bytes)], &mut begin);
         control.write_all(&begin).await.ok()?;
-        // Before all bodies: it is little, and everything depends on it.
+        // Sent before all bodies: it is short, and everything depends on it.
         let _ = control.set_priority(i32::MAX);
         Some(control)
     }
 
-    /// Notes until when a connection without requests may wait for one.
+    /// Sets the deadline for a connection without requests.
     fn wait_for_requests(&self, deadline: &DeadlineGuard) {
         if self.open_streams() > 0 {
             return deadline.clear();
@@ -185,7 +185,7 @@ impl Connection {
         }
     }
 
-    /// Ends gracefully: the client is told, in two steps, so that no request on its way is lost (RFC 9114
+    /// Ends gracefully: the client is told in two steps, so that no request in transit is lost (RFC 9114
     /// section 5.2).
     async fn leave(self: &Rc<Connection>, control: &mut SendStream, mut next_stream: u64) {
         let mut goaway = Vec::new();
@@ -229,7 +229,8 @@ impl Connection {
                 },
             }
         }
-        // Closing throws away what the client has not acknowledged; it closes itself when it has everything.
+        // Closing discards data that the client has not acknowledged; the client closes when it has
+        // everything.
         let _ = timeout(LINGER, self.quic.closed()).await;
         self.close(ErrorCode::NO_ERROR, "the server asked the client to leave");
     }
@@ -244,7 +245,7 @@ async fn expired(deadline: &DeadlineGuard) {
     .await;
 }
 
-/// Ready when the handshake is done, or has failed, which the streams will tell.
+/// Ready when the handshake is complete, or has failed, which the streams will show.
 async fn poll_handshake(accepted: &mut Option<ZeroRttAccepted>) {
     match accepted {
         Some(accepted) => _ = accepted.await,

@@ -1,4 +1,4 @@
-//! A core's end of one address that speaks HTTP/3, as its connections see it.
+//! A core's part of one address with HTTP/3, which its connections use.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use crate::core::Core;
 use crate::core::cache_lookup::HitOf;
 use crate::core::header_blocks::HeaderBlocks;
 
-/// A core's end of one address.
+/// A core's part of one address.
 pub struct Listener {
     /// The core.
     pub core: Rc<Core>,

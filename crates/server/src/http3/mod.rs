@@ -1,27 +1,27 @@
-//! HTTP/3 (RFC 9114): QUIC by quinn, frames and field sections by the http crate, handlers as everywhere.
+//! HTTP/3 (RFC 9114): QUIC by quinn, frames and field sections by the http crate, the same handlers as for
+//! HTTP/1.
 //!
 //! ```text
 //! socket (one a core) -> quinn endpoint -> connection -> a stream for each request -> exchange
 //! ```
 //!
-//! Each core has a UDP socket of its own on every address, and the kernel gives it the packets of its
-//! connections: the first byte of each connection identifier that we choose says which core it is, and a
-//! filter in the kernel reads it ([`socket`]). So a connection stays on its core also when its client moves
-//! to another address, nothing is shared between cores but keys, and a request is answered by the cache of
-//! the core that it came to.
+//! Each core has its own UDP socket on every address, and the kernel gives it the packets of its connections:
+//! the first byte of each connection identifier that the server chooses encodes the core, and a filter in the
+//! kernel reads it ([`socket`]). So a connection stays on its core even if its client moves to another
+//! address, cores share only keys, and a request is answered from the cache of its core.
 //!
 //! | module | |
 //! |---|---|
-//! | `socket`, `sockets` | sockets, and which of them gets a packet |
-//! | `connection_id` | connection identifiers that say their core |
+//! | `socket`, `sockets` | sockets, and the distribution of packets to them |
+//! | `connection_id` | connection identifiers that encode their core |
 //! | `secrets` | the keys that all cores share |
-//! | `transport` | what QUIC may cost |
-//! | `listeners` | a core's end of all addresses: new connections, address validation |
-//! | `listener` | its end of one address |
+//! | `transport` | the limits of QUIC connections |
+//! | `listeners` | a core's part of all addresses: new connections, address validation |
+//! | `listener` | its part of one address |
 //! | `connection_life` | a connection: its handshake, its streams, its end |
-//! | `connection` | a connection, as its streams see it |
+//! | `connection` | the part of a connection that its streams use |
 //! | `request`, `body`, `response` | one request, both directions |
-//! | `stream` | what both directions need |
+//! | `stream` | code for both directions |
 
 mod body;
 mod connection;

@@ -87,11 +87,11 @@ struct Exchange<'a> {
     stream: &'a OpenStream,
     send: &'a mut SendStream,
     started: Instant,
-    /// The request came in early data, which an attacker who recorded it may have sent again (RFC 8470).
+    /// The request arrived in early data, which an attacker who recorded it may have sent again (RFC 8470).
     is_early: bool,
     /// The configuration under which it is answered.
     snapshot: Arc<Snapshot>,
-    /// What is found out on the way to the answer.
+    /// The state of the exchange.
     progress: Rc<Progress>,
 }
 
@@ -230,7 +230,7 @@ impl Exchange<'_> {
         let has_body = body.is_some();
         let mut builder = head_of(view, !has_body, state.limits);
         if self.is_early && view.fields().all(|field| field.name != b"early-data") {
-            // RFC 8470 section 5.1: the next server must know.
+            // RFC 8470 section 5.1: the next server must know this.
             builder.field(b"early-data", b"1");
         }
         let (head, buffer, outcome) = builder.finish();
@@ -354,7 +354,7 @@ impl Exchange<'_> {
         let result = tokio::select! {
             biased;
             result = writer.answer(head, parts) => result,
-            // Without this, a handler that has nothing to send would not notice.
+            // Without this, a handler that has nothing to send would not notice the end.
             _ = stopped => Err(Failure::Gone),
         };
         let body_bytes = writer.body_bytes;

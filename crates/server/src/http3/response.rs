@@ -1,4 +1,4 @@
-//! An answer on its way into a stream.
+//! Writes an answer into a stream.
 
 use std::io;
 use std::ops::Range;
@@ -19,13 +19,13 @@ use super::stream::{Failure, poll_once};
 use super::transport::SEND_WINDOW_BYTES;
 use crate::core::Core;
 
-/// Read from a file at a time.
+/// How many bytes of a file are read at a time.
 const FILE_BYTES: usize = 64 * 1024;
 
-/// A longer body is waited for until the client has it.
+/// For a longer body, the writer waits until the client has received it.
 const DELIVERED_BYTES: u64 = 64 * 1024;
 
-/// A range of a cached file's content, which stays as long as it is being sent.
+/// A range of a cached file's content, which is kept until it was sent.
 struct CachedBody {
     prepared: Arc<Prepared>,
     range: Range<usize>,
@@ -79,7 +79,7 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// A writer to a client that must take at least so much.
+    /// A writer with a minimum pace for the client.
     pub fn new(send: &'a mut SendStream, minimum: MinimumPace) -> Writer<'a> {
         Writer { send, pace: Pace::begin(minimum), minimum, body_bytes: 0 }
     }
@@ -120,7 +120,7 @@ impl<'a> Writer<'a> {
                         let next = match poll_once(body.next()).await {
                             Some(next) => next,
                             None => {
-                                // What is there goes out while the handler works.
+                                // The bytes so far are sent while the handler works.
                                 self.data(&mut pending, Bytes::new()).await?;
                                 body.next().await
                             }
@@ -197,7 +197,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Writes both, as fast as the client takes them.
+    /// Writes both, as fast as the client accepts them.
     async fn write(&mut self, mut chunks: [Bytes; 2]) -> Result<(), Failure> {
         while chunks.iter().any(|chunk| !chunk.is_empty()) {
             let left: usize = chunks.iter().map(Bytes::len).sum();
@@ -214,10 +214,10 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Says that this was all. Of what the client may take its time for, it is waited until it has it: the
+    /// Ends the stream. After a long body it waits until the client has received everything, so that the
     /// connection is not closed before.
     async fn finish(&mut self) -> Result<(), Failure> {
-        // An error says that the client does not want it any more.
+        // An error means that the client does not want it any more.
         if self.send.finish().is_err() {
             return Err(Failure::Gone);
         }

@@ -1,24 +1,24 @@
 //! The keys that the endpoints of all cores share: a packet may reach another core than the one that it
-//! answers, and a proof that one core gave is shown to another. They live as long as the process.
+//! belongs to, and a client may show one core's token to another core. They live as long as the process.
 
 use std::sync::Arc;
 
 use aws_lc_rs::{hkdf, hmac, rand};
 use quinn::{ServerConfig, ValidationTokenConfig, crypto};
 
-/// Keys, made anew at each start.
+/// The keys, which are new at each start.
 #[derive(Clone)]
 pub struct Secrets {
-    /// Proves that a stateless reset is ours (RFC 9000 section 10.3).
+    /// Proves that a stateless reset is from this server (RFC 9000 section 10.3).
     pub reset_key: Arc<dyn crypto::HmacKey>,
-    /// Seals the proofs of clients' addresses (RFC 9000 section 8.1).
+    /// Encrypts the tokens that prove clients' addresses (RFC 9000 section 8.1).
     token_key: Arc<dyn crypto::HandshakeTokenKey>,
-    /// Which proofs have been shown already.
+    /// Which tokens were used already.
     validation_tokens: ValidationTokenConfig,
 }
 
 impl Secrets {
-    /// New keys. The error is that the system has no randomness.
+    /// New keys. It fails if the system has no random numbers.
     pub fn new() -> Result<Secrets, &'static str> {
         let (mut reset, mut token) = ([0; 64], [0; 64]);
         for bytes in [&mut reset, &mut token] {

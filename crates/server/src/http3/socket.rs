@@ -7,23 +7,23 @@ use std::os::fd::AsFd;
 use libc::sock_filter;
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// What the kernel holds for us while we are busy; it gives less where `net.core.rmem_max` says so.
+/// The kernel's receive buffer; it is smaller if `net.core.rmem_max` limits it.
 const BUFFER_BYTES: usize = 4 * 1024 * 1024;
 
-/// The most cores that connection identifiers can tell apart.
+/// The most cores that connection identifiers can distinguish.
 const MOST_CORES: usize = 255;
 
-/// How packets find their core.
+/// How packets reach their core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Steering {
-    /// Each core has a socket, and connection identifiers say which.
+    /// Each core has a socket, and connection identifiers encode the core.
     ByConnectionId,
     /// The first core has the only socket.
     FirstCore,
 }
 
-/// One socket for each core at `address`, whose port is not 0; or one for the first core, where there is no
-/// other way.
+/// One socket for each core at `address`, whose port is not 0; or only one for the first core, if packets
+/// cannot be distributed.
 pub fn bind(address: SocketAddr, cores: usize) -> io::Result<(Vec<UdpSocket>, Steering)> {
     // With SO_REUSEPORT two servers of one user could share a port without noticing. The first socket is
     // bound without it: that fails if anyone else listens there.
@@ -33,8 +33,8 @@ pub fn bind(address: SocketAddr, cores: usize) -> io::Result<(Vec<UdpSocket>, St
     }
     drop(only);
     let first = bind_one(address, true)?;
-    // Before there is a second socket, so that no packet ever goes astray. Sockets are numbered as they are
-    // bound.
+    // The filter is attached before there is a second socket, so that no packet reaches a wrong socket.
+    // Sockets are numbered in the order of their binding.
     if touchstone_transport::sys::attach_reuse_port_filter(first.as_fd(), &core_of_packet(cores)).is_err() {
         return Ok((vec![first.into()], Steering::FirstCore));
     }
@@ -63,8 +63,8 @@ fn bind_one(address: SocketAddr, shared: bool) -> io::Result<Socket> {
 /// Classic BPF on the payload of UDP: the index of the socket that gets the packet (socket(7),
 /// SO_ATTACH_REUSEPORT_CBPF).
 ///
-/// A long header has the destination's identifier behind flags, version and length, at byte 6; a short one
-/// behind the flags, at byte 1 (RFC 9000 section 17). What is too short for either goes to the first core.
+/// In a long header the destination's identifier follows flags, version and length, at byte 6; in a short one
+/// the flags, at byte 1 (RFC 9000 section 17). A packet that is too short for either goes to the first core.
 fn core_of_packet(cores: usize) -> [sock_filter; 7] {
     const LOAD_BYTE: u16 = 0x30;
     const JUMP_IF_SET: u16 = 0x45;

@@ -14,7 +14,7 @@ use super::socket::{Steering, bind};
 /// Sockets of one core, each with the address that the configuration gives it.
 pub type CoreSockets = Vec<(SocketAddr, UdpSocket)>;
 
-/// What the process knows of its sockets; the cores hold them.
+/// The table of the process's sockets; the cores hold the sockets themselves.
 pub struct Sockets {
     /// The keys of QUIC.
     pub secrets: Secrets,

@@ -1,4 +1,4 @@
-//! What both directions of a stream need: why it ends, and how it is read and waited for.
+//! Code for both directions of a stream: why it ends, and how it is read and awaited.
 
 use std::future::poll_fn;
 use std::io;
@@ -8,19 +8,19 @@ use std::task::Poll;
 use quinn::VarInt;
 use touchstone_http::h3::{Error, ErrorCode};
 
-/// Received at a time from a stream.
+/// How many bytes are received from a stream at a time.
 pub const RECEIVE_BYTES: usize = 64 * 1024;
 
-/// Why a stream ends before its time.
+/// Why a stream ends early.
 #[derive(Debug)]
 pub enum Failure {
     /// The client broke the protocol.
     Protocol(Error),
-    /// The client gave the request up, or is gone.
+    /// The client has cancelled the request, or disconnected.
     Gone,
-    /// The client takes the answer too slowly.
+    /// The client reads the answer too slowly.
     Slow,
-    /// The answer broke off on our side.
+    /// The answer broke off on the server's side.
     Broken(io::Error),
 }
 
@@ -30,12 +30,12 @@ impl<E: Into<Error>> From<E> for Failure {
     }
 }
 
-/// A code as QUIC carries it; ours are all far below its limit.
+/// A code in QUIC's form; all codes are far below its limit.
 pub fn code(code: ErrorCode) -> VarInt {
     VarInt::from_u64(code.0).unwrap_or(VarInt::MAX)
 }
 
-/// What comes of a future at once.
+/// The result of a future if it is ready at once.
 pub async fn poll_once<F: Future>(future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     poll_fn(|context| match future.as_mut().poll(context) {

@@ -1,4 +1,4 @@
-//! What QUIC may cost: the parameters of connections (RFC 9000 section 18).
+//! The limits of QUIC connections: their transport parameters (RFC 9000 section 18).
 
 use std::sync::Arc;
 
@@ -7,22 +7,22 @@ use touchstone_config::LimitsConfig;
 
 use super::secrets::Secrets;
 
-/// Streams in one direction that a client may have open: it needs three, and some more to try out what we
-/// ignore.
+/// The most unidirectional streams that a client may have open: it needs three, and some more for extensions
+/// that the server ignores.
 const UNIDIRECTIONAL_STREAMS: u32 = 16;
 
-/// What a client may send on one stream, and on all together, before it is read.
+/// How many bytes a client may send on one stream, and on all together, before they are read.
 const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
 const RECEIVE_WINDOW_BYTES: u32 = 2 * 1024 * 1024;
 
-/// What waits for a client's acknowledgement, at the most.
+/// The most bytes that wait for a client's acknowledgement.
 pub const SEND_WINDOW_BYTES: u64 = 2 * 1024 * 1024;
 
-/// What is kept of a connection before it was let in.
+/// How many bytes of a connection are kept before it is accepted.
 const INCOMING_BYTES: u64 = 64 * 1024;
 const ALL_INCOMING_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Connections that wait to be let in, which takes no time.
+/// The most connections that wait to be accepted, which takes no time.
 const INCOMING: usize = 4096;
 
 /// The configuration of QUIC for one address.
@@ -32,8 +32,8 @@ pub fn server_config(
     limits: &LimitsConfig,
 ) -> ServerConfig {
     let mut transport = TransportConfig::default();
-    // The server's own limits are stricter while there is something to wait for; this one lets go of clients
-    // that are gone without a word.
+    // The server's own limits are stricter while it waits for something; this one removes connections of
+    // clients that have disappeared.
     let idle = limits.keep_alive_timeout.max(limits.stall_timeout);
     transport
         .max_concurrent_bidi_streams(VarInt::from_u32(limits.http3_streams))

@@ -44,7 +44,7 @@ pub enum Order {
     Drain(Departure),
 }
 
-/// How a core ends.
+/// How a core drains.
 #[derive(Clone)]
 pub struct Departure {
     /// Addresses, as configured, whose sockets another process continues to use.
@@ -89,8 +89,7 @@ pub struct CoreSeed {
 pub fn run(seed: CoreSeed) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        // How many tasks run before the loop looks for new events. The default suits tasks that do more than
-        // ours.
+        // How many tasks run before the loop checks for new events. The default suits tasks with more work.
         .event_interval(256)
         .build_local(tokio::runtime::LocalOptions::default())?;
     runtime.block_on(live(seed))

@@ -1,5 +1,4 @@
-//! The server as a process: what it opens at its start, what signals and the control socket ask of it, and
-//! the loop of each core.
+//! The server as a process: its start, signals and the control socket, and the loop of each core.
 //!
 //! | module | |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What the admin listener sees of a running server: its cores, which it can query, and the present
+//! The data of a running server for the admin listener: its cores, which it can query, and the current
 //! configuration.
 
 use std::collections::BTreeMap;

@@ -44,7 +44,7 @@ use crate::process::listening::{Listening, addresses};
 use crate::process::operator_view::OperatorView;
 use crate::process::running::{Running, RunningCore};
 
-/// A server with everything open that has not accepted a connection yet.
+/// A server with everything open, which has not accepted a connection yet.
 pub struct Server {
     snapshot: Arc<Snapshot>,
     tls: Arc<TlsShared>,
@@ -298,7 +298,7 @@ impl Server {
     }
 }
 
-/// Says which sockets were passed to this server in vain.
+/// Logs which passed sockets are not used.
 fn warn_of_unused(addresses: &[SocketAddr], error_log: &ErrorLog) {
     for address in addresses {
         error_log.warning(format_args!(
@@ -321,7 +321,7 @@ fn access_shared(error_log: &ErrorLog) -> Arc<AccessShared> {
     }))
 }
 
-/// Says that the server runs as root. The quick form has no place to name another user.
+/// Logs that the server runs as root. The quick form has no place to name another user.
 fn note_root(has_config_file: bool, error_log: &ErrorLog) {
     if has_config_file && rustix::process::geteuid().is_root() {
         error_log.info("the server runs as root; server.user names another user for it");

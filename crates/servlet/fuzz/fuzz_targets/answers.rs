@@ -1,4 +1,4 @@
-//! Any bytes as what Java has written, and as frames of another process: no panic.
+//! Any bytes as the output of Java, and as frames of another process: no panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

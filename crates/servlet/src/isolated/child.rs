@@ -103,7 +103,7 @@ impl Child {
         self.directory.path().join("socket")
     }
 
-    /// How its applications stand, as JSON of [`Status`](crate::status::Status); `None` where it does not
+    /// The state of its applications, as JSON of [`Status`](crate::status::Status); `None` if it does not
     /// answer in time.
     pub fn ask_status(&self, patience: Duration) -> Option<Vec<u8>> {
         let until = Instant::now() + patience;

@@ -1,18 +1,18 @@
-//! What a child says for the log, in one line of its standard output: `log LEVEL TEXT`. Line feeds of the
-//! text are `\n` in it, and backslashes are doubled.
+//! A message of a child for the log, as one line of its standard output: `log LEVEL TEXT`. Line feeds of the
+//! text are written as `\n`, and backslashes are doubled.
 
 /// The line, without its end.
 pub fn write(level: i32, text: &str) -> String {
     format!("log {level} {}", text.replace('\\', "\\\\").replace('\n', "\\n"))
 }
 
-/// The level and the text of what stands behind `log ` in a line.
+/// Reads the level and the text after `log ` in a line.
 pub fn read(line: &str) -> (i32, String) {
     let (level, escaped) = line.split_once(' ').unwrap_or(("2", line));
     let mut text = String::with_capacity(escaped.len());
     let mut letters = escaped.chars();
     while let Some(letter) = letters.next() {
-        // An application may write such lines, too: what is no escape stands for itself.
+        // An application may write such lines, too: an invalid escape stands for itself.
         text.push(match letter {
             '\\' => match letters.next() {
                 Some('n') => '\n',

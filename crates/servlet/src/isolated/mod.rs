@@ -1,9 +1,9 @@
-//! Applications in a process of their own: the same module in a child that is watched, and started again when
-//! it ends.
+//! Applications in a separate process: a child runs this crate, and is watched and started again when it
+//! ends.
 //!
-//! Each core of the server has one connection to the child, a socket of the Unix kind, on which all its
-//! requests go as frames; so many that come together cost one write and one read. In the child a request is
-//! what it is in the server. The child itself is the module `host`.
+//! Each core of the server has one connection to the child, a Unix socket, on which all its requests are sent
+//! as frames; frames that are sent at the same time cost one write and one read. In the child a request has
+//! the same form as in the server. The child itself is the module `host`.
 
 mod child;
 mod link;

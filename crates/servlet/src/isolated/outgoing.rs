@@ -1,5 +1,4 @@
-//! Frames on their way to the other process: gathered as they are made, and sent with as few writes as can
-//! be.
+//! Frames for the other process: collected as they are made, and sent with as few writes as possible.
 
 use std::cell::{Cell, RefCell};
 
@@ -16,13 +15,13 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Sends what `append` puts behind the frames that wait, with the next write.
+    /// Sends the frame that `append` adds to the waiting ones, with the next write.
     pub fn send(&self, append: impl FnOnce(&mut Vec<u8>)) {
         append(&mut self.frames.borrow_mut());
         self.has_changed.notify_one();
     }
 
-    /// Nothing more will come: what waits is sent, and then the connection ends.
+    /// Called when nothing more will be added: the waiting frames are sent, then the connection is closed.
     pub fn close(&self) {
         self.is_closed.set(true);
         self.has_changed.notify_one();
@@ -33,7 +32,7 @@ impl Outgoing {
         !self.is_closed.get()
     }
 
-    /// Writes frames as they come, until all is closed; false where the other end takes no more.
+    /// Writes frames until the queue is closed; false if the other end does not accept more.
     pub async fn write(&self, mut to: OwnedWriteHalf) -> bool {
         let mut writing = Vec::new();
         loop {

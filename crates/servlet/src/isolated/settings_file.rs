@@ -1,4 +1,4 @@
-//! What the server tells a child process when it starts it: a file of settings in a directory.
+//! The settings that the server passes to a child process: a file in a directory.
 
 use std::path::{Path, PathBuf};
 

@@ -4,8 +4,8 @@
 //! length of the rest (4)  kind (1)  number of the request (4)  payload
 //! ```
 //!
-//! Both ends are the same program, so there are no versions. An application can do anything to its process,
-//! so frames from the child are checked like all bytes from outside.
+//! Both ends are the same program, so there are no versions. An application can overwrite anything in its
+//! process, so frames from the child are checked like all bytes from outside.
 
 use crate::exchange::{End, Output};
 use crate::head::{Head, are_lines};
@@ -33,13 +33,13 @@ pub enum Kind {
     Taken,
     /// To the child: the order to end.
     Quit,
-    /// To the child: the question how its applications stand.
+    /// To the child: the question about the state of its applications.
     AskStatus,
     /// To the server: the answer to it, as JSON.
     Status,
     /// To the server: a part of the answer.
     Answer,
-    /// To the server: more of the body is wanted.
+    /// To the server: more of the body is needed.
     Wanted,
     /// To the server: field lines of an interim response 103.
     EarlyHints,

@@ -1,17 +1,17 @@
-//! Finds the Java virtual machine: a library that is opened at run time, so that the server runs where there
-//! is none.
+//! Finds the Java virtual machine: a library that is opened at run time, so that the server also runs on
+//! machines without Java.
 
 use std::path::{Path, PathBuf};
 
-/// Where distributions put Java.
+/// The directories in which distributions install Java.
 const USUAL: [&str; 4] = ["/usr/lib/jvm", "/usr/java", "/opt/java", "/opt"];
 
-/// Where the library is below a Java home; the second is that of Java 8 with its own runtime, which is too
-/// old to serve but is found so that the message can say so.
+/// The path of the library below a Java home. The second one is that of Java 8, which is too old, but is
+/// found so that the message can say so.
 const BELOW_HOME: [&str; 2] = ["lib/server/libjvm.so", "jre/lib/amd64/server/libjvm.so"];
 
-/// The library of a Java home, or of the first of the usual places: what the configuration says, JAVA_HOME,
-/// the `java` on the path, and where distributions put it. The error says what was tried.
+/// The library of a Java home, or of the first of these: the configured home, JAVA_HOME, the `java` in PATH,
+/// and the usual directories. The error names what was tried.
 pub fn find(home: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(home) = home {
         return library_of(home)
@@ -37,7 +37,7 @@ fn from_environment() -> Option<PathBuf> {
 fn from_path() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).find_map(|directory| {
-        // `java` is often a link to a link; the library is beside what it leads to.
+        // `java` is often a link to a link; the library is beside the target.
         let program = directory.join("java").canonicalize().ok()?;
         library_of(program.parent()?.parent()?)
     })

@@ -1,7 +1,7 @@
 //! The Java virtual machine in this process: found, started, and called.
 //!
-//! A process can have one machine, once: it is never ended, and what changes without it ending are the
-//! applications in it.
+//! A process can start one machine, once: it never ends, and the applications in it are replaced while it
+//! runs.
 
 pub mod find;
 mod machine;

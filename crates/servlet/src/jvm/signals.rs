@@ -1,22 +1,22 @@
 //! Signals before the machine starts.
 //!
-//! The machine takes SIGSEGV and its kind for itself, since Java's checks for null are made of them. What was
-//! installed before, it calls for faults that are not Java's; and where that is anything but the default, a
-//! crash leaves no report (`hs_err`). Rust installs such handlers for its own message on overflown stacks, so
-//! these are taken away first. With `-Xrs` the machine leaves HUP, INT and TERM to the server.
+//! The machine needs SIGSEGV and similar signals, since Java's null checks use them. For other faults it
+//! calls the handlers that were installed before; and if there is any such handler, a crash leaves no report
+//! (`hs_err`). Rust installs handlers for its message on stack overflow, so these are removed first. With
+//! `-Xrs` the machine does not use HUP, INT and TERM.
 
 use std::ptr;
 
-/// Signals whose reports are the machine's.
+/// Signals that the machine reports.
 const FAULTS: [libc::c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
-/// Takes Rust's own handlers away. Others, such as those that name a crashed plug-in, stay.
+/// Removes Rust's own handlers. Others, such as those that report a crashed plug-in, are kept.
 pub fn leave_faults_to_the_machine(others_are_installed: bool) {
     if others_are_installed {
         return;
     }
     for signal in FAULTS {
-        // SAFETY: the default action replaces a handler whose only work was a message.
+        // SAFETY: the default action replaces a handler that only writes a message.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = libc::SIG_DFL;

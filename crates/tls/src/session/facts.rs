@@ -1,4 +1,4 @@
-//! What is known of a session, once its handshake is done: for handlers, access rules, logs and counters.
+//! What is known of a session after its handshake: for handlers, access rules, logs and counters.
 
 use rustls::{HandshakeKind, NamedGroup, ProtocolVersion};
 
@@ -29,7 +29,7 @@ impl TlsSession {
         self.connection.as_ref()?.alpn_protocol()
     }
 
-    /// The client was an ACME authority that now has what it wanted: close the connection.
+    /// The client was an ACME authority and has received its proof: close the connection.
     pub fn is_acme_challenge(&self) -> bool {
         self.protocol() == Some(Challenges::PROTOCOL)
     }
@@ -49,21 +49,20 @@ impl TlsSession {
         suite_name(self.connection.as_ref()?.negotiated_cipher_suite())
     }
 
-    /// The group of the key exchange: `X25519`, `X25519MLKEM768`, `secp256r1`. None where keys were taken up
-    /// again without an exchange (TLS 1.2).
+    /// The group of the key exchange: `X25519`, `X25519MLKEM768`, `secp256r1`. `None` if a session was
+    /// resumed without a key exchange (TLS 1.2).
     pub fn key_exchange(&self) -> Option<&'static str> {
         let group: NamedGroup = self.connection.as_ref()?.negotiated_key_exchange_group()?.name();
         group.as_str()
     }
 
-    /// True when an earlier session was taken up again.
+    /// True when an earlier session was resumed.
     pub fn is_resumed(&self) -> bool {
         let kind = self.connection.as_ref().and_then(|connection| connection.handshake_kind());
         kind == Some(HandshakeKind::Resumed)
     }
 
-    /// Who the client is, by the certificate that it showed and that was verified; `None` when it showed
-    /// none.
+    /// The identity of the client from its verified certificate; `None` when it sent none.
     pub fn client_certificate(&self) -> Option<&ClientCertificate> {
         let read = || {
             let chain = self.connection.as_ref()?.peer_certificates()?;
@@ -75,9 +74,9 @@ impl TlsSession {
         self.client_certificate.get_or_init(read).as_deref()
     }
 
-    /// Whether requests for `host` (in lower case, without port) may come over this session. They may not
-    /// when the host has other rules than those under which the session was opened, a client certificate for
-    /// example: such a request is answered with 421 (RFC 9110 section 15.5.20).
+    /// Whether requests for `host` (in lower case, without port) may use this session. They may not if the
+    /// host has other rules than those under which the session was opened, for example a client certificate:
+    /// such a request is answered with 421 (RFC 9110 section 15.5.20).
     #[inline]
     pub fn may_serve(&self, host: &str) -> bool {
         self.server_name.as_deref() == Some(host) || self.active.policy_of(Some(host)) == self.policy

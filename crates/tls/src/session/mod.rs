@@ -6,17 +6,17 @@
 //! close()         -> close_notify
 //! ```
 //!
-//! Records are decrypted in place; only an incomplete one is kept. Records to send go straight into the
-//! buffer from which the core writes, after any handshake messages, so that one write carries all of them: a
-//! session ticket together with the first response, for example.
+//! Records are decrypted in place; only an incomplete one is kept. Records to send are written after any
+//! handshake messages into the buffer that the core sends, so that one write carries all of them: a session
+//! ticket together with the first response, for example.
 //!
 //! # Limits
 //!
 //! | what | limit |
 //! |---|---|
-//! | bytes of a handshake | 80 KiB, which holds the longest message that rustls takes (64 KiB) |
-//! | records of a ClientHello in several pieces | 16 where the site is chosen by name, then by the bytes |
-//! | bytes kept of records that are not whole | one record: 18 KiB |
+//! | bytes of a handshake | 80 KiB, which holds the longest message that rustls accepts (64 KiB) |
+//! | records of a ClientHello in several pieces | 16 if the site is chosen by name; then the limit on bytes |
+//! | bytes kept of incomplete records | one record: 18 KiB |
 //! | records without content in a row | 32, by rustls |
 //! | key updates without data between them | 32, by rustls |
 //! | warnings of a TLS 1.2 client | 4, by rustls |
@@ -41,7 +41,7 @@ use super::error::{TlsError, classify};
 /// The most plaintext that one record carries (RFC 8446 section 5.1).
 pub const RECORD_BYTES: usize = 16 * 1024;
 
-/// What a record takes besides its content, in any version and suite: header, explicit nonce, type and tag,
+/// The bytes of a record besides its content, in any version and suite: header, explicit nonce, type and tag,
 /// and some spare bytes.
 const RECORD_OVERHEAD_BYTES: usize = 64;
 
@@ -149,7 +149,7 @@ impl TlsSession {
         out: &mut CiphertextBuffer,
     ) -> Result<Received, TlsError> {
         if self.phase == Phase::Open && self.kept.is_empty() && !self.peer_closed {
-            // The usual state of a session: whole records, decrypted in place.
+            // The usual case: whole records, decrypted in place.
             let consumed = self.process(ciphertext, plaintext, out)?;
             self.keep(&ciphertext[consumed..])?;
             return Ok(Received { handshake_done: false, closed: self.peer_closed });
@@ -158,7 +158,7 @@ impl TlsSession {
     }
 
     /// Encrypts both parts, one after the other, into records at the end of `out`. It encrypts everything: a
-    /// caller with much data should call this with some tens of KiB at a time, best a multiple of
+    /// caller with much data should call this with some tens of KiB at a time, preferably a multiple of
     /// [`RECORD_BYTES`], and send in between.
     pub fn send(&mut self, parts: [&[u8]; 2], out: &mut CiphertextBuffer) -> Result<(), TlsError> {
         let [first, second] = parts;
@@ -180,8 +180,8 @@ impl TlsSession {
         self.seal(rest, out)
     }
 
-    /// Sends close_notify, so that the client knows that nothing was cut off. Afterwards nothing is sent, and
-    /// received bytes are ignored.
+    /// Sends close_notify, so that the client knows that the data is complete. Afterwards nothing is sent,
+    /// and received bytes are ignored.
     pub fn close(&mut self, out: &mut CiphertextBuffer) {
         if self.phase == Phase::Open {
             let goodbye = self.with_write_traffic(out, |traffic, out| {
@@ -197,13 +197,13 @@ impl TlsSession {
                 }
                 Ok(())
             });
-            // If the client cannot be told, it has gone.
+            // If close_notify cannot be sent, the client has gone.
             let _ = goodbye;
         }
         self.end();
     }
 
-    /// What a client without TLS sent; for the answer to [`TlsError::PlainHttp`].
+    /// The bytes of a client without TLS; for the answer to [`TlsError::PlainHttp`].
     pub fn received_in_clear(&self) -> &[u8] {
         &self.kept
     }
@@ -242,7 +242,7 @@ impl TlsSession {
             }
         }
         if self.kept.is_empty() {
-            // A connection that waits holds no memory.
+            // Frees the memory, so that a waiting connection holds none.
             self.kept = Vec::new();
             if !ciphertext.is_empty() {
                 let consumed = self.process(ciphertext, plaintext, out)?;
@@ -260,9 +260,9 @@ impl TlsSession {
         })
     }
 
-    /// Gathers the ClientHello, and begins the session with it. Returns false if it is not complete: then
-    /// everything is kept. Otherwise `kept` holds what was received before and now, unless nothing was
-    /// received before.
+    /// Collects the ClientHello, and begins the session with it. Returns false if it is incomplete: then
+    /// everything is kept. Otherwise `kept` holds all bytes received so far, unless this call received all of
+    /// them.
     fn begin(&mut self, ciphertext: &mut &mut [u8]) -> Result<bool, TlsError> {
         let from_kept = !self.kept.is_empty();
         if from_kept {
@@ -325,7 +325,7 @@ impl TlsSession {
             match missing_bytes(&self.kept) {
                 None => return (moved, true),
                 Some(_) if moved == ciphertext.len() => return (moved, false),
-                // First the header was completed, now the rest is.
+                // The first call completed the header, this one the rest.
                 Some(more) => missing = more,
             }
         }
@@ -360,7 +360,7 @@ impl TlsSession {
         Ok(())
     }
 
-    /// Lets rustls process `input` as far as it can; returns how many bytes are done.
+    /// Lets rustls process `input` as far as it can; returns how many bytes were processed.
     #[inline]
     fn process(
         &mut self,
@@ -393,7 +393,7 @@ impl TlsSession {
                     self.peer_closed = true;
                     goes_on = false;
                 }
-                // BlockedHandshake, WriteTraffic, Closed: everything that was whole is done. Early data is
+                // BlockedHandshake, WriteTraffic, Closed: all complete messages are processed. Early data is
                 // never accepted, so it never comes.
                 Ok(_) => goes_on = false,
                 Err(error) => failed = Some(error),
@@ -416,7 +416,7 @@ impl TlsSession {
     #[cold]
     fn fail(&mut self, error: rustls::Error, out: &mut CiphertextBuffer) -> TlsError {
         if let Some(connection) = &mut self.connection {
-            // What is to be sent comes before rustls would look at any input, so it needs none.
+            // rustls gives its output before it reads any input, so it needs no input here.
             while connection.wants_write() {
                 match connection.process_tls_records(&mut []).state {
                     Ok(ConnectionState::EncodeTlsData(mut message)) => encode(&mut message, out),
@@ -443,7 +443,7 @@ impl TlsSession {
                         out.fill(count);
                         return Ok(());
                     }
-                    // A key update goes first.
+                    // A key update must be sent first.
                     Err(EncryptError::InsufficientSize(error)) if error.required_size > room => {
                         room = error.required_size;
                     }
@@ -453,7 +453,7 @@ impl TlsSession {
         })
     }
 
-    /// Gets rustls into the state where it writes, and writes.
+    /// Brings rustls into the state in which it can write, and writes.
     #[inline]
     fn with_write_traffic(
         &mut self,
@@ -467,8 +467,8 @@ impl TlsSession {
             return Err(TlsError::NotOpen);
         };
         loop {
-            // What is kept was looked at before. It is given again because rustls remembers where it was in
-            // it.
+            // The kept bytes were given to rustls before. They are given again because rustls remembers its
+            // position in them.
             match connection.process_tls_records(&mut self.kept).state {
                 Ok(ConnectionState::WriteTraffic(mut traffic)) => {
                     let written = write(&mut traffic, out);
@@ -487,7 +487,7 @@ impl TlsSession {
                 Err(error) => return Err(self.fail(error, out)),
             }
         }
-        // The goodbye that rustls says of itself when it may not use its keys any more.
+        // The close_notify that rustls adds itself when it may not use its keys any more.
         self.fail(rustls::Error::EncryptError, out);
         Err(TlsError::KeysUsedUp)
     }
@@ -525,8 +525,8 @@ fn encode(
     }
 }
 
-/// How many bytes the record at the front lacks, as far as can be told; `None` when it is whole, or when it
-/// is none, so that rustls says so at once.
+/// How many bytes the record at the front lacks, as far as is known; `None` when it is complete, or when it
+/// is no record, so that rustls reports that at once.
 fn missing_bytes(bytes: &[u8]) -> Option<usize> {
     let whole = match bytes {
         [20..=23, 3, _, high, low, ..] => {
@@ -545,7 +545,7 @@ enum Clear {
     Http,
 }
 
-/// Whether the first bytes are a request in the clear. No TLS record begins with a letter.
+/// Whether the first bytes are a plain-text request. No TLS record begins with a letter.
 fn in_clear(received: &[u8]) -> Clear {
     if !received.first().is_some_and(u8::is_ascii_uppercase) {
         return Clear::No;

@@ -1,5 +1,5 @@
-//! Endpoints: which certificate and which rules a client gets, what is read from files, and what is said
-//! about it.
+//! Tests of endpoints: which certificate and which rules a client gets, what is read from files, and what is
+//! reported about it.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl Place {
 
 fn names_shown(endpoint: &TlsEndpoint, authority: &Authority, name: &str) -> Vec<String> {
     let mut config = client(authority);
-    // What is shown matters here, not whether it fits.
+    // This test checks which certificate is sent, not whether it is valid.
     config.dangerous().set_certificate_verifier(Arc::new(trust::Everything));
     Pipe::connect(endpoint, &Arc::new(without_resumption(config)), name).certificate_names()
 }
@@ -151,7 +151,7 @@ fn a_required_client_certificate() {
         assert_eq!(shown.subject, r"O=Example\, Inc.,CN=ada.example.org");
         assert!(shown.issuer.contains("CN=Clients"));
         assert_eq!(shown.host_names, ["ada.example.org"]);
-        // It is known in a session that is taken up again, too.
+        // It is known in a resumed session, too.
         let second = Pipe::connect(&endpoint, &config, "a.org");
         assert!(second.session.is_resumed());
         assert_eq!(second.session.client_certificate(), Some(shown));
@@ -253,7 +253,7 @@ fn each_site_has_its_own_rules() {
     let config = Arc::new(client(&place.authority));
     let open_session = Pipe::connect(&endpoint, &config, "open.org");
     let may = |host: &str| open_session.session.may_serve(host);
-    // The same rules: one connection may carry requests for both, as browsers like to do.
+    // The same rules: one connection may carry requests for both, as browsers do.
     assert!(may("open.org") && may("also-open.org") && may("unknown.org"));
     assert!(!may("closed.org") && !may("new.org"));
 
@@ -339,7 +339,7 @@ fn a_new_certificate_is_taken_up_and_connections_go_on() {
 
     let after = Pipe::connect(&scene.endpoint, &config, "localhost");
     assert_ne!(after.client.peer_certificates().unwrap()[0], first);
-    // One that had begun, and one that was open.
+    // One connection whose handshake had begun, and one that was open.
     between.exchange();
     assert!(between.session.is_open());
     before.client_sends(b"still here");
@@ -469,7 +469,7 @@ fn an_acme_authority_is_answered_while_there_is_a_challenge() {
     assert_eq!(refused("a.org"), Some(TlsError::NothingInCommon("NoApplicationProtocol".to_string())));
 }
 
-// ---- what is wrong, said clearly
+// ---- errors are reported clearly
 
 /// Made by `openssl x509 -req -signkey`, which adds no extensions by itself.
 const VERSION_1: &str = "-----BEGIN CERTIFICATE-----\n\
@@ -704,7 +704,7 @@ fn a_kept_development_certificate_is_trusted_when_told_to() {
     }
 }
 
-/// A client that believes everything.
+/// A client that accepts every certificate.
 mod trust {
     use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
     use rustls::pki_types::{CertificateDer, ServerName, UnixTime};

@@ -19,7 +19,7 @@ struct Seen {
     request: Vec<u8>,
 }
 
-/// True when there is an `openssl`; says so where there is none.
+/// True when there is an `openssl`; prints a message if there is none.
 #[expect(clippy::print_stderr, reason = "a skipped test must be seen")]
 fn has_openssl() -> bool {
     let found = Command::new("openssl")
@@ -33,7 +33,7 @@ fn has_openssl() -> bool {
     found
 }
 
-/// Serves `count` connections one after the other: each request line is answered by itself in capitals.
+/// Serves `count` connections one after the other: each request line is answered with itself in capitals.
 fn serve(endpoint: Arc<TlsEndpoint>, count: usize) -> (SocketAddr, JoinHandle<Vec<Seen>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -86,15 +86,15 @@ fn serve_one(mut socket: TcpStream, mut session: TlsSession) -> Seen {
     }
 }
 
-/// A line, and what the server makes of it.
+/// A line, and the server's answer.
 const HELLO: (&str, &str) = ("hello", "ANSWER: HELLO");
 
-/// How long a client that is given too little of the processor may take for a line.
+/// How long a client may take for a line on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Runs `openssl s_client` with these arguments and gives what it printed. It is sent each line once it has
-/// printed what is to come of the line before (a letter is a command only where it comes alone), and left
-/// after the last.
+/// Runs `openssl s_client` with these arguments and returns its output. Each line is sent once the expected
+/// output for the line before was printed (a letter is a command only if it comes alone); it is ended after
+/// the last.
 fn openssl(address: SocketAddr, arguments: &[&str], lines: &[(&str, &str)]) -> String {
     let mut client = Command::new("openssl")
         .args(["s_client", "-connect", &address.to_string(), "-servername", "localhost"])
@@ -118,7 +118,7 @@ fn openssl(address: SocketAddr, arguments: &[&str], lines: &[(&str, &str)]) -> S
     });
     let mut stdin = client.stdin.take().unwrap();
     for (line, comes_of_it) in lines {
-        // The client may have given up already.
+        // The client may have ended already.
         let _ = stdin.write_all(format!("{line}\n").as_bytes());
         let until = Instant::now() + PATIENCE;
         while !String::from_utf8_lossy(&printed.lock().unwrap()).contains(comes_of_it)
@@ -230,10 +230,10 @@ fn old_versions_of_openssl_are_refused() {
     let endpoint = Arc::new(scene.endpoint);
     for flag in ["-tls1_1", "-tls1"] {
         let (address, serving) = serve(endpoint.clone(), 1);
-        // OpenSSL itself does not speak these any more unless it is made to.
+        // OpenSSL does not use these any more unless it is forced to.
         let printed = openssl(address, &[flag, "-cipher", "ALL:@SECLEVEL=0"], &[]);
         assert!(!printed.contains("ANSWER"), "{printed}");
-        // A client without the version connects and says nothing, or is refused.
+        // A client without the version connects and sends nothing, or is refused.
         let seen = serving.join().unwrap().remove(0);
         assert_eq!(seen.facts, "");
         assert!(seen.error.is_none_or(|error| error.starts_with("nothing in common")), "{printed}");

@@ -1,4 +1,4 @@
-//! What a session does with a client that breaks the rules, or wants to wear us down.
+//! Tests of a session with a client that breaks the rules or tries to exhaust the server.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ fn forge(scene: &Scene, version: &'static SupportedProtocolVersion) -> (Pipe, Fo
         }
     };
     let mut forger = Forger { encrypter, sequence: 0 };
-    // The encrypter wants to see every number from the first.
+    // The encrypter requires every sequence number from the first on.
     while forger.sequence < sequence {
         forger.record(ContentType::Handshake, b"was sent");
     }
@@ -184,7 +184,7 @@ fn a_handshake_that_does_not_end_is_ended() {
     for piece in [1, 100, 16_000] {
         let mut session = scene.endpoint.session();
         let (mut plaintext, mut out) = (Vec::new(), CiphertextBuffer::default());
-        // The longest message that rustls waits for, and it never becomes whole.
+        // The longest message that rustls waits for; it never becomes complete.
         let mut bytes = record(&[1, 0, 0xff, 0xff]);
         let mut given = 0;
         let error = loop {
@@ -239,7 +239,7 @@ fn an_alert_of_the_client_is_understood() {
 
 #[test]
 fn nobody_hears_half_a_conversation_twice() {
-    // A recorded request, played to another session, is not understood.
+    // A recorded request cannot be decrypted in another session.
     let scene = Scene::new();
     let (mut pipe, mut forger) = forge(&scene, &TLS13);
     let record = forger.record(ContentType::ApplicationData, b"pay");
@@ -260,7 +260,7 @@ thread_local! {
     }));
 }
 
-/// Gives `bytes` to a new session in pieces, and asks of it what a connection would.
+/// Gives `bytes` to a new session in pieces, and calls it as a connection would.
 fn survives(bytes: &mut [u8], piece_bytes: usize) {
     SCENE.with(|scene| {
         let mut session = scene.endpoint.session();
@@ -285,7 +285,7 @@ proptest! {
         piece_bytes in 1_usize..200,
     ) {
         survives(&mut bytes, piece_bytes);
-        // Dressed as records.
+        // As the content of records.
         for kind in 20..=24 {
             let mut records = Vec::new();
             for piece in bytes.chunks(piece_bytes) {

@@ -1,4 +1,4 @@
-//! What a session does with a client that keeps to the rules.
+//! Tests of a session with a client that follows the rules.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ fn aes_128_is_taken_unless_the_client_would_rather_not_use_aes() {
         let pipe = Pipe::connect(&scene.endpoint, &Arc::new(config), "localhost");
         assert_eq!(pipe.session.cipher_suite(), Some(expected));
     }
-    // A client that has only what comes last with us.
+    // A client that only has suites that the server prefers least.
     for only in ["TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"] {
         let mut provider = rustls::crypto::aws_lc_rs::default_provider();
         provider.cipher_suites.retain(|suite| format!("{:?}", suite.suite()).replace("TLS13", "TLS") == only);
@@ -261,7 +261,7 @@ fn goodbyes_are_said_and_heard() {
         let state = pipe.client.process_new_packets().unwrap();
         assert!(state.peer_has_closed());
         assert_eq!(pipe.client_received(), b"last");
-        // A second goodbye is none; what still comes is ignored.
+        // A second close_notify is not sent; bytes that still arrive are ignored.
         pipe.session.close(&mut pipe.out);
         assert!(pipe.out.is_empty());
         pipe.client_sends(b"ignored");

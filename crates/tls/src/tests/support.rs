@@ -83,7 +83,7 @@ impl Files {
         self.directory.path().join(name)
     }
 
-    /// Writes a file anew, so that it never looks like the one before.
+    /// Writes the file as a new one, so that it always differs from the one before.
     pub fn write(&self, name: &str, text: &str) -> PathBuf {
         let new = self.path("being-written");
         std::fs::write(&new, text).unwrap();
@@ -203,7 +203,7 @@ pub fn without_resumption(mut config: ClientConfig) -> ClientConfig {
     config
 }
 
-/// A session and its client, and what has gone between them.
+/// A session and its client, and the bytes exchanged between them.
 pub struct Pipe {
     pub session: TlsSession,
     pub client: ClientConnection,
@@ -212,9 +212,9 @@ pub struct Pipe {
     /// Plaintext that the client received.
     pub client_plaintext: Vec<u8>,
     pub out: CiphertextBuffer,
-    /// The session ended so.
+    /// How the session ended.
     pub ended: Option<TlsError>,
-    /// What the session said at last.
+    /// The last result of the session.
     pub received: Received,
     /// How often it said that the handshake was done.
     pub handshakes_done: usize,
@@ -251,7 +251,7 @@ impl Pipe {
         pipe
     }
 
-    /// Carries bytes to and fro until there are no more.
+    /// Exchanges bytes until there are no more.
     pub fn exchange(&mut self) {
         loop {
             let mut to_session = Vec::new();
@@ -293,7 +293,7 @@ impl Pipe {
             if let Err(error) = self.client.process_new_packets() {
                 self.client_error = Some(error);
             }
-            // An end without goodbye is an error for the reader; here both are just the end.
+            // An end without close_notify is an error for the reader; this test only needs the end.
             let _ = self.client.reader().read_to_end(&mut self.client_plaintext);
         }
     }
@@ -324,7 +324,7 @@ impl Pipe {
     }
 }
 
-/// The bytes with which a client begins.
+/// The first bytes of a client.
 pub fn hello_bytes(name: &str, protocols: &[&[u8]]) -> Vec<u8> {
     thread_local! { static AUTHORITY: Authority = Authority::new("Nobody"); }
     let mut config = AUTHORITY.with(client);

@@ -1,4 +1,4 @@
-//! Any file of machine code: no panic, and what is read is what would be written.
+//! Any file of machine code: no panic, and a header that is read equals the header that would be written.
 #![no_main]
 
 #[path = "../../src/header.rs"]

@@ -1,7 +1,7 @@
 //! A connection as a server sees it: its state, and what can be asked of it.
 //!
-//! What comes in is taken up by [`receive`](ServerConnection::receive), in `receive.rs`. What goes out is
-//! planned in `send.rs`. How it ends is in `shutdown.rs`.
+//! [`receive`](ServerConnection::receive), in `receive.rs`, processes what comes in. `send.rs` plans what
+//! goes out. `shutdown.rs` ends the connection.
 
 mod receive;
 mod send;
@@ -81,7 +81,7 @@ pub struct ServerConnection {
 
 impl ServerConnection {
     /// A connection on which nothing was sent or received. Its `SETTINGS` are in the output at once: a server
-    /// may send them before it has heard from the client (RFC 9113 section 3.4).
+    /// may send them before the client has sent anything (RFC 9113 section 3.4).
     pub fn new(limits: Limits) -> ServerConnection {
         let limits = limits.within_bounds();
         let mut control = Vec::new();
@@ -91,8 +91,8 @@ impl ServerConnection {
             frame::append_window_update(0, connection_window_bytes - DEFAULT_WINDOW_BYTES, &mut control);
         }
         let mut decoder = Decoder::new();
-        // A larger table may be used as soon as the client reads of it, a smaller one must be as soon as it
-        // acknowledges.
+        // The client may use a larger table as soon as it reads the setting. It must use a smaller one as
+        // soon as it has acknowledged the setting.
         decoder.set_table_limit(limits.decoder_table_bytes.max(DEFAULT_TABLE_BYTES));
         ServerConnection {
             phase: Phase::Preface,
@@ -141,13 +141,14 @@ impl ServerConnection {
         self.unfinished_block.is_some()
     }
 
-    /// Whether the client has acknowledged all settings. One that does not within some seconds can be told so
-    /// with [`close`](ServerConnection::close) and `SETTINGS_TIMEOUT` (RFC 9113 section 6.5.3).
+    /// Whether the client has acknowledged all settings. If it does not do so within some seconds, the caller
+    /// can [`close`](ServerConnection::close) the connection with `SETTINGS_TIMEOUT` (RFC 9113 section
+    /// 6.5.3).
     pub fn settings_are_acknowledged(&self) -> bool {
         self.unacknowledged_settings == 0
     }
 
-    /// To be called about once a second, whatever happens on the connection: a new period begins for the
+    /// Must be called about once a second, whatever happens on the connection: it begins a new period for the
     /// limits on resets and on control and empty frames.
     pub fn replenish(&mut self) {
         self.flood.replenish();
@@ -158,8 +159,8 @@ impl ServerConnection {
         frame::append_ping(payload, false, &mut self.control);
     }
 
-    /// Gives back `bytes` of a request body that the caller does not hold any more, so that the client may
-    /// send as many again. Nothing happens where the stream is closed: that gave back all it held.
+    /// Gives back `bytes` of a request body that the caller has processed, so that the client may send as
+    /// many again. Does nothing for a closed stream: closing it gave back all its bytes.
     pub fn release(&mut self, stream: StreamKey, bytes: usize) {
         let target = self.limits.stream_window_bytes;
         let Some(open) = self.streams.get(stream) else { return };

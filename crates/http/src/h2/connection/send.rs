@@ -1,4 +1,4 @@
-//! Sending responses: header sections at once, bodies as the windows and the priorities let them (RFC 9113
+//! Sends responses: header sections at once, bodies as the windows and the priorities allow (RFC 9113
 //! sections 5.2 and 8.1, RFC 9218).
 //!
 //! Bodies are never copied into the connection. It knows how many bytes of each the caller has, plans one
@@ -15,24 +15,24 @@ use super::ServerConnection;
 pub enum Body<'a> {
     /// None: the response ends with its header section, as to HEAD and with 204 and 304.
     Empty,
-    /// All of it, at hand. It is sent at once where that is possible; where not, it is treated like `Length`.
+    /// The whole body. It is sent at once if possible; otherwise it is treated like `Length`.
     Bytes(&'a [u8]),
-    /// So many bytes, which the caller has or can get whenever they are asked for.
+    /// A body of this length; the caller can supply its bytes whenever they are asked for.
     Length(u64),
-    /// Bytes of which it is not known yet how many they are: [`offer`](ServerConnection::offer) says what
-    /// there is, [`finish`](ServerConnection::finish) that it is all.
+    /// A body whose length is not known yet: [`offer`](ServerConnection::offer) announces more bytes, and
+    /// [`finish`](ServerConnection::finish) ends it.
     Stream,
 }
 
-/// What became of a response.
+/// The result of [`ServerConnection::respond`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Responded {
-    /// It is in the output as a whole. The stream is done with.
+    /// The whole response is in the output. The stream is closed.
     Complete,
-    /// Its header section is in the output. Its body will be asked for by
-    /// [`next_data`](ServerConnection::next_data); from the first byte on, also where it was given as bytes.
+    /// The header section is in the output. [`next_data`](ServerConnection::next_data) will ask for the body
+    /// from its first byte on, even if the body was given as bytes.
     Queued,
-    /// The stream is not open any more, or has a response already. Nothing was written.
+    /// The stream is closed, or already has a response. Nothing was written.
     Gone,
 }
 
@@ -41,15 +41,15 @@ pub enum Responded {
 pub struct DataFrame {
     /// The stream.
     pub stream: StreamKey,
-    /// How many bytes of the body must be appended, those that come next.
+    /// How many bytes of the body the caller must append: the next ones.
     pub length: usize,
-    /// Whether these are the last: the caller will not be asked for more of this body.
+    /// Whether these are the last bytes: the caller will not be asked for more of this body.
     pub is_last: bool,
 }
 
 impl ServerConnection {
-    /// Responds to a request: appends the header section to `out`, and the body as well where it is small and
-    /// nothing stands in its way.
+    /// Responds to a request: appends the header section to `out`, and also the body if it is small and no
+    /// window or more urgent response prevents it.
     ///
     /// `block` must be encoded without a dynamic table, as by
     /// [`encode_response_block`](super::super::hpack::encode_response_block) or as a
@@ -76,7 +76,7 @@ impl ServerConnection {
                 if !fits {
                     return self.respond_slowly(stream, block, body, out);
                 }
-                // What is answered as a whole is no tunnel, whatever was asked for.
+                // An answer that is complete at once is no tunnel, even if the client asked for one.
                 open.is_tunnel = false;
                 self.send_window.sent(bytes.len());
                 if !self.control.is_empty() {
@@ -93,11 +93,11 @@ impl ServerConnection {
         }
     }
 
-    /// Responds to a request whose fields are encoded for this connection, with its dynamic table: shorter
-    /// than what [`respond`](ServerConnection::respond) sends, but encoded anew each time.
+    /// Responds to a request. The fields are encoded for this connection, with its dynamic table. The result
+    /// is shorter than what [`respond`](ServerConnection::respond) sends, but must be encoded each time.
     ///
-    /// Names may be in any case. Neither a name nor a value may come from outside unchecked. `block` is a
-    /// buffer that is used again and again.
+    /// Names may be in any case. Names and values from outside must be checked before. `block` is a buffer
+    /// that is used again and again.
     pub fn respond_with_fields<'a>(
         &mut self,
         stream: StreamKey,
@@ -107,7 +107,7 @@ impl ServerConnection {
         block: &mut Vec<u8>,
         out: &mut Vec<u8>,
     ) -> Responded {
-        // Not encoded for a stream that is gone: what the encoder remembers must be sent.
+        // Nothing is encoded for a closed stream: a block that changes the encoder's table must be sent.
         if self.streams.get(stream).is_none_or(|open| open.response != Response::Awaited) {
             return Responded::Gone;
         }
@@ -136,7 +136,7 @@ impl ServerConnection {
             Body::Stream => None,
         };
         open.ends = length.is_some();
-        // What is answered as a whole is no tunnel, whatever was asked for.
+        // An answer that is complete at once is no tunnel, even if the client asked for one.
         open.is_tunnel &= !open.ends;
         open.unsent = length.unwrap_or(0);
         self.take_output(out);
@@ -160,8 +160,8 @@ impl ServerConnection {
         may
     }
 
-    /// Says that `bytes` more of a body begun as [`Body::Stream`] can be asked for. False when the stream is
-    /// not open any more, or the body was ended.
+    /// Says that `bytes` more of a body that began as [`Body::Stream`] can be asked for. Returns false if the
+    /// stream is closed or the body has ended.
     pub fn offer(&mut self, stream: StreamKey, bytes: usize) -> bool {
         let Some(open) = self.streams.get(stream) else { return false };
         if open.response != Response::Started || open.ends {
@@ -172,12 +172,10 @@ impl ServerConnection {
         true
     }
 
-    /// Says that a body begun as [`Body::Stream`] is complete with what was offered, and perhaps with
-    /// trailers: a block of fields alone, as by
-    /// [`encode_fields_block`](super::super::hpack::encode_fields_block).
+    /// Ends a body that began as [`Body::Stream`]: all of it was offered. Trailers may follow: a block of
+    /// fields alone, as by [`encode_fields_block`](super::super::hpack::encode_fields_block).
     ///
-    /// Where nothing is left to be sent before it, the end is appended to `out` and the stream done with,
-    /// which the result says.
+    /// If no data is left to send, the end is appended to `out` and the stream is closed; the result says so.
     pub fn finish(&mut self, stream: StreamKey, trailers: Option<&[u8]>, out: &mut Vec<u8>) -> Responded {
         let Some(open) = self.streams.get(stream) else { return Responded::Gone };
         if open.response != Response::Started || open.ends {
@@ -204,7 +202,8 @@ impl ServerConnection {
     /// stream whose next bytes the caller must append. `None` when there is nothing to be sent, no window to
     /// send it in, or `out` holds [`Limits::output_bytes`](super::super::Limits::output_bytes) already.
     ///
-    /// Calling it until it gives `None` also appends whatever frames of the connection's own wait to be sent.
+    /// Calling it until it returns `None` also appends all frames of the connection itself that wait to be
+    /// sent.
     pub fn next_data(&mut self, max_length: usize, out: &mut Vec<u8>) -> Option<DataFrame> {
         self.take_output(out);
         if out.len() >= self.limits.output_bytes {
@@ -244,8 +243,8 @@ impl ServerConnection {
         None
     }
 
-    /// Appends the frames of the connection's own that wait to be sent: acknowledgements, window updates,
-    /// resets and the like. Whatever else appends to `out` does so first.
+    /// Appends the frames of the connection itself that wait to be sent: acknowledgements, window updates,
+    /// resets and the like. All other methods that append to `out` do this first.
     #[inline]
     pub fn take_output(&mut self, out: &mut Vec<u8>) {
         if !self.control.is_empty() {
@@ -260,9 +259,9 @@ impl ServerConnection {
         !self.control.is_empty() || !self.scheduler.is_empty() && self.send_window.available() > 0
     }
 
-    /// Whether there is data to send, but the client has left no window for any of it. A client that stays so
-    /// for long holds memory without need: a server gives it some time, and then resets the streams or closes
-    /// the connection.
+    /// Whether there is data to send, but the windows are empty. A client that stays in this state holds
+    /// memory without need: a server gives it some time, and then resets the streams or closes the
+    /// connection.
     pub fn is_blocked(&self) -> bool {
         !self.wants_to_send() && self.streams.any_unsent()
     }
@@ -272,8 +271,8 @@ impl ServerConnection {
         self.streams.get(stream).map_or(0, |open| open.unsent)
     }
 
-    /// How many bytes more than those that are offered could be sent on a stream now: what a caller that gets
-    /// a body from elsewhere should get next.
+    /// How many more bytes than those already offered could be sent on a stream now. A caller that reads a
+    /// body from elsewhere should read this much next.
     pub fn send_capacity(&mut self, stream: StreamKey) -> usize {
         let of_connection = self.send_window.available();
         self.streams.get(stream).map_or(0, |open| {
@@ -282,7 +281,7 @@ impl ServerConnection {
         })
     }
 
-    /// The largest frame that is sent: larger ones than the default would only keep others waiting.
+    /// The largest frame that is sent. A frame larger than the default would only make other streams wait.
     #[inline]
     fn send_frame_bytes(&self) -> usize {
         self.peer.frame_bytes.min(DEFAULT_FRAME_BYTES) as usize
@@ -309,7 +308,7 @@ impl ServerConnection {
         }
     }
 
-    /// The last bytes of a body were planned; the trailers follow behind them, where there are any.
+    /// Called when the last bytes of a body were planned; trailers follow, if there are any.
     fn end_response(&mut self, stream: StreamKey, end_stream: bool) {
         if !end_stream && let Some(place) = self.trailers.iter().position(|(key, _)| *key == stream) {
             let (_, block) = self.trailers.swap_remove(place);
@@ -320,7 +319,7 @@ impl ServerConnection {
         self.complete(stream.index() as u32);
     }
 
-    /// Everything of a response was sent or planned.
+    /// Called when everything of a response was sent or planned.
     #[inline]
     fn complete(&mut self, slot: u32) {
         self.flood.response_completed();

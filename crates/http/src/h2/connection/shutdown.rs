@@ -1,8 +1,9 @@
 //! How a connection ends (RFC 9113 sections 5.4.1 and 6.8).
 //!
-//! A graceful end takes two steps. The first `GOAWAY` says only that the end is near, since requests that the
-//! client has sent already must not be lost; with it goes a `PING`. When the client answers that, it has seen
-//! the `GOAWAY` and begins no more streams: the second `GOAWAY` names the last stream that was taken up.
+//! A graceful end takes two steps. The first `GOAWAY` only announces the end, because requests that the
+//! client has already sent must not be lost; a `PING` follows it. When the client answers the `PING`, it has
+//! seen the `GOAWAY` and begins no more streams: the second `GOAWAY` then names the last stream that was
+//! processed.
 
 use super::super::error::{ConnectionError, ErrorCode};
 use super::super::frame::{self, MAX_STREAM_ID};
@@ -15,7 +16,7 @@ pub(super) const SHUTDOWN_PING: [u8; 8] = *b"farewell";
 /// How far the shutdown is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shutdown {
-    /// Not begun.
+    /// The shutdown has not begun.
     No,
     /// The client was told to begin no more streams; those that it begins nevertheless are served.
     Announced,
@@ -24,11 +25,11 @@ pub(super) enum Shutdown {
 }
 
 impl ServerConnection {
-    /// Begins a graceful shutdown: requests are still taken up until the client has heard of it, then no
-    /// more.
+    /// Begins a graceful shutdown: requests are still processed until the client has seen the announcement,
+    /// then no more.
     ///
-    /// The second step follows by itself when the client answers. A client that does not answer in time is
-    /// not waited for with [`refuse_new_streams`](ServerConnection::refuse_new_streams).
+    /// The second step follows when the client answers. If it does not answer in time, the caller takes the
+    /// second step with [`refuse_new_streams`](ServerConnection::refuse_new_streams).
     pub fn shut_down(&mut self) {
         if self.shutdown == Shutdown::No {
             self.shutdown = Shutdown::Announced;
@@ -37,8 +38,8 @@ impl ServerConnection {
         }
     }
 
-    /// Takes the second step of a graceful shutdown: from now on new streams are ignored, which the client
-    /// knows by the `GOAWAY` that names the last one that was not.
+    /// Takes the second step of a graceful shutdown: from now on new streams are ignored. The `GOAWAY` names
+    /// the last stream that is not ignored, so the client knows which requests to send again.
     pub fn refuse_new_streams(&mut self) {
         if !matches!(self.shutdown, Shutdown::Final(_)) {
             self.shutdown = Shutdown::Final(self.highest_stream);
@@ -46,28 +47,27 @@ impl ServerConnection {
         }
     }
 
-    /// Whether the connection can be closed: it failed, or a shutdown that this side began has come to its
-    /// end, all responses being complete. Output that was not taken yet is to be sent before.
+    /// Whether the connection can be closed: it has failed, or a shutdown that this side began is complete
+    /// and all responses are sent. Output that was not taken yet must be sent before.
     pub fn is_finished(&self) -> bool {
         let is_shut_down = matches!(self.shutdown, Shutdown::Final(_)) && self.streams.open() == 0;
         is_shut_down || matches!(self.phase, Phase::Failed(_))
     }
 
-    /// Whether the client has sent `GOAWAY`. It will close the connection itself; one that was closed from
-    /// this side could break off while the client still sends. Where no stream is open, a short time of
-    /// patience is enough.
+    /// Whether the client has sent `GOAWAY`. It will close the connection itself; if this side closed it, the
+    /// connection could break while the client still sends. If no stream is open, a short wait is enough.
     pub fn client_is_leaving(&self) -> bool {
         self.client_is_leaving
     }
 
-    /// Ends the connection at once, for example with `SETTINGS_TIMEOUT` or with `ENHANCE_YOUR_CALM`. What is
-    /// in the output should still be sent, and the connection closed.
+    /// Ends the connection at once, for example with `SETTINGS_TIMEOUT` or with `ENHANCE_YOUR_CALM`. The
+    /// caller should still send the output, and then close the connection.
     pub fn close(&mut self, code: ErrorCode, reason: &'static str) {
         self.fail(ConnectionError::new(code, reason));
     }
 
-    /// Resets a stream: its response is not going to be completed. `CANCEL` and `INTERNAL_ERROR` are the
-    /// usual codes. There is no event for it.
+    /// Resets a stream: its response will not be completed. `CANCEL` and `INTERNAL_ERROR` are the usual
+    /// codes. There is no event for it.
     pub fn reset(&mut self, stream: StreamKey, code: ErrorCode) {
         if self.streams.contains(stream) {
             frame::append_reset_stream(stream.id(), code, &mut self.control);

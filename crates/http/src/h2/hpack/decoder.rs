@@ -1,4 +1,4 @@
-//! Reading blocks (RFC 7541 sections 3 and 6).
+//! Reads blocks (RFC 7541 sections 3 and 6).
 
 use super::dynamic_table::{DynamicTable, Entry};
 use super::field_list::{Field, FieldList, Span};
@@ -7,7 +7,7 @@ use super::known_name::KnownName;
 use super::validity::{is_valid_name, is_valid_value};
 use super::{DEFAULT_TABLE_BYTES, HpackError, static_table};
 
-/// How much one block may become.
+/// How large the fields of one block may be.
 #[derive(Debug, Clone, Copy)]
 pub struct ListLimits {
     /// The most bytes of fields, each counted with 32 more (RFC 9113 section 6.5.2).
@@ -16,16 +16,17 @@ pub struct ListLimits {
     pub fields: usize,
 }
 
-/// What a block was.
+/// The result of decoding a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecodedBlock {
-    /// Whether it had more than the limits allow. The fields up to there are in the list, the others are not.
+    /// Whether it had more fields or bytes than the limits allow. The fields up to the limit are in the list.
     pub is_too_large: bool,
-    /// Whether it changed the dynamic table. The same bytes after a block that did not mean the same again.
+    /// Whether the block changed the dynamic table. If so, the same bytes may have another meaning in the
+    /// next block.
     pub changes_table: bool,
 }
 
-/// The reading side of a connection's compression.
+/// The decoder of a connection.
 #[derive(Debug, Clone)]
 pub struct Decoder {
     table: DynamicTable,
@@ -48,8 +49,8 @@ impl Decoder {
         Decoder { table: DynamicTable::new(table_limit), table_limit, size_update_due: false }
     }
 
-    /// Changes the largest table that the peer may choose: a larger one as soon as it is announced, a smaller
-    /// one when the peer has acknowledged it (RFC 9113 section 4.3.1).
+    /// Changes the largest table that the peer may choose: call it for a larger one as soon as it is
+    /// announced, for a smaller one when the peer has acknowledged it (RFC 9113 section 4.3.1).
     pub fn set_table_limit(&mut self, bytes: u32) {
         self.table_limit = bytes as usize;
         self.size_update_due |= self.table.max_size() > self.table_limit;
@@ -63,8 +64,8 @@ impl Decoder {
 
     /// Reads a whole block and adds its fields to `list`.
     ///
-    /// Where fields are too many or too large, the rest is read only as far as the tables of both sides need
-    /// it.
+    /// If there are too many fields or they are too large, the rest is read only to keep the dynamic tables
+    /// of both sides equal.
     #[inline]
     pub fn decode(
         &mut self,
@@ -107,8 +108,8 @@ impl Decoder {
         Ok(decoded)
     }
 
-    /// Reads a field that is not wanted, and copies nothing but what the table needs: references are short,
-    /// and what they stand for is long. Returns whether the table changes.
+    /// Reads a field that is not wanted, and copies only what the table needs: a short reference can stand
+    /// for a long field. Returns whether the table changes.
     #[cold]
     fn pass_over(&mut self, first: u8, input: &mut &[u8], list: &mut FieldList) -> Result<bool, HpackError> {
         if first & 0x80 != 0 {
@@ -181,7 +182,8 @@ impl Decoder {
         })
     }
 
-    /// A literal, the index of whose name is in the lowest `prefix_bits` of `first`; 0 is a name of its own.
+    /// A literal. The lowest `prefix_bits` of `first` hold the index of its name; 0 means that the name
+    /// follows as a string.
     #[inline]
     fn literal(
         &self,
@@ -200,7 +202,7 @@ impl Decoder {
             (field.name, field.known, true)
         } else {
             let entry = self.dynamic_entry(index)?;
-            // The validity of an entry is that of its name and its value together, so the name must be judged
+            // The entry's validity is stored for its name and value together, so the name must be checked
             // again.
             let is_valid = entry.known != KnownName::Other || is_valid_name(entry.name);
             (store_name(entry.known, entry.name, list), entry.known, is_valid)
@@ -212,13 +214,13 @@ impl Decoder {
 
     #[inline]
     fn dynamic_entry(&self, index: usize) -> Result<Entry<'_>, HpackError> {
-        // Index 0, which is never valid, becomes the largest of all.
+        // Index 0, which is never valid, wraps to the largest value.
         let place = index.wrapping_sub(static_table::ENTRIES + 1);
         self.table.get(place).ok_or(HpackError::UnknownIndex)
     }
 }
 
-/// The text of a name: known ones are in every list.
+/// The text of a name. Every list already contains the known names.
 #[inline]
 fn store_name(known: KnownName, name: &[u8], list: &mut FieldList) -> Span {
     if known == KnownName::Other { list.store(name) } else { FieldList::known_name(known) }

@@ -1,8 +1,8 @@
 //! The dynamic table (RFC 7541 section 2.3.2): the fields that this connection sent last, newest first.
 //!
-//! The texts of the entries lie behind each other in one buffer, oldest first. What is evicted stays there
-//! until as much is dead as may live; then the living part moves to the beginning. So an entry is always one
-//! piece, and on average each byte is copied once more in its life.
+//! The texts of the entries are stored one after the other in one buffer, oldest first. Evicted texts stay
+//! there until they take as much room as the table may use; then the remaining texts move to the beginning.
+//! So each entry is one piece, and on average each byte is copied once more.
 
 use super::FIELD_OVERHEAD_BYTES;
 use super::known_name::KnownName;
@@ -108,7 +108,7 @@ impl DynamicTable {
         self.size += size;
     }
 
-    /// Changes how large the table may become, and evicts what has no place any more.
+    /// Changes the largest size of the table, and evicts the entries that no longer fit.
     pub(crate) fn set_max_size(&mut self, max_size: usize) {
         self.max_size = max_size;
         self.evict_down_to(max_size);
@@ -128,7 +128,7 @@ impl DynamicTable {
         }
     }
 
-    /// Moves the living part to the beginning; `dead` bytes are before it.
+    /// Moves the remaining texts to the beginning; the `dead` bytes before them belong to evicted entries.
     fn compact(&mut self, dead: usize) {
         self.bytes.drain(..dead);
         self.entries.drain(..self.first);

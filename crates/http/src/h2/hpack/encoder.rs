@@ -94,7 +94,7 @@ impl ResponseBlock {
     }
 }
 
-/// The writing side of a connection's compression.
+/// The encoder of a connection.
 #[derive(Debug, Clone)]
 pub struct Encoder {
     table: DynamicTable,

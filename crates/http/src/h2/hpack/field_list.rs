@@ -1,8 +1,8 @@
 //! Decoded fields: one buffer for all their bytes, one list of where they are in it.
 //!
-//! A [`FieldList`] is made once for a core and cleared again and again. Fields of the static table cost
-//! nothing to add, because the text of that table stands at the beginning of the buffer for good; only what a
-//! client made up itself is written behind it.
+//! A [`FieldList`] is made once for a core and cleared again and again. Adding a field of the static table
+//! copies nothing, because the text of that table is always at the beginning of the buffer; only other texts
+//! of a client are written after it.
 
 use super::huffman;
 use super::known_name::KnownName;
@@ -20,13 +20,13 @@ impl Span {
     /// No text.
     pub const EMPTY: Span = Span { start: 0, length: 0 };
 
-    /// How many bytes it is.
+    /// The number of bytes.
     #[inline]
     pub fn len(self) -> usize {
         self.length as usize
     }
 
-    /// Whether it is no byte at all.
+    /// Whether it is empty.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.length == 0
@@ -42,8 +42,8 @@ pub struct Field {
     pub value: Span,
     /// Which name it is, if it is recognised.
     pub known: KnownName,
-    /// Whether name and value are made of the bytes that they may be made of (RFC 9113 section 8.2.1), and,
-    /// for `:path`, `:authority` and `host`, whether the value is a path or a host.
+    /// Whether name and value contain only allowed bytes (RFC 9113 section 8.2.1), and, for `:path`,
+    /// `:authority` and `host`, whether the value is a path or a host.
     pub is_valid: bool,
     /// The sender wants it never to be stored in a table, because it is secret (RFC 7541 section 7.1.3).
     pub is_never_indexed: bool,
@@ -115,7 +115,7 @@ const fn static_fields() -> [Field; static_table::ENTRIES + 1] {
 /// A growing list of fields.
 #[derive(Clone)]
 pub struct FieldList {
-    /// All bytes are initialised, so that room for text needs no zeros to be written each time.
+    /// All bytes are initialised, so that making room for text need not write zeros each time.
     bytes: Vec<u8>,
     /// Where the next text goes.
     end: usize,
@@ -145,7 +145,7 @@ impl FieldList {
         FieldList { bytes: texts.concat().into_bytes(), end: PREFIX.length, fields: Vec::new() }
     }
 
-    /// Forgets all fields; spans into the list lose their meaning.
+    /// Removes all fields; spans into the list become invalid.
     #[inline]
     pub fn clear(&mut self) {
         self.end = PREFIX.length;
@@ -225,7 +225,7 @@ impl FieldList {
         Ok(self.take(length))
     }
 
-    /// Copies texts of this list behind each other, `separator` between them.
+    /// Appends texts of this list one after the other, with `separator` between them.
     pub(crate) fn store_joined(&mut self, parts: &[Span], separator: &[u8]) -> Span {
         let start = self.end;
         for (index, part) in parts.iter().enumerate() {
@@ -246,7 +246,8 @@ impl FieldList {
         self.end
     }
 
-    /// Forgets the texts that were added since [`FieldList::text_end`] was `end`; no field may refer to them.
+    /// Removes the texts that were added since [`FieldList::text_end`] returned `end`; no field may refer to
+    /// them.
     #[inline]
     pub(crate) fn truncate_text(&mut self, end: usize) {
         debug_assert!(end >= PREFIX.length && end <= self.end);
@@ -259,7 +260,7 @@ impl FieldList {
         self.bytes.len()
     }
 
-    /// Everything behind the end, at least `length` bytes of it.
+    /// The buffer after the end of the texts, at least `length` bytes.
     #[inline]
     fn room(&mut self, length: usize) -> &mut [u8] {
         if self.bytes.len() - self.end < length {

@@ -39,13 +39,13 @@ const LONGEST_CODE_BITS: usize = 30;
 /// How many bits are looked up at once.
 const LOOKUP_BITS: usize = 8;
 
-/// Everything that follows from [`CODE_LENGTHS`].
+/// The tables that are computed from [`CODE_LENGTHS`].
 struct Code {
     /// Each symbol's code, in the lowest bits.
     codes: [u32; 257],
     /// The symbols in the order of their codes.
     symbols: [u16; 257],
-    /// For each length: the codes of this length or less, seen as the highest bits of 32, are below this.
+    /// For each length: a limit. The codes of this length or less, as the highest bits of 32, are below it.
     bounds: [u64; LONGEST_CODE_BITS + 1],
     /// For each length: what to subtract from a code of this length to get its place in `symbols`.
     offsets: [u32; LONGEST_CODE_BITS + 1],
@@ -111,8 +111,8 @@ pub fn decode(input: &[u8], out: &mut [u8]) -> Result<usize, HpackError> {
     let mut count = 0usize;
     let mut written = 0;
     loop {
-        // As many whole bytes as fit. Where the bits of a further byte come along in part, the next turn
-        // writes the same bits again.
+        // As many whole bytes as fit. If bits of one more byte were copied too, the next round writes the
+        // same bits again.
         let taken = rest.len().min((63 - count) / 8);
         bits |= leading_bytes(rest) >> count;
         count += 8 * taken;
@@ -128,7 +128,7 @@ pub fn decode(input: &[u8], out: &mut [u8]) -> Result<usize, HpackError> {
             count -= length;
         }
     }
-    // No more input: behind the `count` bits are zeros, with the help of which no code may be found.
+    // No more input: the bits after the `count` valid ones are zeros, and no code may use them.
     while count >= SHORTEST_CODE_BITS {
         match next_symbol(bits) {
             Ok((symbol, length)) if length <= count => {
@@ -151,7 +151,7 @@ fn leading_bytes(rest: &[u8]) -> u64 {
     if let Some(word) = rest.first_chunk::<8>() {
         return u64::from_be_bytes(*word);
     }
-    // Two halves that overlap, or three bytes that may be the same.
+    // Two words that overlap, or three bytes that may be the same byte.
     let unused_bits = 64 - 8 * rest.len() as u32;
     match (rest.first_chunk::<4>(), rest.last_chunk::<4>()) {
         (Some(first), Some(last)) => {
@@ -229,7 +229,7 @@ mod tests {
         Ok(out)
     }
 
-    /// The definition, bit by bit: no table but that of the codes.
+    /// The definition, decoded bit by bit with the table of codes alone.
     fn decode_slowly(input: &[u8]) -> Result<Vec<u8>, HpackError> {
         let mut out = Vec::new();
         let (mut code, mut length) = (0u32, 0);

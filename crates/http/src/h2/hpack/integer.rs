@@ -1,4 +1,4 @@
-//! Integers as HPACK writes them: a prefix of a byte, and seven bits a byte after it (RFC 7541 section 5.1).
+//! HPACK integers: a prefix within a byte, and seven bits in each byte after it (RFC 7541 section 5.1).
 
 use super::HpackError;
 

@@ -10,8 +10,7 @@
 //!   ([`encode_response_block`], [`ResponseBlock`]), so that a block can be made once and sent on every
 //!   connection.
 //!
-//! Nothing in here knows about streams or about what makes a request well-formed; a client can use it as it
-//! is.
+//! This module knows nothing about streams or well-formed requests; a client can use it unchanged.
 
 pub mod decoder;
 pub(crate) mod dynamic_table;
@@ -39,8 +38,8 @@ pub const FIELD_OVERHEAD_BYTES: usize = 32;
 /// The size of the dynamic table before anything was negotiated (RFC 9113 section 6.5.2).
 pub const DEFAULT_TABLE_BYTES: u32 = 4096;
 
-/// Why a block cannot be decoded. The tables of both sides may differ after any of them, so that nothing that
-/// follows can be read: the connection ends with `COMPRESSION_ERROR` (RFC 9113 section 4.3).
+/// Why a block cannot be decoded. After any of these errors the tables of both sides may differ, so that
+/// nothing that follows can be read: the connection ends with `COMPRESSION_ERROR` (RFC 9113 section 4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HpackError {
     /// It ends within a field.

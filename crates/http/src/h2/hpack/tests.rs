@@ -1,4 +1,4 @@
-//! What decoder and encoder promise together, and how each meets what is wrong.
+//! Tests of the HPACK decoder and encoder together, and of how each handles wrong input.
 
 use super::decoder::ListLimits;
 use super::{
@@ -67,7 +67,7 @@ fn a_smaller_table_must_be_confirmed() {
     // 100 keeps the entry, 0 does not.
     assert_eq!(decode(&mut decoder.clone(), &[0x3f, 0x45, 0xbe]), Ok(vec![pair("a", "b")]));
     assert_eq!(decode(&mut decoder, &[0x20, 0xbe]), Err(HpackError::UnknownIndex));
-    // A limit that is not less than what is in use asks for nothing.
+    // A limit that is not below the size in use needs no update.
     let mut decoder = Decoder::new();
     decoder.set_table_limit(8192);
     assert_eq!(decode(&mut decoder, &[0x82]), Ok(vec![pair(":method", "GET")]));
@@ -109,8 +109,8 @@ fn fields_beyond_the_limits_are_read_but_not_kept() {
     }
 }
 
-/// A reference of one byte may stand for kilobytes. Beyond the limits it costs a look into the table, no
-/// copy: the room for texts, which grows with what is copied, is that of the fields that are kept.
+/// A reference of one byte may stand for kilobytes. Beyond the limits only the table is read and nothing is
+/// copied: the room for texts, which grows with each copy, has the size of the kept fields.
 #[test]
 fn what_is_beyond_the_limits_is_not_copied() {
     let mut decoder = Decoder::new();
@@ -128,7 +128,7 @@ fn what_is_beyond_the_limits_is_not_copied() {
         room_bytes.push(list.room_bytes());
     }
     assert_eq!(room_bytes, [room_bytes[0]; 3]);
-    // What is wrong is wrong there too, but texts are not looked at.
+    // Errors are found there too, but texts are not read.
     for (beyond, result) in [
         (&[0xbf][..], Err(HpackError::UnknownIndex)),
         (&[0x80], Err(HpackError::UnknownIndex)),
@@ -199,7 +199,7 @@ fn a_size_update_is_written_where_the_peer_needs_it() {
     assert_eq!(update(&mut encoder), []);
     encoder.set_peer_limit(4096);
     assert_eq!(update(&mut encoder), []);
-    // A table that is grown needs words as well.
+    // A table that grows needs an update as well.
     let mut encoder = Encoder::new(8192);
     encoder.set_peer_limit(8192);
     assert_eq!(update(&mut encoder), [0x3f, 0xe1, 0x3f]);
@@ -231,7 +231,7 @@ fn secrets_are_marked_in_both_ways_of_encoding() {
     }
 }
 
-/// A short cookie could be guessed byte by byte, a long one is worth its place in the table.
+/// An attacker could guess a short cookie byte by byte; a long one is worth an entry in the table.
 #[test]
 fn short_cookies_are_secret() {
     for (length, is_secret) in [(19, true), (20, false)] {
@@ -292,7 +292,7 @@ fn any_fields() -> impl Strategy<Value = OwnedFields> {
 }
 
 proptest! {
-    /// Whatever tables are agreed on, and whenever: what was encoded is what is decoded.
+    /// Whatever table sizes both sides agree on, decoding gives what was encoded.
     #[test]
     fn decodes_what_it_encodes(
         blocks in proptest::collection::vec(

@@ -1,8 +1,8 @@
-//! Which names and values are made of the bytes that they may be made of.
+//! Checks that names and values contain only allowed bytes.
 //!
-//! This is judged once, when a field is decoded from a literal; the dynamic table carries the verdict on to
-//! its repetitions. So the fields whose values have a form of their own that every request needs checked, the
-//! path and the authority, are judged here as well.
+//! The check is made once, when a field is decoded from a literal; the dynamic table stores the result for
+//! later references. Therefore the fields of every request whose values have a special form, the path and the
+//! authority, are checked here as well.
 
 use super::known_name::KnownName;
 use crate::grammar::{field_value_length, letters_digits_and};
@@ -42,9 +42,9 @@ fn is_valid_text(value: &[u8]) -> bool {
     !outer_white_space && field_value_length(value) == value.len()
 }
 
-/// A path with perhaps a query, or the asterisk of OPTIONS (RFC 9113 section 8.3.1). It holds no control
-/// byte, no white space and no fragment; that bytes from 0x80 and some others should be escaped is not held
-/// against it, since browsers send them as they are.
+/// A path with an optional query, or the asterisk of OPTIONS (RFC 9113 section 8.3.1). It contains no control
+/// byte, no white space and no fragment. Bytes from 0x80 and some others should be escaped, but are accepted,
+/// because browsers send them unescaped.
 #[inline]
 fn is_valid_path(value: &[u8]) -> bool {
     match value {
@@ -63,8 +63,8 @@ fn is_valid_path(value: &[u8]) -> bool {
     }
 }
 
-/// Not 0 where one of the bytes of `word` is up to 0x20, `#` or 0x7f. The well-known bit tricks "has a byte
-/// less than n" and "has a zero byte": which bytes they mark is not exact, whether they mark any is.
+/// Not 0 if a byte of `word` is at most 0x20, `#` or 0x7f. It uses the well-known bit tricks "has a byte less
+/// than n" and "has a zero byte". The marked bytes are not exact; whether any byte is marked is exact.
 #[inline]
 fn forbidden_path_bytes(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;

@@ -1,4 +1,4 @@
-//! Reading field sections (RFC 9204 section 4.5).
+//! Reads field sections (RFC 9204 section 4.5).
 
 use super::SectionLimits;
 use super::{QpackError, static_table};
@@ -7,8 +7,8 @@ use crate::h2::hpack::known_name::KnownName;
 use crate::h2::hpack::validity::{is_valid_name, is_valid_value};
 use crate::h2::hpack::{HpackError, integer};
 
-/// Reads a whole section and adds its fields to `list`. True when it had more than the limits allow: the
-/// fields up to there are in the list, the others were not looked at.
+/// Reads a whole section and adds its fields to `list`. Returns true if it had more than the limits allow:
+/// the fields up to there are in the list, the others were not read.
 pub fn decode(section: &[u8], limits: SectionLimits, list: &mut FieldList) -> Result<bool, QpackError> {
     let mut input = section;
     read_prefix(&mut input)?;
@@ -57,7 +57,7 @@ fn read_field(first: u8, input: &mut &[u8], list: &mut FieldList) -> Result<Fiel
             let is_valid = is_valid_value(entry.known, list.text(value));
             Ok(Field { name, value, known: entry.known, is_valid, is_never_indexed: first & 0x20 != 0 })
         }
-        // Literal with a name of its own: 001N.
+        // Literal with its name as a string: 001N.
         0b0010 | 0b0011 => {
             let name = read_text(first, 3, input, list)?;
             let known = KnownName::of(list.text(name));
@@ -66,7 +66,7 @@ fn read_field(first: u8, input: &mut &[u8], list: &mut FieldList) -> Result<Fiel
                 && is_valid_value(known, list.text(value));
             Ok(Field { name, value, known, is_valid, is_never_indexed: first & 0x10 != 0 })
         }
-        // Dynamic (10, 01N0), and behind the base (0001, 0000).
+        // Dynamic (10, 01N0), and with a post-base index (0001, 0000).
         _ => Err(QpackError::DynamicReference),
     }
 }
@@ -75,7 +75,7 @@ fn static_entry(index: usize) -> Result<&'static static_table::Entry, QpackError
     static_table::ENTRIES.get(index).ok_or(QpackError::UnknownIndex)
 }
 
-/// The text of a name: known ones are in every list.
+/// The text of a name. Every list already contains the known names.
 fn store_name(entry: &static_table::Entry, list: &mut FieldList) -> Span {
     match entry.known {
         KnownName::Other => list.store(entry.name.as_bytes()),
@@ -83,7 +83,7 @@ fn store_name(entry: &static_table::Entry, list: &mut FieldList) -> Span {
     }
 }
 
-/// A string literal with a byte of its own for the beginning of its length.
+/// A string literal whose length begins in a byte of its own.
 fn read_string(input: &mut &[u8], list: &mut FieldList) -> Result<Span, QpackError> {
     let first = take_byte(input)?;
     read_text(first, 7, input, list)

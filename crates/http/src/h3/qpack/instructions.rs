@@ -1,10 +1,10 @@
-//! The client's two QPACK streams (RFC 9204 section 4), on which little can be said while there is no dynamic
-//! table.
+//! The client's two QPACK streams (RFC 9204 section 4). Without a dynamic table, few instructions are valid
+//! on them.
 
 use crate::h2::hpack::{HpackError, integer};
 use crate::h3::error::{ConnectionError, ErrorCode};
 
-/// The longest instruction that is valid here: a stream identifier of 62 bits behind a prefix of six.
+/// The longest instruction that is valid here: a stream identifier of 62 bits with a prefix of six bits.
 const MOST_INSTRUCTION_BYTES: usize = 10;
 
 /// Reads the encoder stream: a client may set the capacity of the dynamic table to 0 and do nothing else
@@ -12,16 +12,16 @@ const MOST_INSTRUCTION_BYTES: usize = 10;
 #[derive(Debug, Clone, Default)]
 pub struct EncoderInstructions {}
 
-/// Reads the decoder stream: a client may give up streams, and has no section and no insertion of ours to
+/// Reads the decoder stream: a client may cancel streams. It has no section and no insertion of this side to
 /// acknowledge (section 4.4).
 #[derive(Debug, Clone, Default)]
 pub struct DecoderInstructions {
-    /// The beginning of an instruction that is not whole.
+    /// The beginning of an incomplete instruction.
     kept: Vec<u8>,
 }
 
 impl EncoderInstructions {
-    /// Takes what has arrived.
+    /// Processes received bytes.
     pub fn receive(&mut self, input: &[u8]) -> Result<(), ConnectionError> {
         // Set Dynamic Table Capacity (001) to 0 is this one byte; any other byte begins an insertion or a
         // larger table.
@@ -34,7 +34,7 @@ impl EncoderInstructions {
 }
 
 impl DecoderInstructions {
-    /// Takes what has arrived.
+    /// Processes received bytes.
     pub fn receive(&mut self, input: &[u8]) -> Result<(), ConnectionError> {
         let wrong = |reason| ConnectionError::new(ErrorCode::QPACK_DECODER_STREAM_ERROR, reason);
         for &byte in input {

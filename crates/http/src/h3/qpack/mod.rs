@@ -1,9 +1,9 @@
 //! QPACK, the compression of field sections (RFC 9204), with its static table alone.
 //!
-//! A decoder that announces a dynamic table of size 0, as ours does, is never sent a reference into one; an
-//! encoder need not use one. What is left are literals, Huffman code and 99 common fields. Sections then mean
-//! the same on every connection and at every time, so that an answer that is kept in a cache is encoded once,
-//! and no request waits for another.
+//! A decoder that announces a dynamic table of size 0, as this one does, is never sent a reference into it;
+//! an encoder need not use one. What remains are literals, Huffman code and 99 common fields. A section then
+//! has the same meaning on every connection at any time, so that a cached answer is encoded once, and no
+//! request waits for another.
 
 mod decoder;
 mod encoder;

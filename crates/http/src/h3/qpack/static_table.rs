@@ -8,7 +8,7 @@ use crate::h2::hpack::KnownName;
 pub struct Entry {
     /// Its name.
     pub name: &'static str,
-    /// Its value; empty where the entry is there for its name.
+    /// Its value; empty for entries that only provide a name.
     pub value: &'static str,
     /// Which name it is, if it is recognised.
     pub known: KnownName,
@@ -140,18 +140,18 @@ const TABLE: [Entry; COUNT] = [
     entry(KnownName::Other, "x-frame-options", "sameorigin"),
 ];
 
-/// What the table has of a field.
+/// What the table contains of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
     /// Name and value, at this index.
     Field(usize),
     /// The name, at this index.
     Name(usize),
-    /// Not even the name.
+    /// Neither name nor value.
     Nothing,
 }
 
-/// Looks for a field, whose name is in lower case.
+/// Searches for a field, whose name is in lower case.
 pub fn find(name: &[u8], value: &[u8]) -> Found {
     let mut found = Found::Nothing;
     let Some(range) = BY_LENGTH.starts.get(name.len()..name.len() + 2) else { return found };
@@ -174,7 +174,7 @@ pub fn find(name: &[u8], value: &[u8]) -> Found {
 /// The longest name: `access-control-allow-credentials`.
 const LONGEST_NAME: usize = 32;
 
-/// The indexes in the order of their names' lengths, so that few names need to be compared.
+/// The indexes in the order of their names' lengths, so that few names must be compared.
 struct ByLength {
     indexes: [u8; COUNT],
     /// Where the names of each length begin.

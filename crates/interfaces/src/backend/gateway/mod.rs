@@ -1,11 +1,11 @@
-//! Answers requests through programs that get the variables of CGI: the handler of FastCGI and SCGI.
+//! Answers requests through programs that get CGI variables: the handler of FastCGI, SCGI and uwsgi.
 //!
 //! ```text
 //! path -> script -> variables and body -> a backend, a connection -> exchange -> head -> body, as it comes
 //! ```
 //!
-//! Here is the way up to the call; what follows is the [`Caller`]'s. A plain GET takes a shorter way where it
-//! can: see [`pending_call`].
+//! This module does the steps up to the call; the [`Caller`] does the rest. A plain GET can take a shorter
+//! way: see [`pending_call`].
 
 mod pending_call;
 
@@ -30,7 +30,7 @@ use super::upload::Upload;
 use super::variables::ProgramVariables;
 use pending_call::{PendingGet, Scratch};
 
-/// Programs that listen, as a configuration has them.
+/// Programs that listen, as configured.
 pub struct Programs<P> {
     group: Arc<SharedGroup>,
     settings: Arc<Settings>,
@@ -71,7 +71,7 @@ impl<P: ProgramProtocol> Interface for Programs<P> {
     }
 
     fn answers_at_once(&self) -> bool {
-        // A connection that was idle may have to be asked first whether anybody listens.
+        // A connection that was idle may need a ping first.
         let rules = &self.settings.group;
         P::ANSWERS_IN_ONE_PIECE && rules.connections.keep && rules.ping.is_none()
     }
@@ -80,12 +80,12 @@ impl<P: ProgramProtocol> Interface for Programs<P> {
 /// The handler of one core.
 pub struct Gateway<P> {
     caller: Caller<P>,
-    /// The backends, which the caller has too.
+    /// The backends, shared with the caller.
     pub group: Rc<Group>,
-    /// What the configuration says.
+    /// The settings.
     pub settings: Arc<Settings>,
     server: Rc<dyn Server>,
-    /// Memory for requests that are begun at once.
+    /// Memory for requests that are sent at once.
     pub scratch: RefCell<Scratch>,
 }
 
@@ -103,7 +103,7 @@ impl<P: ProgramProtocol> Handler for Gateway<P> {
 }
 
 impl<P: ProgramProtocol> Gateway<P> {
-    /// Which script a path is for; the error says what becomes of the request.
+    /// The script for a path; the error says how to answer instead.
     pub fn script<'p>(&'p self, path: &'p [u8]) -> Result<Script<'p>, NoScript> {
         let status = match &self.settings.paths {
             Paths::Application { script_name } => return Ok(application(script_name, path)),
@@ -148,11 +148,11 @@ impl<P: ProgramProtocol> Gateway<P> {
         }
     }
 
-    /// Goes on with a request that was begun.
+    /// Continues a request that was begun by [`pending_call`].
     pub async fn go_on(&self, begun: PendingGet<P>, request: Request) -> Handled {
         let script = match self.script(&request.path) {
             Ok(script) => script,
-            // It is gone since.
+            // The script was deleted meanwhile.
             Err(problem) => return problem.handled(request.without_body()),
         };
         match self.call_of(&request, &script, 0) {
@@ -164,7 +164,7 @@ impl<P: ProgramProtocol> Gateway<P> {
         }
     }
 
-    /// What every attempt needs of a request; the error is the answer.
+    /// The parts of a request that every attempt needs; the error is the answer.
     fn call_of(&self, request: &Request, script: &Script<'_>, body_bytes: u64) -> Result<Call<P>, Answer> {
         let variables = ProgramVariables::new(request, script, &self.settings, body_bytes);
         let head = P::request_head(&variables, self.settings.group.connections.keep, Vec::new());
@@ -184,7 +184,7 @@ impl<P: ProgramProtocol> Gateway<P> {
     }
 }
 
-/// What becomes of a request for no script.
+/// How to answer a request that is for no script.
 pub enum NoScript {
     /// It is for a file.
     File,
@@ -201,7 +201,7 @@ impl NoScript {
     }
 }
 
-/// One program has all paths.
+/// The script if one program gets all paths.
 fn application<'p>(script_name: &'p [u8], path: &'p [u8]) -> Script<'p> {
     match path.strip_prefix(script_name) {
         Some(rest) if rest.is_empty() || rest.starts_with(b"/") => {

@@ -1,11 +1,10 @@
-//! A plain GET that is sent to a program from where it lies in its connection's buffer, over a kept
-//! connection that takes all of it at once.
+//! Sends a plain GET directly from its connection's buffer to a program, on a kept connection that accepts
+//! all of it at once.
 //!
-//! Mostly the whole answer is there when the program is next heard of. It is then made from where it was
-//! received, and neither request nor answer is ever in more places than the sockets and the answer itself;
-//! that is half of what a call through a program costs otherwise. Whatever comes differently (a long answer,
-//! one in pieces, a message, an error, a connection that has ended) goes on as the
-//! [`Caller`](crate::backend::caller::Caller)'s, as if that had sent the request.
+//! In most cases the first received bytes contain the whole answer. The answer is then made directly from the
+//! receive buffer, without further copies of request or answer; this saves half of the cost of a call through
+//! a program. In all other cases (a long answer, one in pieces, a message, an error, a connection that has
+//! ended) the [`Caller`](crate::backend::caller::Caller) continues, as if it had sent the request.
 
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -25,29 +24,29 @@ use crate::backend::respond::{self, Body};
 use crate::backend::variables::ProgramVariables;
 use crate::cgi_response::{ProgramResponse, ResponseParser};
 
-/// Answers up to this, with what the protocol adds, are looked for in one piece.
+/// The largest answer, with the bytes of the protocol, that can be read in one piece.
 const RECEIVE_BYTES: usize = 64 * 1024;
 
-/// A core's memory for requests that are being sent and answers that are being received: between two polls
-/// there is nothing in it.
+/// A core's memory for requests that are sent and answers that are received; it is empty between two polls.
 #[derive(Default)]
 pub struct Scratch {
     request: Vec<u8>,
     received: Vec<u8>,
 }
 
-/// A request that a program has.
+/// A request that was sent to a program.
 pub struct PendingGet<P> {
     gateway: Rc<Gateway<P>>,
     busy: Busy,
-    /// What it was sent on. Absent where there was no kept connection, and once the answer has come.
+    /// The connection that it was sent on. `None` if there was no kept connection, and after the answer has
+    /// arrived.
     connection: Option<Connection>,
     began: Instant,
 }
 
 impl<P: ProgramProtocol> PendingGet<P> {
-    /// Chooses a backend, and sends it the request over a kept connection if there is one. `None`: it is for
-    /// no script, or no program can have it.
+    /// Chooses a backend, and sends it the request on a kept connection if there is one. `None`: the path has
+    /// no script, or no program can take the request.
     pub fn begin(gateway: Rc<Gateway<P>>, get: &PlainGet<'_>) -> Option<PendingGet<P>> {
         let settings = gateway.settings.clone();
         if settings.pool.as_ref().is_some_and(|pool| pool.problem().is_some()) {
@@ -60,14 +59,14 @@ impl<P: ProgramProtocol> PendingGet<P> {
         let request = P::request_head(&variables, true, buffer).ok()?;
         let index = gateway.group.choose(&[])?;
         let kept = gateway.group.connections(index).take_kept().map(|(connection, _)| connection);
-        // A connection that takes only a part of it is dropped: the program hears the end of it.
+        // A connection that accepts only a part of the request is dropped, so the program sees its end.
         let connection = kept.filter(|connection| connection.stream.try_send_all(&request));
         gateway.scratch.borrow_mut().request = request;
         let busy = gateway.group.begin(index);
         Some(PendingGet { gateway, busy, connection, began: get.received_at })
     }
 
-    /// The backend, and the exchange with it where there is one.
+    /// The backend, and the exchange with it if there is one.
     pub fn into_exchange(self) -> (Busy, Option<Box<Exchange<P>>>) {
         let times = self.gateway.settings.times;
         let exchange =
@@ -75,8 +74,8 @@ impl<P: ProgramProtocol> PendingGet<P> {
         (self.busy, self.connection.map(|connection| Box::new(exchange(connection))))
     }
 
-    /// Gives the answer, where all of it is among what was received, and nothing in it is for the server;
-    /// says whether.
+    /// Gives the answer if it was received completely and needs no action of the server; returns whether it
+    /// did.
     fn give_whole(&self, received: &[u8], give: &mut dyn FnMut(Answer, &[u8])) -> bool {
         let Some(WholeAnswer { first, more }) = P::whole_answer(received) else { return false };
         let settings = &self.gateway.settings;
@@ -119,7 +118,7 @@ impl<P: ProgramProtocol> PendingCall for PendingGet<P> {
             self.connection = Some(connection);
             return Poll::Pending;
         };
-        // An error shows again to who receives next.
+        // The next receive returns the error again.
         let received = &received[..count.unwrap_or(0)];
         if self.give_whole(received, give) {
             gateway.group.succeeded(self.busy.index());

@@ -1,7 +1,7 @@
-//! A request that an ASGI application has: what has come for it, and what the application sends.
+//! A request of an ASGI application: the data that has arrived for it, and what the application sends.
 //!
-//! `receive` and `send` give futures of the event loop. One that has its result already costs no turn of the
-//! loop. The lock is never held while Python is called.
+//! `receive` and `send` return futures of the event loop. A future that already has its result needs no turn
+//! of the loop. The lock is never held while Python is called.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -21,10 +21,10 @@ use crate::worker::parts::Worker;
 use crate::worker::response::{Response, append_latin1};
 use crate::worker::server;
 
-/// Most bytes that wait for credit where an application does not wait for its sends.
+/// The most bytes that wait for credit if an application does not wait for its sends.
 const MOST_PENDING: usize = 64 * 1024 * 1024;
 
-/// Messages of a WebSocket that wait for the application before the client has to wait.
+/// The most messages of a WebSocket that wait for the application before the client has to wait.
 const MOST_MESSAGES: usize = 16;
 
 /// What all requests use.
@@ -35,16 +35,16 @@ pub struct Shared {
     pub kind: NativeType<Call>,
     pub application: Application,
     pub create_future: Object,
-    /// A future that has its result, for all that need not be waited for.
+    /// A future with a result, for calls that need not wait.
     pub done: Object,
-    /// Has the event loop call something in its next turn.
+    /// Makes the event loop call a function in its next turn.
     pub call_soon: Object,
-    /// Tells the cores of what was written.
+    /// Tells the cores of written frames.
     pub tell: OnceLock<Object>,
     pub calls: Mutex<FxHashMap<Key, Arc<Call>>>,
-    /// The rings are being read: cores are told at the end of it.
+    /// The rings are being read: cores are told afterwards.
     pub is_reading: AtomicBool,
-    /// Cores are told in the next turn of the loop.
+    /// Cores will be told in the next turn of the loop.
     pub will_tell: AtomicBool,
 }
 
@@ -73,12 +73,12 @@ impl Shared {
         }
     }
 
-    /// Something was written: the cores are told once for all that is written in this turn.
+    /// Called when something was written: the cores are told once for all frames of this turn.
     pub(super) fn has_written(&self) {
         if self.is_reading.load(Ordering::Relaxed) || self.will_tell.swap(true, Ordering::Relaxed) {
             return;
         }
-        // The thread may call Python: it has written something for the application.
+        // SAFETY: it has written a frame for the application, so the thread may call Python.
         // SAFETY: as said.
         let gil = unsafe { Gil::assume(self.api) };
         let told = self.tell.get().map(|tell| gil.call1(&self.call_soon, tell));
@@ -89,7 +89,7 @@ impl Shared {
         }
     }
 
-    /// Gives a future its result, unless it was cancelled; returns whether.
+    /// Sets the result of a future, unless it was cancelled; returns whether it did.
     pub(super) fn resolve(&self, gil: Gil, future: &Object, result: &Object) -> bool {
         let set = || {
             let done = gil.optional_attribute(future, &self.names.done).ok_or(Raised)?;
@@ -117,14 +117,14 @@ pub struct Call {
     pub(super) state: Mutex<State>,
 }
 
-/// How a request stands.
+/// The state of a request.
 #[derive(Default)]
 pub struct State {
     /// HEAD: there is no body to send.
     pub is_head: bool,
-    /// The client waits to be asked for its body, and was not.
+    /// The client waits until it is asked for its body, and was not asked yet.
     pub must_ask: bool,
-    /// Pieces of the body that were not received.
+    /// Pieces of the body that the application has not received.
     body: VecDeque<Vec<u8>>,
     /// The body has ended; `true`: too early.
     pub body_end: Option<bool>,
@@ -133,9 +133,9 @@ pub struct State {
     /// The answer has ended.
     is_over: bool,
     credit: usize,
-    /// Futures of `receive` that wait.
+    /// Pending futures of `receive`.
     receivers: VecDeque<Object>,
-    /// What waits for credit, and the future of the `send` that waits for it.
+    /// The bytes that wait for credit, and the future of the `send` that waits for it.
     pending: Option<Pending>,
     response: Option<Response>,
     is_head_sent: bool,
@@ -160,15 +160,15 @@ pub struct Socket {
     messages: VecDeque<Message>,
     has_told_connect: bool,
     is_accepted: bool,
-    /// We have sent a close frame.
+    /// This side has sent a close frame.
     has_closed: bool,
-    /// The code and the reason of the end that the application is told.
+    /// The code and the reason of the end for the application.
     end: Option<(u16, String)>,
-    /// Bytes that were taken and not asked for again.
+    /// Bytes that the application has taken and for which no credit was sent to the core.
     unasked: usize,
 }
 
-/// What the application receives next.
+/// The next message for the application.
 enum Next {
     Piece(Vec<u8>, bool),
     Disconnect,
@@ -208,7 +208,7 @@ impl Functions for Call {
 }
 
 impl State {
-    /// A request that has just come.
+    /// The state of a new request.
     pub fn new() -> State {
         State { credit: ANSWER_WINDOW, ..State::default() }
     }
@@ -234,7 +234,7 @@ impl State {
 }
 
 impl Socket {
-    /// A WebSocket that was asked for; `accept` is what accepts it.
+    /// A WebSocket that a client has requested; `accept` is the value that accepts it.
     pub fn new(accept: String) -> Socket {
         Socket { accept, ..Socket::default() }
     }
@@ -253,7 +253,7 @@ impl Socket {
         self.end.get_or_insert((code, reason));
     }
 
-    /// Bytes that may be asked for again.
+    /// Bytes for which credit can be sent.
     fn take_unasked(&mut self) -> usize {
         if self.messages.len() < MOST_MESSAGES { std::mem::take(&mut self.unasked) } else { 0 }
     }
@@ -281,7 +281,7 @@ impl Call {
         }
     }
 
-    /// A frame for this request has come.
+    /// Processes a frame for this request.
     pub(super) fn hear(&self, gil: Gil, kind: Kind, flags: u8, payload: &[u8]) {
         match kind {
             Kind::Body => self.take_body(gil, payload),
@@ -351,12 +351,12 @@ impl Call {
         drop(state);
         self.want(gil, wanted);
         if !answers.is_empty() || has_ended {
-            // Control frames are short; a client that does not take them has no credit for more.
+            // Control frames are short; a client that does not read them gets no credit for more.
             let _ = self.send_bytes(gil, &answers, has_ended).map_err(|Raised| gil.clear_error());
         }
     }
 
-    /// Gives waiting `receive`s what has come.
+    /// Passes received messages to pending `receive`s.
     fn deliver(&self, gil: Gil) {
         loop {
             let mut state = self.lock();
@@ -368,7 +368,7 @@ impl Call {
             drop(state);
             match self.message(gil, &next) {
                 Ok(message) if self.shared.resolve(gil, &future, &message) => {}
-                // The receive was cancelled: the next one gets it.
+                // The receive was cancelled: the next one gets the message.
                 Ok(_) => self.put_back(next),
                 Err(Raised) => gil.clear_error(),
             }
@@ -388,7 +388,7 @@ impl Call {
                     state.body.push_front(piece);
                 }
             }
-            // These come again.
+            // These messages can be made again.
             _ => {}
         }
     }
@@ -424,8 +424,8 @@ impl Call {
         Ok(dict)
     }
 
-    /// Sends some of the body, as far as the client has taken what was sent before. The result is what the
-    /// application waits for.
+    /// Sends a part of the body, as far as the client has accepted earlier bytes. The application awaits the
+    /// result.
     fn send_bytes(&self, gil: Gil, bytes: &[u8], ends: bool) -> Result<Object, Raised> {
         let mut state = self.lock();
         if let Some(pending) = &mut state.pending {
@@ -454,7 +454,7 @@ impl Call {
         Ok(future)
     }
 
-    /// Sends what waits for credit.
+    /// Sends bytes that wait for credit.
     fn send_pending(&self, gil: Gil) {
         let mut state = self.lock();
         let Some(mut pending) = state.pending.take() else { return };
@@ -523,7 +523,7 @@ impl Call {
         };
         let declared = response.content_length;
         let has_body = response.has_body() && !state.is_head;
-        // RFC 9110 section 8.6: what is beyond the declared length is left out.
+        // RFC 9110 section 8.6: bytes beyond the declared length are dropped.
         let left = declared.map_or(u64::MAX, |length| length.saturating_sub(state.sent));
         let bytes = &bytes[..bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
         if !state.is_head_sent {
@@ -534,7 +534,7 @@ impl Call {
                 let length = if has_body { Some(bytes.len() as u64) } else { declared };
                 let body = if has_body { bytes } else { &[] };
                 if more {
-                    // The rest of a body that is not sent is not waited for.
+                    // The rest of a body that is not sent need not be awaited.
                     return Ok(self.shared.done.clone());
                 }
                 response.with_parts(length, |[a, b, c]| self.push(gil, Kind::Whole, 0, &[a, b, c, body]));
@@ -590,7 +590,7 @@ impl Call {
         Ok(())
     }
 
-    /// A file of the disk is the body.
+    /// The body is a file.
     fn send_path(&self, gil: Gil, message: &Object) -> Result<(), Raised> {
         let path = required(gil, message, &self.shared.names.path, "path")?;
         let path = gil.text(&path)?;
@@ -752,7 +752,7 @@ fn receive(gil: Gil, call: &Arc<Call>) -> Result<Object, Raised> {
         call.want(gil, BODY_WINDOW);
     }
     if waits_for_body {
-        // The core is told that this is a wait for the client.
+        // The core is told that the application waits for the client.
         call.push(gil, Kind::Want, 0, &[&0u32.to_le_bytes()]);
     }
     let future = gil.call0(&call.shared.create_future)?;

@@ -1,22 +1,22 @@
-//! Sees to it that an event loop which does not come back is noticed: an application that computes without
-//! end in a coroutine, or holds the interpreter's lock, keeps all requests of its worker waiting.
+//! Detects an event loop that does not return: an application that computes without end in a coroutine, or
+//! holds the interpreter's lock, blocks all requests of its worker.
 //!
-//! While requests are under way the loop is asked to look at its rings once a second. If it has not done so
-//! for as long as a request may take, the server is told, which ends the worker.
+//! While there are requests, the loop is asked once a second to read its rings. If it has not done so for as
+//! long as a request may take, the server is told, which ends the worker.
 
 use std::time::{Duration, Instant};
 
 /// How often the loop is asked.
 const ASKED_EVERY: Duration = Duration::from_secs(1);
 
-/// What is to be done about the loop.
+/// The action to take.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
     /// Nothing.
     Nothing,
-    /// It is to be woken, so that it has a turn.
+    /// The loop must be woken, so that it has a turn.
     Wake,
-    /// It has not come back for so long: the server is to be told.
+    /// It has not returned for this time: the server must be told.
     Tell(Duration),
 }
 
@@ -24,19 +24,19 @@ pub enum Step {
 #[derive(Debug)]
 pub struct LoopWatch {
     limit: Duration,
-    /// The number of turns when the loop was asked, and when that was.
+    /// The number of turns when the loop was asked, and the time.
     asked: Option<(u64, Instant)>,
     has_told: bool,
 }
 
 impl LoopWatch {
-    /// A watch that tells when the loop has not come back for longer than a request may take.
+    /// A watch that reports the loop if it has not returned for longer than a request may take.
     pub fn new(limit: Duration) -> LoopWatch {
-        // A request that holds the loop itself is answered with 504 first.
+        // A request that blocks the loop itself is answered with 504 first.
         LoopWatch { limit: limit + ASKED_EVERY, asked: None, has_told: false }
     }
 
-    /// Looks at how many turns the loop has had.
+    /// Checks how many turns the loop has had.
     pub fn look(&mut self, turns: u64, has_requests: bool, now: Instant) -> Step {
         if !has_requests {
             self.asked = None;

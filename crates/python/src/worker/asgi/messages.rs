@@ -1,10 +1,10 @@
-//! What an application sends: dictionaries, read into values.
+//! Reads the messages (dictionaries) that an application sends.
 
 use super::names::Names;
 use crate::api::{Gil, Kind as Class, Object, Raised};
 use crate::worker::response::Response;
 
-/// An item that must be there.
+/// A required item.
 pub fn required(gil: Gil, message: &Object, key: &Object, name: &str) -> Result<Object, Raised> {
     match gil.get(message, key)? {
         Some(found) => Ok(found),
@@ -12,7 +12,7 @@ pub fn required(gil: Gil, message: &Object, key: &Object, name: &str) -> Result<
     }
 }
 
-/// An item that counts as false where it is missing.
+/// The truth value of an item; a missing one is false.
 pub fn truth(gil: Gil, message: &Object, key: &Object) -> Result<bool, Raised> {
     match gil.get(message, key)? {
         Some(found) => gil.is_true(&found),
@@ -20,7 +20,7 @@ pub fn truth(gil: Gil, message: &Object, key: &Object) -> Result<bool, Raised> {
     }
 }
 
-/// `bytes` of an item, empty where it is missing.
+/// `bytes` of an item; `None` if it is missing.
 pub fn bytes(gil: Gil, message: &Object, key: &Object) -> Result<Option<Object>, Raised> {
     match gil.get(message, key)? {
         Some(found) if !gil.is_none(&found) => gil.to_bytes(&found).map(Some),

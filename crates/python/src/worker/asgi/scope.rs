@@ -6,7 +6,7 @@ use super::names::Names;
 use crate::api::{Gil, Object, Raised};
 use crate::shared::request::{Facts, Fields, IS_HTTPS};
 
-/// Names and values that are kept, and the longest of them.
+/// The most names and values that are cached, and the longest of them.
 const MOST_KEPT: usize = 512;
 const LONGEST_KEPT: usize = 64;
 
@@ -22,7 +22,7 @@ pub struct Scopes {
 }
 
 impl Scopes {
-    /// Makes what all have. `asgi` and `extensions` are the dictionaries of these names.
+    /// Makes the items that all scopes have. `asgi` and `extensions` are the dictionaries of these names.
     pub fn new(
         gil: Gil,
         names: &Names,

@@ -19,10 +19,10 @@ use crate::worker::monitor::{Duty, Monitor};
 use crate::worker::parts::Worker;
 use crate::worker::server;
 
-/// Most frames that are read before the event loop has a turn.
+/// The most frames that are read before the event loop has a turn.
 const MOST_FRAMES: usize = 256;
 
-/// What the event loop needs beside what requests use.
+/// The state of the event loop, besides that of requests.
 struct Serve {
     shared: &'static Shared,
     wake_kind: NativeType<Wake>,
@@ -39,7 +39,7 @@ fn serve() -> &'static Serve {
     SERVE.get().expect("objects are made after the start")
 }
 
-/// What the event loop calls.
+/// The object that the event loop calls.
 struct Wake;
 struct Hear;
 struct Tell;
@@ -69,7 +69,7 @@ impl Calls<Wake> for Tell {
 static HEAR: Function = Function::of::<Wake, Hear>(c"hear");
 static TELL: Function = Function::of::<Wake, Tell>(c"tell");
 
-/// Runs the application's lifespan and the event loop, until the worker is to end.
+/// Runs the application's lifespan and the event loop, until the worker must end.
 pub fn run(
     gil: Gil,
     worker: &'static Worker,
@@ -120,7 +120,7 @@ pub fn run(
     let duty = LoopDuty { serve, watch: worker.settings.limits.answer.map(LoopWatch::new) };
     let _ = serve.monitor.set(Monitor::start(&worker.hub, duty));
     ready();
-    // What came before it is looked at now.
+    // Frames that arrived before are read now.
     worker.hub.wake();
     let run = attribute(c"run")?;
     let descriptor = gil.number(worker.hub.descriptor().into()).map_err(set_up)?;
@@ -129,7 +129,7 @@ pub fn run(
     Ok(())
 }
 
-/// What the monitor does for an event loop.
+/// The monitor's duty for an event loop.
 struct LoopDuty {
     serve: &'static Serve,
     watch: Option<LoopWatch>,
@@ -140,7 +140,7 @@ impl Duty for LoopDuty {
         !self.serve.shared.calls().is_empty()
     }
 
-    /// Requests that wait hold no thread, and may do so for hours.
+    /// Waiting requests hold no thread, and may wait for hours.
     fn is_urgent(&self) -> bool {
         false
     }
@@ -163,7 +163,7 @@ impl Duty for LoopDuty {
 }
 
 impl Serve {
-    /// Reads the rings. Returns whether the event loop is to end.
+    /// Reads the rings. Returns whether the event loop must end.
     fn hear(&'static self, gil: Gil) -> bool {
         self.shared.is_reading.store(true, Ordering::Relaxed);
         let hub = &self.shared.worker.hub;
@@ -198,7 +198,7 @@ impl Serve {
         hub.is_quitting() && self.shared.calls().is_empty()
     }
 
-    /// A request has come.
+    /// Called when a request has arrived.
     fn begin(&'static self, gil: Gil, key: Key, payload: &[u8]) {
         let hub = &self.shared.worker.hub;
         hub.begun.fetch_add(1, Ordering::Relaxed);

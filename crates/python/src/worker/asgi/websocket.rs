@@ -24,14 +24,14 @@ pub fn accept(key: &[u8]) -> String {
     STANDARD.encode(digest)
 }
 
-/// What a client has sent.
+/// A message of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
     /// Text.
     Text(String),
     /// Bytes.
     Binary(Vec<u8>),
-    /// To be answered with the same payload.
+    /// A ping, which must be answered with the same payload.
     Ping(Vec<u8>),
     /// The client ends the connection, with a code and a reason.
     Close(u16, String),
@@ -40,7 +40,7 @@ pub enum Message {
 /// Why a connection must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failure {
-    /// The code that is told (section 7.4).
+    /// The code for the close frame (section 7.4).
     pub code: u16,
 }
 
@@ -48,17 +48,17 @@ pub struct Failure {
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: Vec<u8>,
-    /// The message that has begun: its kind, and what there is of it.
+    /// The incomplete message: its kind, and its bytes so far.
     begun: Option<(u8, Vec<u8>)>,
 }
 
 impl Decoder {
-    /// Takes bytes that have come.
+    /// Adds received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next message, if it is whole.
+    /// The next message, if it is complete.
     ///
     /// # Errors
     /// The client has broken the protocol.
@@ -107,7 +107,7 @@ struct Frame {
 }
 
 impl Frame {
-    /// The frame at the start; `None`: it is not whole.
+    /// The frame at the start; `None`: it is incomplete.
     fn read(bytes: &[u8]) -> Result<Option<Frame>, Failure> {
         let [first, second, rest @ ..] = bytes else { return Ok(None) };
         let (is_last, reserved, code) = (first & 0x80 != 0, first & 0x70, first & 0x0f);

@@ -37,7 +37,7 @@ impl Http2 {
         true
     }
 
-    /// Sends what is kept, or as much as the windows allow; returns the length of its body.
+    /// Sends the prepared response, or as much as the windows allow; returns the length of its body.
     fn send_hit(&mut self, request: &Request<'_>, block: &[u8], prepared: &Arc<Prepared>) -> u64 {
         let body = prepared.body();
         match self.engine.respond(request.stream(), block, Body::Bytes(body), &mut self.output) {

@@ -1,10 +1,10 @@
 //! A connection that speaks HTTP/2 (RFC 9113): the engine of the http crate, driven by this connection's
 //! bytes.
 //!
-//! Each turn takes in what was received, answers every request in it, and writes all frames that the windows
-//! allow in one go. A plain GET of a cached file is answered in passing, its header block encoded once a
-//! second for all connections of the core ([`crate::core::header_blocks`]); everything else goes to the same
-//! handlers as with HTTP/1.
+//! Each turn processes the received bytes, answers every request in them, and writes all frames that the
+//! windows allow with one write. A plain GET of a cached file is answered directly, and its header block is
+//! encoded once a second for all connections of the core ([`crate::core::header_blocks`]); all other requests
+//! go to the same handlers as with HTTP/1.
 
 mod hits;
 mod streams;
@@ -36,7 +36,7 @@ use crate::core::header_blocks::{encode_fields, field_lines};
 use crate::exchange::{self, Arrival, Progress};
 use crate::stream_head::{head_of, nothing_received};
 
-/// The first bytes of every HTTP/2 connection (RFC 9113 section 3.4), as far as they tell it from HTTP/1.
+/// The first bytes of every HTTP/2 connection (RFC 9113 section 3.4), enough to distinguish it from HTTP/1.
 const PREFACE_START: &[u8] = b"PRI * HTTP/2.0\r\n";
 
 /// Frames are gathered up to this size before they are written.
@@ -51,7 +51,7 @@ pub fn begins(received: &[u8]) -> bool {
     received.first() == Some(&b'P') && received.starts_with(PREFACE_START)
 }
 
-/// How much of a request's body waits for its handler; the stream's window is smaller.
+/// The most bytes of a request's body that wait for its handler; the stream's window is smaller.
 const BODY_BYTES: usize = 1024 * 1024;
 
 /// The HTTP/2 side of a connection.
@@ -64,7 +64,7 @@ pub struct Http2 {
     exchanges: Vec<Exchange>,
     incoming: Vec<Incoming>,
     outgoing: Vec<Outgoing>,
-    /// How slowly the client opens the windows that answers wait for; `None` while none waits.
+    /// How slowly the client opens the windows that answers wait for; `None` if none waits.
     window_pace: Option<Pace>,
     /// Bytes of bodies that were sent since the last wait.
     sent_since_wait: u64,
@@ -132,7 +132,7 @@ impl Http2 {
         self.connection.linger().await;
     }
 
-    /// Gives the input to the engine; false when the client broke the protocol and has been told so.
+    /// Passes the input to the engine; false if the client broke the protocol and was told so.
     fn take_in(&mut self) -> bool {
         let core = self.connection.core.clone();
         let mut events = std::mem::take(&mut self.events);
@@ -195,15 +195,17 @@ impl Http2 {
         }
     }
 
-    /// Sets a handler to work for a request that needs more than a look into the cache.
+    /// Starts a handler for a request that the cache cannot answer.
     fn begin_exchange(&mut self, state: &mut CoreState, request: &Request<'_>) {
         let (stream, received_at) = (request.stream(), Instant::now());
         let (head, buffer, outcome) = head_of(request, request.end_of_stream(), state.limits).finish();
-        // The engine has checked the fields; what it lets through and HTTP/1 does not is refused like there.
+        // The engine has checked the fields; anything that HTTP/2 allows and HTTP/1 does not is refused as in
+        // HTTP/1.
         let refusal = match outcome {
-            // Fields are missing: a rule, or a program, would not see what the client has sent.
+            // Fields are missing, so a rule or a program would not see the whole request.
             _ if request.is_header_section_too_large() => Some(Answer::error(431)),
-            // A tunnel whose client has ended it already: what answered a GET would look as if it stood.
+            // The client has already ended its direction of the tunnel; an answer like that to a GET would
+            // look like an open tunnel.
             _ if request.protocol().is_some() && request.end_of_stream() => Some(Answer::error(400)),
             Ok(()) => exchange::refuse(&self.connection.core.error_log, &state.snapshot, &head, &buffer),
             Err(error) => Some(Answer::error(error.status())),
@@ -232,7 +234,7 @@ impl Http2 {
                         {
                             inbox.inform(stream, 103, hints);
                         }
-                        // Also where the answer is there: what goes ahead of it may have come with it.
+                        // Also if the answer is ready: interim responses may have arrived with it.
                         while let Some(interim) = progress.interim.take() {
                             inbox.inform(stream, interim.status, interim.fields.into());
                         }
@@ -310,7 +312,7 @@ impl Http2 {
         }
     }
 
-    /// Ends the work on a request whose body is too large.
+    /// Ends the exchange of a request whose body is too large.
     fn refuse_body(&mut self, state: &CoreState, stream: StreamKey) {
         if self.exchanges.iter().any(|exchange| exchange.stream == stream) {
             self.exchanges.retain(|exchange| exchange.stream != stream);
@@ -322,14 +324,14 @@ impl Http2 {
         }
     }
 
-    /// Lets go of a stream that is no more.
+    /// Removes a stream that has ended.
     fn forget(&mut self, stream: StreamKey) {
         self.outgoing.retain(|outgoing| outgoing.stream != stream);
         self.incoming.retain(|incoming| incoming.stream != stream);
         self.exchanges.retain(|exchange| exchange.stream != stream);
     }
 
-    /// Begins the responses that have been found.
+    /// Starts the responses that are ready.
     fn take_answers(&mut self) {
         while let Some((stream, status, fields)) = self.inbox.take_interim() {
             let lines = fields.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
@@ -418,7 +420,7 @@ impl Http2 {
         let mut output = std::mem::take(&mut self.output);
         let written = self.connection.write(&output, &[]).await;
         output.clear();
-        // A connection that sent much once need not keep the memory.
+        // A connection that sent much once should not keep the memory.
         output.shrink_to(OUTPUT_BYTES);
         self.output = output;
         written
@@ -432,7 +434,7 @@ impl Http2 {
             let state = core.state.borrow();
             let limits = &state.snapshot.config.limits;
             let sent = std::mem::take(&mut self.sent_since_wait);
-            // Whatever else the client sends, it must take its answers.
+            // Whatever else the client sends, it must read its answers.
             self.window_pace = self.engine.is_blocked().then(|| {
                 let mut pace = self.window_pace.unwrap_or(Pace::begin(MinimumPace::of_answers(limits)));
                 pace.record(sent, Duration::ZERO);
@@ -446,7 +448,7 @@ impl Http2 {
         };
         if let Some(deadline) = &self.connection.timing.deadline {
             deadline.session.requests.set(self.connection.requests);
-            // A handler that takes its time is not the client's fault; it has limits of its own.
+            // The time of a slow handler does not count against the client; the handler has its own limits.
             match self.waits_for_handlers() {
                 true => deadline.clear(),
                 false => deadline.set(core.clock.coarse_ms(), limit, idle),
@@ -481,7 +483,7 @@ impl Http2 {
             }
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
-        // The client is to hear at once that we leave, not with its next request.
+        // The client should learn at once that the server leaves, not with its next request.
         let mut progress = core.draining.get() && !self.leaving;
         progress |= self.inbox.poll(context).is_ready();
         let mut index = 0;
@@ -521,8 +523,8 @@ impl Http2 {
     }
 }
 
-/// An answer as HTTP/2 has it: there are no protocols to switch to (RFC 9113 section 8.6), but tunnels, which
-/// 200 begins (RFC 8441 section 5).
+/// An answer in the form of HTTP/2: there is no switch of protocols (RFC 9113 section 8.6), but there are
+/// tunnels, which begin with 200 (RFC 8441 section 5).
 fn as_http2(mut answer: Answer, is_tunnel: bool) -> Answer {
     const NAMES: [&[u8]; 3] = [b"connection", b"upgrade", b"sec-websocket-accept"];
     match (answer.switches_protocols(), is_tunnel) {
@@ -537,7 +539,7 @@ fn as_http2(mut answer: Answer, is_tunnel: bool) -> Answer {
             answer
         }
         (true, false) => Answer::error(502),
-        // It must not look as if the tunnel stood.
+        // The answer must not look like an open tunnel.
         (false, true) if (200..300).contains(&answer.status) => Answer::error(501),
         (false, _) => answer,
     }

@@ -1,7 +1,7 @@
-//! HTTP/2 streams whose answers take time: incoming requests, handlers at work, outgoing bodies.
+//! HTTP/2 streams whose answers take time: incoming requests, running handlers, outgoing bodies.
 //!
-//! Each request has a task, which leaves its answer in the connection's [`Inbox`]. Bodies go through pipes in
-//! both directions, and windows are opened again only as fast as they are read. So a slow handler slows its
+//! Each request has a task, which puts its answer into the connection's [`Inbox`]. Bodies go through pipes in
+//! both directions, and windows are opened only as fast as bodies are read. So a slow handler slows its
 //! client, and a slow client slows its handler, but no other stream.
 
 use std::cell::RefCell;
@@ -28,7 +28,7 @@ use crate::exchange::{Answered, Progress};
 /// How many bytes of a body may wait for the client's windows before its handler has to wait.
 const AHEAD_BYTES: u64 = 256 * 1024;
 
-/// An answer that has been found.
+/// An answer that is ready.
 pub struct Found {
     /// The stream.
     pub stream: StreamKey,
@@ -38,7 +38,7 @@ pub struct Found {
     pub received_at: Instant,
     /// The answer.
     pub answered: Answered,
-    /// What was found out on the way to the answer.
+    /// The state of the exchange.
     pub progress: Rc<Progress>,
     /// The configuration under which it was answered.
     pub snapshot: Arc<Snapshot>,
@@ -47,23 +47,23 @@ pub struct Found {
 /// An interim response: its stream, its status, its field lines.
 type Interim = (StreamKey, u16, Arc<[u8]>);
 
-/// Where the tasks of a connection leave their answers.
+/// Where the tasks of a connection put their answers.
 #[derive(Default)]
 pub struct Inbox {
     found: RefCell<VecDeque<Found>>,
-    /// Interim responses to be sent ahead of answers.
+    /// Interim responses to be sent before answers.
     interim: RefCell<VecDeque<Interim>>,
     waker: RefCell<Option<Waker>>,
 }
 
 impl Inbox {
-    /// Leaves an answer.
+    /// Adds an answer.
     pub fn put(&self, found: Found) {
         self.found.borrow_mut().push_back(found);
         self.wake();
     }
 
-    /// Leaves an interim response to be sent ahead of an answer.
+    /// Adds an interim response to be sent before an answer.
     pub fn inform(&self, stream: StreamKey, status: u16, fields: Arc<[u8]>) {
         self.interim.borrow_mut().push_back((stream, status, fields));
         self.wake();
@@ -95,7 +95,7 @@ impl Inbox {
     }
 }
 
-/// A handler at work; dropping it ends the work.
+/// A running handler; dropping this ends it.
 pub struct Exchange {
     /// The stream.
     pub stream: StreamKey,
@@ -125,7 +125,7 @@ pub struct Incoming {
     /// All bytes received.
     received_bytes: u64,
     most_bytes: u64,
-    /// The body was found to be a stream of messages: it has no maximum length, and may pause.
+    /// The body is a stream of messages: it has no maximum length, and may pause.
     is_unlimited: bool,
     /// It is one direction of a tunnel (RFC 8441).
     pub is_tunnel: bool,
@@ -200,7 +200,7 @@ impl Incoming {
         self.finish_with_trailers(Vec::new());
     }
 
-    /// Ends the body, followed by these field lines.
+    /// Ends the body with these field lines as trailers.
     pub fn finish_with_trailers(&mut self, trailers: Vec<u8>) {
         if let Some(sender) = self.sender.take() {
             sender.finish_with_trailers(trailers);
@@ -237,11 +237,11 @@ pub struct Outgoing {
     /// The stream.
     pub stream: StreamKey,
     parts: VecDeque<Part>,
-    /// Where more of it comes from.
+    /// The source of the rest.
     source: Option<Receiver>,
-    /// How many bytes may still come from there, if a length was promised.
+    /// How many bytes may still come from there, if a length was declared.
     promised_bytes: Option<u64>,
-    /// The request stays under way until the body is sent.
+    /// The request counts as in progress until the body is sent.
     pub under_way: Option<UnderWayGuard>,
 }
 
@@ -273,7 +273,7 @@ impl Outgoing {
         self.source.is_some()
     }
 
-    /// Gets what the handler has made, as far as the client may soon take it.
+    /// Gets the output of the handler, as far as the client can soon accept it.
     pub fn poll_source(
         &mut self,
         engine: &mut ServerConnection,
@@ -313,7 +313,7 @@ impl Outgoing {
         }
     }
 
-    /// Whether nothing of it is left.
+    /// Whether it was sent completely.
     pub fn is_finished(&self) -> bool {
         self.source.is_none() && self.parts.is_empty()
     }
@@ -356,7 +356,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Reports to the engine the parts that are present of a body whose length is not known.
+    /// Offers the parts of a body of unknown length that are present to the engine.
     pub fn offer_parts(&self, engine: &mut ServerConnection) {
         let bytes: u64 = self.parts.iter().filter_map(Part::length).sum();
         if bytes > 0 {

@@ -1,5 +1,5 @@
-//! What calls programs on a worker: made when the first request for them comes, and kept until the
-//! next configuration.
+//! The callers of programs on a worker: made when the first request for them arrives, and kept until the next
+//! configuration.
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::sync::Arc;
@@ -11,11 +11,12 @@ use super::link::WorkerLink;
 
 /// The callers of a thread.
 pub struct Callers {
-    /// What the thread shares with its core.
+    /// The state that the thread shares with its core.
     pub link: Arc<WorkerLink>,
-    /// The connection whose request is looked at.
+    /// The connection whose request is being processed.
     pub connection: Cell<usize>,
-    /// By the interface's address. It is kept with the caller, so that no other can come to have the same.
+    /// By the interface's address. The interface is kept with the caller, so that no other can get the same
+    /// address.
     made: RefCell<FxHashMap<usize, ThreadCaller>>,
 }
 
@@ -25,12 +26,12 @@ struct ThreadCaller {
 }
 
 impl Callers {
-    /// None so far.
+    /// No callers.
     pub fn new(link: Arc<WorkerLink>) -> Callers {
         Callers { link, connection: Cell::new(0), made: RefCell::default() }
     }
 
-    /// The caller of an interface; `None` where it has none.
+    /// The caller of an interface; `None` if it has none.
     pub fn get(&self, interface: &Arc<dyn Interface>) -> Option<RefMut<'_, Box<dyn Caller>>> {
         let address = Arc::as_ptr(interface).cast::<()>() as usize;
         RefMut::filter_map(self.made.borrow_mut(), |made| {
@@ -43,7 +44,7 @@ impl Callers {
         .ok()
     }
 
-    /// Lets go of all.
+    /// Drops all callers.
     pub fn clear(&self) {
         self.made.borrow_mut().clear();
     }

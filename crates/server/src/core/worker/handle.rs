@@ -1,5 +1,5 @@
-//! The core's handle to its worker: whether the worker's thread has started, and what connections leave at
-//! the core while they are with the worker.
+//! The core's handle to its worker: whether the worker's thread has started, and the state that connections
+//! leave at the core while they are with the worker.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use crate::connection_number::ConnectionNumber;
 use crate::core::connection_count::ConnectionCount;
 use crate::core::deadline::DeadlineGuard;
 
-/// What a worker is started with.
+/// The data with which a worker is started.
 pub struct WorkerSeed {
     /// The number of the thread, after those of the cores.
     pub index: usize,
@@ -45,26 +45,27 @@ enum State {
     Off,
 }
 
-/// What connections leave at the core while they are away.
+/// The state that connections leave at the core while they are away.
 #[derive(Default)]
 struct AwayConnections {
     places: Vec<Option<LeftAtCore>>,
     free: Vec<usize>,
 }
 
-/// What a connection leaves at its core: its places among the connections of the core and of its client.
+/// The state that a connection leaves at its core: its entries among the connections of the core and of its
+/// client.
 pub struct LeftAtCore {
     /// Its note among the deadlines.
     pub deadline: Option<DeadlineGuard>,
     /// Counts the connection for its client.
     pub permit: Option<ConnectionPermit>,
-    /// Ends the socket where another thread has it too, or may have it.
+    /// Ends the socket if another thread has a handle to it too, or may have one.
     pub ending: Option<SocketEnd>,
     /// The address of the client.
     pub peer: Option<SocketAddr>,
     /// The address that accepted the connection.
     pub listener: SocketAddr,
-    /// How often the connection was away without need.
+    /// How many visits of the connection were useless.
     pub visits: u32,
     /// Requests answered.
     pub requests: u64,
@@ -78,17 +79,17 @@ impl Worker {
         Worker { state: RefCell::new(State::Asleep(Box::new(seed))), away: RefCell::default() }
     }
 
-    /// Keeps what a connection leaves at the core; returns its place.
+    /// Stores the state that a connection leaves at the core; returns its place.
     pub fn keep(&self, left: LeftAtCore) -> usize {
         self.away.borrow_mut().add(left)
     }
 
-    /// What the connection with this place has left.
+    /// The state that the connection with this place has left.
     pub fn take(&self, place: usize) -> Option<LeftAtCore> {
         self.away.borrow_mut().take(place)
     }
 
-    /// The link to the thread. Calls `start` when it is needed for the first time; `None` where it cannot be
+    /// The link to the thread. Calls `start` when it is needed for the first time; `None` if it cannot be
     /// started, or takes no more connections.
     pub fn link(&self, start: impl FnOnce(WorkerSeed) -> Option<Arc<WorkerLink>>) -> Option<Arc<WorkerLink>> {
         let state = &mut *self.state.borrow_mut();

@@ -1,5 +1,5 @@
-//! What a core and its worker share: the messages between them, and the connections. A third thread may
-//! send the connections back while the thread is in a call.
+//! The state that a core and its worker share: messages, and the connections. A third thread may send the
+//! connections back while the worker is in a call.
 
 use std::io;
 use std::net::IpAddr;
@@ -32,7 +32,7 @@ pub struct Arrival {
     pub number: ConnectionNumber,
 }
 
-/// What a core tells its thread.
+/// An order of a core to its thread.
 pub enum Order {
     /// Takes this connection.
     Arrive(Arrival),
@@ -56,11 +56,11 @@ pub struct HandBack {
     pub input: Vec<u8>,
     /// Not sent yet.
     pub output: Vec<u8>,
-    /// What it has to do.
+    /// Its next step.
     pub to_do: ToDo,
 }
 
-/// What a connection that goes back has to do.
+/// The next step of a connection that goes back.
 pub enum ToDo {
     /// Examine what was received, or receive.
     Serve,
@@ -109,7 +109,7 @@ pub enum WorkerReport {
     Ended(usize),
 }
 
-/// A connection, as the thread that sends it back sees it.
+/// The data of a connection for the thread that sends it back.
 struct MigratedConnection {
     socket: Arc<OwnedFd>,
     requests: Arc<AtomicU64>,
@@ -132,7 +132,7 @@ struct Inbox {
     is_closed: bool,
 }
 
-/// The call under way.
+/// The call in progress.
 #[derive(Default)]
 struct Call {
     place: usize,
@@ -164,7 +164,7 @@ impl WorkerLink {
         }
         inbox.orders.push(order);
         drop(inbox);
-        // The counter is full only if the thread was woken often enough.
+        // If the counter is full, the thread was woken often enough.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         Ok(())
     }
@@ -179,7 +179,7 @@ impl WorkerLink {
         std::mem::take(&mut lock(&self.inbox).orders)
     }
 
-    /// Calls are made under this configuration from now on.
+    /// Sets the configuration for further calls.
     pub fn apply_config(&self, snapshot: Arc<Snapshot>) {
         lock(&self.call).snapshot = Some(snapshot);
     }

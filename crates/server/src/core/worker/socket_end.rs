@@ -1,10 +1,10 @@
-//! The end of a socket to which two threads have handles.
+//! Ends a socket to which two threads have handles.
 
 use std::os::fd::OwnedFd;
 
 use rustix::net::Shutdown;
 
-/// Ends a socket that another thread has too, and would keep from ending.
+/// Ends a socket. Another thread also has a handle to it, which would keep it open.
 pub struct SocketEnd(pub OwnedFd);
 
 impl Drop for SocketEnd {

@@ -28,7 +28,7 @@ use crate::files::file_request::FileRequest;
 /// Outputs up to this size are joined; longer ones are sent in their pieces.
 const TOGETHER_BYTES: usize = 16 * 1024;
 
-/// How far the evaluation of a page that waits may run ahead of what the client has read.
+/// How far the evaluation of a page may run ahead of what the client has read.
 const AHEAD_BYTES: usize = 64 * 1024;
 
 /// A page that was found for a request.
@@ -47,7 +47,7 @@ pub struct FoundPage<'a> {
 
 /// The result of evaluating a page.
 pub enum PageAnswer {
-    /// It holds for the whole second, and the cache keeps it.
+    /// It is valid for the whole second, and the cache stores it.
     Kept(Representation, Arc<Prepared>),
     /// The answer to this request only.
     Answer(Representation, Answer),
@@ -168,7 +168,7 @@ async fn run_ahead(rendering: &mut Rendering<PageHost>) -> (Vec<Bytes>, bool) {
     (pieces, is_whole)
 }
 
-/// Sends the rest of the output as it is made, as fast as it is read, and stops once its reader is gone.
+/// Sends the rest of the output as fast as it is read, and stops when its reader is dropped.
 fn rest_of(rendering: Rendering<PageHost>, pieces: Vec<Bytes>, method: Method) -> Part {
     let (mut sender, body) = pipe(AHEAD_BYTES);
     pieces.into_iter().for_each(|piece| sender.push(piece));

@@ -1,9 +1,7 @@
-//! Answers of programs and other servers that are pages with directives: those of a route with `includes` of
-//! its own.
+//! Answers of programs and other servers that are pages with directives: on a route with its own `includes`.
 //!
-//! Such an answer is taken as a whole, parsed, and evaluated for its request. What it includes by `virtual`
-//! is relative to
-//! the path of the request; what by `file`, to the same path below the route's root.
+//! Such an answer is received completely, parsed, and evaluated for its request. Paths of `virtual` are
+//! relative to the path of the request; those of `file` to the same path below the route's root.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,7 +18,7 @@ use super::answer::body_of;
 use super::host::{PageHost, collect};
 use crate::core::Core;
 
-/// Leaves out of a request what would get another answer than a whole page, not coded.
+/// Removes fields of a request that would lead to a partial or coded answer.
 pub fn ask_for_a_page(request: &mut Request) {
     const NAMES: [&str; 7] = [
         "accept-encoding",
@@ -40,7 +38,7 @@ pub fn ask_for_a_page(request: &mut Request) {
     }
 }
 
-/// Evaluates an answer, if it is a page. `site` stands for what the route says about files.
+/// Evaluates an answer, if it is a page. `site` provides the route's settings for files.
 pub async fn evaluate(
     core: &Rc<Core>,
     snapshot: &Arc<Snapshot>,
@@ -61,7 +59,7 @@ pub async fn evaluate(
     answer.declared_length = None;
     let parts = std::mem::take(&mut answer.body);
     if request.method() == Method::Head {
-        // The length of what would come out is not known.
+        // The length of the result is not known.
         return;
     }
     let text = match collect(parts, includes.page_bytes()).await {

@@ -1,4 +1,4 @@
-//! The server as a page sees it, for one request.
+//! The functions of the server for a page, for one request.
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -26,7 +26,7 @@ use super::{kept, load};
 use crate::core::Core;
 use crate::files::site_files;
 
-/// The server as the page of one request sees it.
+/// The functions of the server for the page of one request.
 pub struct PageHost {
     /// The core that it is evaluated on.
     pub core: Rc<Core>,
@@ -53,7 +53,7 @@ impl PageHost {
         self.snapshot.sites[self.site].includes.as_ref()
     }
 
-    /// The page that a path of a site's files leads to; `None`: it leads to something else, or nothing.
+    /// The page that a path of a site's files names; `None`: the path names something else, or nothing.
     async fn page(&self, site: usize, request: &Request) -> Result<Option<PageSource>, String> {
         let Some(includes) = &self.snapshot.sites[site].includes else { return Ok(None) };
         for file_path in site_files::candidates(&self.snapshot.sites[site], &request.path) {
@@ -97,7 +97,7 @@ impl Host for PageHost {
     async fn resolve(&self, target: &Target) -> Result<Resolved, String> {
         let lead = lead(&self.snapshot, &self.request, self.site, target).await?;
         let LeadTo::Files { site } = lead.to else { return Ok(Resolved::Content) };
-        // Pages of another site's settings are evaluated by themselves.
+        // Pages with another site's settings are evaluated separately.
         match self.page(site, &lead.request).await? {
             Some(mut source) => {
                 source.query = target.query.clone();
@@ -192,7 +192,7 @@ impl Host for PageHost {
     }
 
     fn system_variable(&self, _name: &[u8]) -> Option<Vec<u8>> {
-        // The server's environment may hold secrets, and no page needs it.
+        // The server's environment may contain secrets, and no page needs it.
         None
     }
 
@@ -215,7 +215,7 @@ fn depends_on(lead: &Lead) -> DependsOn {
     }
 }
 
-/// An answer made of files alone: what it varies by is the coding, which was not asked for.
+/// An answer made of files alone: it can vary only by the coding, and none was requested.
 fn is_static(answer: &Answer) -> bool {
     answer.body.iter().all(|part| matches!(part, Part::Cached(..) | Part::File { .. }))
 }
@@ -236,7 +236,7 @@ impl AsRef<[u8]> for Shared {
     }
 }
 
-/// A whole body, if it is not longer than this. What is in memory already is shared.
+/// A whole body, if it is not longer than this. Bytes in memory are shared.
 pub async fn collect(parts: Vec<Part>, most_bytes: u64) -> Result<Vec<Bytes>, String> {
     let mut body = Vec::new();
     let mut left = most_bytes;

@@ -1,5 +1,4 @@
-//! Where an included path leads: through the routes and access rules of the site, like a request of the
-//! client.
+//! Resolves an included path: through the routes and access rules of the site, like a request of the client.
 
 use std::rc::Rc;
 
@@ -16,17 +15,17 @@ use touchstone_sites::site::Snapshot;
 
 use crate::files::site_files;
 
-/// Where a path leads.
+/// A resolved path.
 pub struct Lead {
     /// The request for it, rewritten as the routes say.
     pub request: Request,
-    /// To what.
+    /// The target.
     pub to: LeadTo,
-    /// Whether rules were asked, which may say something else for other requests.
+    /// Whether access rules were applied, which may decide differently for other requests.
     pub asked_rules: bool,
 }
 
-/// To what a path leads.
+/// The target of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeadTo {
     /// Files of this site.
@@ -43,7 +42,7 @@ pub enum LeadTo {
     },
 }
 
-/// Makes the request for a target, for the sake of `request`.
+/// Makes the request for a target, derived from `request`.
 pub fn derive(request: &Request, target: &Target) -> Result<Request, String> {
     let mut path = Vec::with_capacity(target.path.len() + 16);
     encode_path(&target.path, &mut path);
@@ -55,7 +54,7 @@ pub fn derive(request: &Request, target: &Target) -> Result<Request, String> {
     let mut derived = request
         .derive(&path)
         .ok_or_else(|| format!("{} cannot be asked for, or requests are nested too deep", shown()))?;
-    // The page is not coded, so neither may be what goes into it.
+    // The page has no content coding, so its parts must not have one either.
     if let Some(ReceivedHead { head, buffer }) = Rc::get_mut(&mut derived.received) {
         head.fields.retain(|line| !line.name.of(buffer).eq_ignore_ascii_case(b"accept-encoding"));
         head.accept_encoding = AcceptEncoding::ABSENT;
@@ -63,8 +62,8 @@ pub fn derive(request: &Request, target: &Target) -> Result<Request, String> {
     Ok(derived)
 }
 
-/// Finds out where a target leads; waits where a rule has to look a password up. `files` is the site whose
-/// files the page is of.
+/// Resolves a target; waits if a rule has to check a password. `files` is the site whose files the page
+/// belongs to.
 pub async fn lead(
     snapshot: &Snapshot,
     request: &Request,
@@ -84,7 +83,7 @@ pub async fn lead(
     Ok(lead)
 }
 
-/// The same without waiting: where a rule would have to look something up, it is refused.
+/// The same without waiting: if a rule would have to wait, the target is refused.
 pub fn lead_at_once(
     snapshot: &Snapshot,
     request: &Request,
@@ -109,7 +108,7 @@ pub fn lead_at_once(
 
 fn begin(snapshot: &Snapshot, request: &Request, files: usize, target: &Target) -> Result<Lead, String> {
     let derived = derive(request, target)?;
-    // Files of a route's own directory have no path that leads to them; those of the site go through its
+    // Files of a route's own directory are not reachable by a path; those of the site are, through its
     // routes.
     let beside = target.place == Place::File && files != request.site;
     let site = if beside { files } else { request.site };
@@ -126,7 +125,7 @@ fn rules_for<'s>(snapshot: &'s Snapshot, lead: &Lead) -> Option<&'s touchstone_s
     }
 }
 
-/// What rules look at, apart from the request that they may change.
+/// The values that rules use, independent of the request that they may change.
 struct Held {
     received: Rc<ReceivedHead>,
     client: Option<std::net::IpAddr>,
@@ -177,13 +176,13 @@ impl Lead {
             }
         }
         self.to = match resolved.outcome {
-            // What an authority must let pass is asked for through the routes, as a client would.
+            // If an authority must allow it, it is requested through the routes, as a client would.
             _ if !resolved.authorities.is_empty() => LeadTo::Handler,
             Outcome::Files { root } => LeadTo::Files { site: snapshot.files_of(self.request.site, root) },
             Outcome::Handler(_) => LeadTo::Handler,
             outcome => LeadTo::Answer { status: outcome.answer().map_or(500, |answer| answer.status) },
         };
-        // A program is asked through the routes again, from the path as it was.
+        // A program is requested through the routes again, with the original path.
         if let (Some(rewritten), LeadTo::Files { .. }) = (rewritten, self.to) {
             self.request.path = rewritten.path;
             self.request.path_as_sent = rewritten.path_as_sent;

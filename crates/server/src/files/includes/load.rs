@@ -1,4 +1,4 @@
-//! From a file to its parsed page: parsed once, kept until the file changes.
+//! Makes a parsed page of a file: parsed once, stored until the file changes.
 
 use std::io;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use crate::files::whole_file;
 /// How often a file that changes while it is read is read again.
 const READ_ATTEMPTS: usize = 5;
 
-/// Why a page cannot be had.
+/// Why a page cannot be loaded.
 pub enum LoadError {
     /// The file cannot be opened.
     Refused(Refused),
-    /// It is larger than pages may be.
+    /// It is larger than the limit for pages.
     TooLarge(u64),
-    /// It changes all the time.
+    /// It keeps changing.
     Changing,
     /// It cannot be read.
     Unreadable(io::Error),
 }
 
-/// The page kept for a file, if it is current.
+/// The stored page of a file, if it is current.
 pub fn kept(core: &Core, snapshot: &Snapshot, site: usize, file_path: &[u8]) -> Option<Arc<CachedPage>> {
     let key = PageKey { root: site, file_path: file_path.to_vec() };
     let page = snapshot.pages.get(&key)?;
@@ -40,7 +40,7 @@ pub fn kept(core: &Core, snapshot: &Snapshot, site: usize, file_path: &[u8]) -> 
     None
 }
 
-/// Reads and parses the page in a file that was just opened, and keeps it.
+/// Reads and parses the page in a file that was just opened, and stores it.
 pub async fn load(
     core: &Core,
     snapshot: &Snapshot,

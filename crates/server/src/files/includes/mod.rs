@@ -1,17 +1,16 @@
 //! Pages with directives: which files are such pages, and how they are answered.
 //!
-//! The language is in `touchstone_includes`; this module connects it to the server.
-//! `static_files` finds the file; `SiteIncludes` of the crate `sites` says whether it is a page; [`answer()`]
-//! evaluates it. What a page includes goes through routes and access rules as if the client had requested it
-//! ([`host`]).
+//! The language is in `touchstone_includes`; this module connects it to the server. `static_files` finds the
+//! file; `SiteIncludes` of the crate `sites` says whether it is a page; [`answer()`] evaluates it. Included
+//! paths pass through routes and access rules as if the client had requested them ([`host`]).
 //!
 //! | module | |
 //! |---|---|
-//! | `load` | parses the page in a file, and keeps it until the file changes |
-//! | `answer` | makes an answer of a page: kept for its second if all clients get the same, else streamed |
+//! | `load` | parses the page in a file, and stores it until the file changes |
+//! | `answer` | makes an answer of a page: cached for its second if all clients get the same, else streamed |
 //! | `from_program` | answers of programs and origins that are pages |
-//! | `host` | what a page may ask of the server |
-//! | `lead` | where an included path leads |
+//! | `host` | the functions of the server for a page |
+//! | `lead` | resolves an included path |
 //! | `variables` | the variables of a request |
 //! | `command` | programs of `exec cmd` |
 

@@ -1,12 +1,12 @@
-//! The variables of a request, as a page sees them: those of CGI (RFC 3875 section 4.1) and those that
-//! Apache's conditions know besides.
+//! The variables of a request for a page: those of CGI (RFC 3875 section 4.1), and additional ones of
+//! Apache's conditions.
 
 use touchstone_files::root::Root;
 use touchstone_handler::request::{Protocol, Request};
 use touchstone_http::authorization::authentication_scheme;
 use touchstone_includes::Variable;
 
-/// What the variables of a page are made from.
+/// The source of a page's variables.
 pub struct Variables<'a> {
     /// The request.
     pub request: &'a Request,
@@ -16,7 +16,7 @@ pub struct Variables<'a> {
     pub file_path: &'a [u8],
 }
 
-/// Names in the order of `printenv`; those that only conditions know are not among them.
+/// Names in the order of `printenv`, without those that only conditions use.
 const NAMES: &[&str] = &[
     "AUTH_TYPE",
     "DOCUMENT_ROOT",
@@ -51,14 +51,14 @@ const CONSTANT: &[&str] = &[
     "SERVER_SOFTWARE",
 ];
 
-/// Names besides that only conditions know.
+/// Additional names that only conditions use.
 const CONDITIONAL: &[&str] =
     &["CONN_REMOTE_ADDR", "CONTENT_TYPE", "HTTP2", "IPV6", "REMOTE_HOST", "REQUEST_LOG_ID", "THE_REQUEST"];
 
 /// Fields that no program gets: they hold secrets, or would be taken for a setting of the program (httpoxy).
 const WITHHELD: &[&str] = &["AUTHORIZATION", "PROXY", "PROXY_AUTHORIZATION"];
 
-/// Whether a variable of this name may be another one for another request.
+/// Whether a variable of this name may have another value for another request.
 pub fn may_vary(name: &str) -> bool {
     let known = NAMES.contains(&name) || CONDITIONAL.contains(&name);
     (known && !CONSTANT.contains(&name)) || name.starts_with("HTTP_")
@@ -138,7 +138,7 @@ impl Variables<'_> {
         all
     }
 
-    /// The host that was asked for, else the address.
+    /// The requested host, or the address.
     fn server_name(&self) -> Vec<u8> {
         match &self.request.host {
             Some(host) => touchstone_http::host::split_port(host).0.to_ascii_lowercase(),
@@ -146,7 +146,7 @@ impl Variables<'_> {
         }
     }
 
-    /// `HTTP_...`: the values of a field, one behind the other.
+    /// `HTTP_...`: the values of a field, joined.
     fn field_variable(&self, wanted: &str) -> Option<Vec<u8>> {
         let fields = self.request.received.fields();
         let values = fields.filter(|(name, _)| variable_of_field(name).as_deref() == Some(wanted));

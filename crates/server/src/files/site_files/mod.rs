@@ -1,5 +1,5 @@
-//! The files of a site on the disk: which of them a path could mean, whether they are there, listings of
-//! directories, and what is said where a file cannot be opened.
+//! The files of a site on the disk: the possible files of a path, whether they exist, listings of
+//! directories, and the answers if a file cannot be opened.
 
 mod tried;
 
@@ -19,13 +19,13 @@ use crate::files::file_request::FileRequest;
 
 pub use tried::tried_file;
 
-/// Whether there is no such file or directory for visitors. `path` is in its normal form.
+/// Whether there is no visible file or directory for a path. `path` is in its normal form.
 pub fn is_missing(site: &Site, path: &[u8]) -> bool {
     is_refused_name(site, path) || matches!(site.root.facts(path), Err(Refused::NotFound))
 }
 
-/// Whether there is a file for visitors, or with `is_directory` a directory with an index file. `path` is in
-/// its normal form.
+/// Whether there is a visible file, or with `is_directory` a directory with an index file. `path` is in its
+/// normal form.
 pub fn is_file(site: &Site, path: &[u8], is_directory: bool) -> bool {
     let is_regular = |path: &[u8]| site.root.facts(path).is_ok_and(|facts| facts.kind == FileKind::Regular);
     !is_refused_name(site, path)
@@ -35,7 +35,7 @@ pub fn is_file(site: &Site, path: &[u8], is_directory: bool) -> bool {
         }
 }
 
-/// The files that a path could mean, in the order in which they are tried.
+/// The possible files of a path, in the order in which they are tried.
 pub fn candidates(site: &Site, path: &[u8]) -> Vec<Vec<u8>> {
     if !path.ends_with(b"/") {
         return vec![path.to_vec()];
@@ -43,7 +43,7 @@ pub fn candidates(site: &Site, path: &[u8]) -> Vec<Vec<u8>> {
     site.config.index.iter().map(|index| [path, index.as_bytes()].concat()).collect()
 }
 
-/// The answer where a file cannot be opened.
+/// The answer if a file cannot be opened.
 pub fn refusal(core: &Rc<Core>, path: &[u8], refused: &Refused) -> Answer {
     match refused {
         Refused::NotFound => Answer::error(404),
@@ -59,7 +59,7 @@ pub fn refusal(core: &Rc<Core>, path: &[u8], refused: &Refused) -> Answer {
     }
 }
 
-/// Lists a directory, which visitors know as `shown`. It is made anew for each request, on a thread that may
+/// Lists a directory, whose public path is `shown`. The list is made for each request, on a thread that may
 /// wait.
 pub async fn list(core: &Rc<Core>, request: &FileRequest<'_>, path: &[u8], shown: &[u8]) -> Answer {
     let config = &request.site().config;
@@ -95,7 +95,7 @@ pub async fn list(core: &Rc<Core>, request: &FileRequest<'_>, path: &[u8], shown
     }
 }
 
-/// The answer where a file changes all the time.
+/// The answer if a file keeps changing.
 pub fn try_again() -> Answer {
     Answer::error(503).field("Retry-After", "1")
 }

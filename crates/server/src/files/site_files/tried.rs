@@ -1,6 +1,6 @@
-//! `try_files` of a route: the file that answers in place of the route's program or origin.
+//! `try_files` of a route: the file that answers instead of the route's program or origin.
 //!
-//! The routes are not looked through again for it: it is a file of the route, under the route's access rules.
+//! The routes are not searched again for it: it is a file of the route, with the route's access rules.
 
 use touchstone_config::routes::{Rewritten, Route};
 use touchstone_http::request_view::RequestView;
@@ -8,7 +8,7 @@ use touchstone_sites::site::Snapshot;
 
 use super::is_file;
 
-/// The first file of the route's `try_files` that is there. `request` is as the routes have rewritten it.
+/// The first file of the route's `try_files` that exists. `request` is the request after rewrites.
 pub fn tried_file(
     snapshot: &Snapshot,
     site: usize,
@@ -23,7 +23,7 @@ pub fn tried_file(
         if !is_file(files, &file.path, is_directory) {
             return None;
         }
-        // A directory that was asked for without its slash: the file handler sends the client there.
+        // A directory requested without its slash: the file handler redirects the client.
         if is_directory && *file.path == [request.path, b"/"].concat() {
             file.path = file.path.slice(..file.path.len() - 1);
             file.path_as_sent = file.path_as_sent.slice(..file.path_as_sent.len() - 1);

@@ -1,4 +1,4 @@
-//! Content codings: which form of a file a client gets, and the making of forms that are not there yet.
+//! Content codings: chooses the form of a file for a client, and makes missing forms.
 
 use std::io;
 use std::rc::Rc;
@@ -19,8 +19,8 @@ use crate::files::file_request::FileRequest;
 use crate::files::site_files::try_again;
 use crate::files::whole_file;
 
-/// Chooses among the representations of a cached file, making the one that is wanted if it is not there yet;
-/// `None`: the file has changed, and the entry is gone.
+/// Chooses among the representations of a cached file, and makes the wanted one if it is missing; `None`: the
+/// file has changed, and the entry was removed.
 pub async fn choose_coding(
     core: &Rc<Core>,
     request: &FileRequest<'_>,
@@ -64,8 +64,7 @@ pub async fn choose_coding(
     }
 }
 
-/// The form for a client that has a dictionary, making it if it is not there yet; `None`: another form
-/// answers.
+/// The form for a client with a dictionary, which is made if it is missing; `None`: another form answers.
 async fn with_dictionary(
     core: &Rc<Core>,
     request: &FileRequest<'_>,
@@ -89,7 +88,8 @@ async fn with_dictionary(
     }
 }
 
-/// Makes a coded form, or finds that it cannot be had; `None`: its file has changed, and the entry is gone.
+/// Makes a coded form, or finds that it is not possible; `None`: its file has changed, and the entry was
+/// removed.
 async fn make_coded(
     core: &Rc<Core>,
     request: &FileRequest<'_>,
@@ -125,7 +125,7 @@ async fn make_coded(
             cache.forget(entry);
             None
         }
-        // The job ends without an outcome: the file goes out in another form.
+        // The job has ended without a result: the file is sent in another form.
         Err(error) => {
             core.error_log.warning(format_args!("cannot read {}: {error}", path.escape_ascii()));
             Some(())
@@ -162,7 +162,7 @@ pub fn choose_uncached(
             return plain(representation);
         }
     }
-    // RFC 9110 section 12.4.1: where there is nothing to choose from, the field may be disregarded.
+    // RFC 9110 section 12.4.1: if there is nothing to choose from, the field may be ignored.
     if codings.is_negotiable() { Found::Other(not_acceptable()) } else { plain(representation) }
 }
 

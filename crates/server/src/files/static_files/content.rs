@@ -1,4 +1,5 @@
-//! From a file's bytes to an answer: conditions first, then ranges, then the whole (RFC 9110 section 13.2.2).
+//! Makes the answer from a file's bytes: conditions first, then ranges, then the whole (RFC 9110 section
+//! 13.2.2).
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -13,11 +14,11 @@ use touchstone_http::request::{KnownField, Method};
 
 use crate::files::file_request::FileRequest;
 
-/// Where a file's bytes are.
+/// The location of a file's bytes.
 pub enum Content {
     /// In the cache.
     Cached(Arc<Prepared>),
-    /// On disk, and so many.
+    /// On disk, with this length.
     File(Arc<OwnedFd>, u64),
 }
 
@@ -49,19 +50,19 @@ impl Content {
     }
 }
 
-/// What a path stands for.
+/// What a path names.
 pub enum Found {
-    /// A file's content, or what was kept of a page.
+    /// A file, or the cached output of a page.
     Content(Representation, Content),
-    /// PageAnswer of a page with directives, for this request.
+    /// The output of a page with directives, for this request only.
     Made(Representation, Answer),
-    /// Neither: not found, refused, elsewhere, or a listing.
+    /// Another answer: not found, refused, a redirect, or a listing.
     Other(Answer),
 }
 
-/// What the request's conditions make of it, if not what was asked for (RFC 9110 section 13.2.2).
+/// The answer that the request's conditions require instead of the content, if any (RFC 9110 section 13.2.2).
 pub fn precondition(request: &FileRequest<'_>, representation: &Representation, now: i64) -> Option<Answer> {
-    // What has no validators matches none, so no condition can be about it.
+    // Without validators, no condition can match.
     let has_validators = !representation.etag.is_empty() || representation.last_modified.is_some();
     if !request.head.conditional || !has_validators {
         return None;
@@ -94,7 +95,7 @@ fn validators(representation: &Representation) -> Validators<'_> {
     Validators { etag: &representation.etag, last_modified: representation.facts.modified_seconds }
 }
 
-/// Conditions first, then ranges, then the whole (RFC 9110 section 13.2.2).
+/// Evaluates conditions first, then ranges, then sends the whole (RFC 9110 section 13.2.2).
 pub fn answer_content(
     request: &FileRequest<'_>,
     representation: &Representation,
@@ -127,7 +128,7 @@ pub fn answer_content(
     representation.write_content_fields(&mut answer.fields);
     representation.write_validators(&mut answer.fields);
     answer.body = content.whole();
-    // An answer to HEAD without a body says the length only where it is declared, and an empty file has one.
+    // An answer to HEAD has no body, so the length must be declared, even for an empty file.
     answer.declared_length = Some(content.length());
     answer
 }
@@ -172,7 +173,7 @@ fn partial(representation: &Representation, content: &Content, ranges: &[ByteRan
     answer.field("Accept-Ranges", "bytes")
 }
 
-/// A boundary that the content cannot hold unless its author knows the process's random key.
+/// A boundary that content can contain only if its author knows the process's random key.
 fn boundary(representation: &Representation) -> String {
     use std::hash::{BuildHasher, RandomState};
     use std::sync::OnceLock;

@@ -1,5 +1,5 @@
-//! From a path to what it stands for: the cache, then the disk; a file, a page with directives, or a
-//! directory's index.
+//! Finds what a path names, in the cache, then on disk: a file, a page with directives, or a directory's
+//! index.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -26,18 +26,18 @@ use crate::files::whole_file;
 /// How often a file that changes while it is read is read again before its answer is 503.
 const READ_ATTEMPTS: usize = 5;
 
-/// Looks for a file that the configuration names: hidden names are the operator's to use.
+/// Searches for a file that the configuration names: hidden names are allowed for the operator.
 pub async fn find_page(core: &Rc<Core>, request: &FileRequest<'_>, page: &str) -> Found {
     let path = page.as_bytes();
     let key = match is_refused_name(request.site(), path) {
-        // No request path is like this, so no request finds what is kept under it.
+        // No request path has this form, so no request finds the entry with this key.
         true => [b"page ", path].concat(),
         false => path.to_vec(),
     };
     find(core, request, &key, path).await
 }
 
-/// Looks in the cache, where it would be under `key`, then on disk; a directory stands for its index file.
+/// Searches the cache for `key`, then the disk; a directory stands for its index file.
 pub async fn find(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], path: &[u8]) -> Found {
     for attempt in 0..READ_ATTEMPTS {
         let kept = core.cache_entry(request.snapshot, request.site, key, request.form);
@@ -52,8 +52,8 @@ pub async fn find(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], path: 
             }
         }
         match look(core, request, key, path).await {
-            // Kept just now: unless a change or a reload came between, the coding is chosen as for any other
-            // hit.
+            // It was just cached: unless there was a change or a reload meanwhile, the coding is chosen as
+            // for any other hit.
             Found::Content(representation, Content::Cached(plain)) => {
                 let Some((entry, plain)) =
                     core.cache_entry(request.snapshot, request.site, key, request.form)
@@ -71,7 +71,7 @@ pub async fn find(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], path: 
     Found::Other(try_again())
 }
 
-/// Looks for `path` on disk.
+/// Searches for `path` on disk.
 async fn look(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], path: &[u8]) -> Found {
     if !path.ends_with(b"/") {
         return open(core, request, key, path).await;
@@ -84,7 +84,7 @@ async fn look(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], path: &[u8
             found => return found,
         }
     }
-    // A directory that is not there is not found, whether directories are listed or not.
+    // A missing directory is not found, whether directories are listed or not.
     match site.root.facts(path) {
         Ok(_) if site.config.listing == DirectoryListing::Off => Found::Other(Answer::error(403)),
         Ok(_) => Found::Other(list(core, request, path, path).await),
@@ -92,7 +92,7 @@ async fn look(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], path: &[u8
     }
 }
 
-/// Opens `file_path` and, where it may be cached, reads it and keeps it under `key`.
+/// Opens `file_path` and, if it may be cached, reads it and stores it under `key`.
 async fn open(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], file_path: &[u8]) -> Found {
     if let Some(found) = show_kept_page(core, request, key, file_path).await {
         return found;
@@ -131,13 +131,13 @@ async fn open(core: &Rc<Core>, request: &FileRequest<'_>, key: &[u8], file_path:
     Found::Other(try_again())
 }
 
-/// Takes note of what the cache knows before a file is looked at, where there is a cache.
+/// Notes the state of the cache before a file is checked, if there is a cache.
 fn begin_read(request: &FileRequest<'_>, file_path: &[u8]) -> Option<ReadTicket> {
     let cache = request.snapshot.cache.as_ref()?;
     Some(cache.begin_read(&directory_of(&request.site().root, file_path)))
 }
 
-/// Answers with a page with directives whose parsed form is kept.
+/// Answers with a page with directives whose parsed form is stored.
 async fn show_kept_page(
     core: &Rc<Core>,
     request: &FileRequest<'_>,
@@ -146,14 +146,14 @@ async fn show_kept_page(
 ) -> Option<Found> {
     let includes = request.site().includes.as_ref()?;
     let page = includes::kept(core, request.snapshot, request.site, file_path)?;
-    // Where it was not the same for everybody the last time, no place is watched for it.
+    // If its output depended on the request the last time, its files are not watched for the cache.
     let ticket = if page.depended_on_request() { None } else { begin_read(request, file_path) };
     let found = FoundPage { key, path: file_path, file_path, page, ticket };
     Some(made(includes::answer(core, request, includes, found).await))
 }
 
-/// Reads a file and keeps it, where it may be kept; `None`: it changed while it was read, so that what was
-/// read is neither the old version nor the new one.
+/// Reads a file and caches it, if allowed; `None`: it changed while it was read, so that the bytes are
+/// neither the old version nor the new one.
 async fn take_file(
     core: &Rc<Core>,
     request: &FileRequest<'_>,
@@ -211,7 +211,7 @@ fn directory_of(root: &Root, file_path: &[u8]) -> PathBuf {
     root.place_of(&file_path[..end])
 }
 
-/// What a file is, and what it can be coded in; `kept`: whether the cache will hold it.
+/// The properties of a file, and its possible codings; `kept`: whether the cache will store it.
 fn represent(site: &Site, file_path: &[u8], facts: &FileFacts, kept: bool) -> (Representation, Codings) {
     let content_type = site.content_types.content_type(file_path);
     let codings = site.codings.codings(&site.root, file_path, facts, &content_type, kept);
@@ -231,13 +231,13 @@ fn represent(site: &Site, file_path: &[u8], facts: &FileFacts, kept: bool) -> (R
     (representation, codings)
 }
 
-/// A directory asked for without its slash is found with it; an index name that is a directory is none.
+/// Handles a directory that was requested without its slash; an index name that is a directory is not found.
 fn directory_redirect(path: &[u8], file_path: &[u8], query: Option<&[u8]>) -> Answer {
     if path == file_path { redirect_to_slash(path, query) } else { Answer::error(404) }
 }
 
-/// Sends the client to the same path with a slash at its end. `path` is in its normal form: one as it was
-/// sent could begin with two slashes, and lead to another server.
+/// Redirects the client to the same path with a slash at its end. `path` must be in its normal form: an
+/// unnormalised path could begin with two slashes, and lead to another server.
 pub fn redirect_to_slash(path: &[u8], query: Option<&[u8]>) -> Answer {
     let mut location = Vec::with_capacity(path.len() + 1);
     encode_path(path, &mut location);

@@ -1,14 +1,14 @@
-//! The file handler: from a path to an answer (RFC 9110 sections 9.3.1, 13, 14).
+//! The file handler: makes the answer for a path (RFC 9110 sections 9.3.1, 13, 14).
 //!
-//! The connection serves plain hits of the cache itself. Everything else comes here, in named steps: method,
-//! path, cache, open, directory or file, content coding, conditions, ranges; where nothing is found the
-//! site's fallback, where an error comes of it the site's page for it.
+//! The connection serves plain hits of the cache itself. All other requests take these steps: method, path,
+//! cache, open, directory or file, content coding, conditions, ranges; if nothing is found, the site's
+//! fallback; for an error, the site's error page.
 //!
 //! | module | |
 //! |---|---|
-//! | `find` | from a path to what it stands for |
-//! | `codings` | which of a file's forms the client gets |
-//! | `content` | from a file's bytes to an answer: conditions, ranges |
+//! | `find` | finds what a path names |
+//! | `codings` | chooses among the forms of a file |
+//! | `content` | makes the answer from a file's bytes: conditions, ranges |
 
 mod codings;
 mod content;
@@ -66,13 +66,13 @@ pub async fn answer(core: &Rc<Core>, request: &FileRequest<'_>) -> Answer {
     }
 }
 
-/// Answers for what was not found with the site's fallback, if it has one and this request may get it.
+/// Answers with the site's fallback if nothing was found, it has one and this request may get it.
 async fn fall_back(core: &Rc<Core>, request: &FileRequest<'_>, path: &[u8], not_found: Answer) -> Answer {
     let fallback = &request.site().config.fallback;
     if fallback.is_empty() || has_dot_in_last_segment(path) {
         return not_found;
     }
-    // From here on the answer depends on Accept, whichever it is.
+    // From here on the answer depends on the Accept field.
     if accept::weight_of(request.accept(), "text/html") == NOT_ACCEPTABLE {
         return not_found.field("Vary", "Accept");
     }
@@ -95,13 +95,13 @@ async fn fall_back(core: &Rc<Core>, request: &FileRequest<'_>, path: &[u8], not_
     }
 }
 
-/// A path such as `/logo.png`, or `/page.html/`, asks for a file, not for a place in an application.
+/// A path such as `/logo.png`, or `/page.html/`, asks for a file, not for a page of an application.
 fn has_dot_in_last_segment(path: &[u8]) -> bool {
     let path = path.strip_suffix(b"/").unwrap_or(path);
     path.rsplit(|&byte| byte == b'/').next().is_some_and(|segment| segment.contains(&b'.'))
 }
 
-/// Replaces the body of an error with the site's page for it. The fields that belong to the status stay.
+/// Replaces the body of an error by the site's error page. The fields that belong to the status are kept.
 pub async fn use_error_page(core: &Rc<Core>, request: &FileRequest<'_>, page: &str, answer: &mut Answer) {
     match find_page(core, request, page).await {
         found @ (Found::Content(..) | Found::Made(..)) => {
@@ -118,7 +118,8 @@ pub async fn use_error_page(core: &Rc<Core>, request: &FileRequest<'_>, page: &s
                     fields.extend_from_slice(line);
                 }
             }
-            // No validators: they would be those of the page, and a condition is about what was asked for.
+            // No validators: they would describe the error page, but conditions refer to the requested
+            // resource.
             let mut add = |name: &str, value: &str| {
                 if !value.is_empty() {
                     fields.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
@@ -130,7 +131,7 @@ pub async fn use_error_page(core: &Rc<Core>, request: &FileRequest<'_>, page: &s
             answer.fields = fields;
             answer.body = body;
         }
-        // The page of its own failure is the built-in one, so this ends here.
+        // If the error page itself fails, the built-in page is sent, so this ends here.
         Found::Other(failure) => {
             let message = format_args!("the error page {page:?} cannot be served: {}", failure.status);
             core.error_log.limited(LogLevel::Warning, "error pages", message);
@@ -138,7 +139,7 @@ pub async fn use_error_page(core: &Rc<Core>, request: &FileRequest<'_>, page: &s
     }
 }
 
-/// What is said where a page with directives cannot be had.
+/// The answer if a page with directives cannot be loaded.
 pub fn unusable_page(core: &Rc<Core>, file_path: &[u8], error: &LoadError) -> Answer {
     let path = file_path.escape_ascii();
     match error {

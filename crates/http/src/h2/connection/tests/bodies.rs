@@ -78,7 +78,7 @@ fn a_response_before_the_end_of_the_request_stops_the_client() {
     let body = Sent::Data { stream: 1, data: b"no".to_vec(), end: true };
     assert_eq!(harness.sent(), [headers(1, false), body, Sent::Reset(1, ErrorCode::NO_ERROR)]);
     assert_eq!(harness.connection.open_streams(), 0);
-    // What the client had sent until then is let pass, trailers and all.
+    // What the client had sent before it knew of the reset is ignored, including trailers.
     assert_eq!(harness.receive(Input::new().data(1, b"y", false).headers(1, &[("a", "b")], true)), []);
     assert_eq!(harness.sent(), []);
 }

@@ -1,4 +1,5 @@
-//! Attacks that cost the server more than the client: each meets its limit, and an ordinary client does not.
+//! Attacks that cost the server more than the client. Each one reaches its limit; an ordinary client does
+//! not.
 
 use super::*;
 

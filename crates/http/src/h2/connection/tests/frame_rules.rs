@@ -71,7 +71,7 @@ fn connection_errors() {
     let new = Input::new;
     let continued = |stream| new().frame(FrameType::HEADERS, 0, stream, &block(GET));
     for (line, input, code) in [
-        // Streams that cannot be.
+        // Streams with invalid identifiers.
         (line!(), new().get(0), PROTOCOL),
         (line!(), new().get(2), PROTOCOL),
         (line!(), new().get(14), PROTOCOL),
@@ -126,7 +126,7 @@ fn connection_errors() {
         (line!(), new().frame(FrameType::PRIORITY, 0, 0, b"\0\0\0\x07\x01"), PROTOCOL),
         (line!(), new().priority_update(0, "u=1"), PROTOCOL),
         (line!(), new().priority_update(2, "u=1"), PROTOCOL),
-        // What servers send only.
+        // Frames that only servers send.
         (line!(), new().frame(FrameType::PUSH_PROMISE, 4, 7, b"\0\0\0\x02\x82"), PROTOCOL),
     ] {
         assert_eq!(with_streams().fails(input), code, "line {line}");
@@ -199,7 +199,7 @@ fn what_is_ignored() {
         (line!(), new().frame(FrameType::PRIORITY, 0, 13, b"\0\0\0\x07\x01")),
         (line!(), new().frame(FrameType::PRIORITY, 0, 1, b"\0\0\0\x07\x01")),
         (line!(), new().frame(FrameType::PRIORITY, 0, 2, b"\0\0\0\x07\x01")),
-        // What crosses the end of a stream.
+        // Frames that cross the end of a stream.
         (line!(), new().window(1, 1)),
         (line!(), new().window(1, 0)),
         (line!(), new().window(3, 1)),
@@ -207,7 +207,7 @@ fn what_is_ignored() {
         (line!(), new().reset(1, ErrorCode::CANCEL)),
         (line!(), new().reset(3, ErrorCode::CANCEL)),
         (line!(), new().reset(9, ErrorCode::CANCEL)),
-        // What was sent before the client learnt of a reset.
+        // Frames that were sent before the client knew of a reset.
         (line!(), new().data(9, b"x", false)),
         (line!(), new().data(9, b"x", true)),
         (line!(), new().headers(9, &[("a", "b")], true)),

@@ -1,10 +1,10 @@
-//! What holds for any input, any splitting of it, and any order of what a server does.
+//! Properties that hold for any input, any splitting of it, and any order of the server's actions.
 
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// One frame, more or less sensible.
+/// One frame, valid or not.
 fn any_frame() -> impl Strategy<Value = Input> {
     let stream = (0u32..8).prop_map(|number| 2 * number + 1);
     let new = Input::new;
@@ -57,7 +57,7 @@ fn outcome(input: &[u8], cuts: &[usize]) -> (Vec<Seen>, Option<ConnectionError>,
         match harness.try_receive(Input::new().raw(&input[at..cut])) {
             Ok(more) => seen.extend(more),
             Err(found) => {
-                // What led to the error is in the events.
+                // The events before the error are reported as well.
                 seen.extend(super::seen(&harness.events, &harness.rest));
                 error = Some(found);
                 break;
@@ -136,7 +136,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A client that knows nothing but the standard, and watches the server.
+/// A client that follows the standard alone and checks the server.
 #[derive(Default)]
 struct Client {
     initial_window: i64,
@@ -149,7 +149,7 @@ struct Client {
 }
 
 impl Client {
-    /// Takes account of what the client itself sent, as far as the server has taken it up without error.
+    /// Notes what the client has sent, as far as the server has processed it without error.
     fn sends(&mut self, input: &Input) {
         let mut rest = &input.bytes[..];
         while let Some((header, after)) = rest.split_first_chunk::<HEADER_BYTES>() {
@@ -214,8 +214,8 @@ impl Client {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// Whatever a client and a server do: windows are respected, nothing follows an end, the caller is told
-    /// of every end that it did not bring about, and what can be sent is sent.
+    /// Whatever a client and a server do: windows are respected, no frame follows an end, the caller is told
+    /// of every end that it did not cause, and everything that can be sent is sent.
     #[test]
     fn a_client_that_watches_finds_nothing_wrong(steps in proptest::collection::vec(any_step(), 0..120)) {
         let mut harness = Harness::with_limits(Limits { concurrent_streams: 6, ..Limits::default() });

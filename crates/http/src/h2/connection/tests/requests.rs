@@ -71,7 +71,7 @@ fn requests_share_the_tables_of_the_connection() {
     assert_eq!(harness.receive(input), expected);
 }
 
-/// What is refused leaves nothing behind in the events.
+/// A refused request leaves nothing in the events.
 #[test]
 fn refused_requests_take_no_room() {
     let mut harness = Harness::new();
@@ -159,7 +159,7 @@ fn a_header_section_that_is_too_large_can_be_answered() {
         });
         assert_eq!(harness.respond(1, Body::Bytes(b"too large")), Responded::Complete);
     }
-    // Trailers that are too large cannot.
+    // Trailers that are too large cannot be answered.
     let mut harness = Harness::with_limits(limits.clone());
     harness.receive(Input::new().post(1).headers(1, &[("a", &"x".repeat(400))], true));
     assert_eq!(harness.sent(), [Sent::Reset(1, ErrorCode::ENHANCE_YOUR_CALM)]);
@@ -182,7 +182,7 @@ fn connect_makes_a_tunnel() {
     assert_eq!(harness.respond(1, Body::Stream), Responded::Queued);
     let key = harness.key(1);
     harness.connection.finish(key, None, &mut harness.out);
-    // This side is done, the client is not.
+    // This side has finished, the client has not.
     assert_eq!(harness.sent(), [headers(1, false), data(1, 0, true)]);
     let more = Seen::Data { stream: 1, data: b"more".to_vec(), end: false };
     assert_eq!(harness.receive(Input::new().data(1, b"more", false)), [more]);
@@ -190,7 +190,7 @@ fn connect_makes_a_tunnel() {
     assert_eq!(harness.receive(Input::new().data(1, b"", true)), [end]);
     assert_eq!(harness.connection.open_streams(), 0);
 
-    // A length of content means nothing with a tunnel.
+    // A content length has no meaning for a tunnel.
     let seen = harness.receive(Input::new().headers(7, &with(&connect, &[("content-length", "1")]), true));
     assert!(matches!(seen[..], [Seen::Request { stream: 7, .. }]));
     harness.respond(7, Body::Empty);

@@ -131,7 +131,7 @@ fn frames_are_no_larger_than_the_client_accepts() {
     harness.receive(Input::new().settings(&[(SettingId::MAX_FRAME_SIZE, 1 << 20)]).get(1).get(3));
     harness.sent();
     harness.respond(1, Body::Length(20_000));
-    // Larger frames than the default are allowed, but would keep others waiting.
+    // Larger frames than the default are allowed, but would make other streams wait.
     assert_eq!(harness.pump(), [headers(1, false), data(1, 16_384, false), data(1, 3616, true)]);
     // A block that does not fit into a frame.
     let long = vec![b'\xfe'; 20_000];

@@ -53,7 +53,8 @@ fn priorities_change() {
     assert_eq!(order(&[Some("u=1"), Some("u=1")], of_the_server), [3, 3, 1, 1]);
 }
 
-/// RFC 9218 section 7.1: an update may come before the request, and counts more than the field in it.
+/// RFC 9218 section 7.1: an update may come before the request, and takes precedence over the request's
+/// field.
 #[test]
 fn priorities_may_come_early() {
     let mut harness = Harness::with_limits(Limits { concurrent_streams: 3, ..Limits::default() });
@@ -63,7 +64,7 @@ fn priorities_may_come_early() {
     let one = harness.key(1).index() as u32;
     assert_eq!(harness.connection.streams.slot(five).priority, Priority { urgency: 1, incremental: false });
     assert_eq!(harness.connection.streams.slot(one).priority, Priority::default());
-    // What was left out is forgotten, and no more is remembered than there can be streams.
+    // Updates for skipped streams were dropped, and at most one for each possible stream is stored.
     assert!(harness.connection.early_priorities.is_empty());
     let mut many = Input::new();
     for stream in 0..10 {

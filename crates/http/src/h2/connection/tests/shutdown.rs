@@ -16,7 +16,7 @@ fn a_graceful_shutdown_takes_two_steps() {
     assert_eq!(harness.receive(Input::new().get(3)), [request(3, true)]);
     assert_eq!(harness.receive(Input::new().ping(b"farewell", true)), []);
     assert_eq!(harness.sent(), [Sent::GoAway(3, ErrorCode::NO_ERROR)]);
-    // From now on new ones are ignored, with everything that belongs to them, but decoded.
+    // From now on new requests are ignored with all their frames, but their fields are decoded.
     let mut inserts = block(POST);
     inserts.extend_from_slice(b"\x40\x03new\x05field");
     let ignored = Input::new()
@@ -64,7 +64,7 @@ fn a_client_that_leaves_gets_its_responses() {
     assert_eq!(harness.respond(1, Body::Empty), Responded::Complete);
     assert_eq!(harness.receive(Input::new().ping(b"still me", false)), []);
     assert_eq!(harness.sent(), [headers(1, true), Sent::Ping(*b"still me", true)]);
-    // It is for the client to close the connection.
+    // The client must close the connection.
     assert!(!harness.connection.is_finished());
 }
 
@@ -79,7 +79,7 @@ fn the_caller_can_end_it() {
     assert_eq!(harness.try_receive(Input::new().get(7)).unwrap_err().code, ErrorCode::SETTINGS_TIMEOUT);
 }
 
-/// The client learns which of its requests were taken up, also when the connection fails.
+/// The client learns which of its requests were processed, also when the connection fails.
 #[test]
 fn a_failure_names_the_last_stream() {
     let mut harness = Harness::new();

@@ -100,7 +100,7 @@ fn the_window_of_the_connection_survives_its_streams() {
     assert!(sum > 12 * 20_000 - 32_768);
 }
 
-/// Whatever is not handed to the caller is given back at once, for the connection's sake.
+/// Bytes that are not passed to the caller are given back to the connection's window at once.
 #[test]
 fn bytes_that_nobody_gets_are_given_back() {
     let half = |frame: &dyn Fn(Input) -> Input, times: usize| {
@@ -116,7 +116,7 @@ fn bytes_that_nobody_gets_are_given_back() {
         harness.receive(input);
         harness.sent().contains(&Sent::WindowUpdate(0, 32_800))
     };
-    // On a stream that was reset, and behind the end of a stream.
+    // On a stream that was reset, and after the end of a stream.
     assert!(half(&|input| input.data(3, &[0; 100], false), 328));
     assert!(half(&|input| input.data(5, &[0; 100], false), 328));
     // Padding with its length: 99 bytes and one.
@@ -124,7 +124,7 @@ fn bytes_that_nobody_gets_are_given_back() {
     assert!(half(&|input| input.frame(FrameType::DATA, 8, 1, &padding), 328));
 }
 
-/// Until the client has acknowledged the settings, it may go by the default window (section 6.9.2).
+/// Until the client has acknowledged the settings, it may use the default window (section 6.9.2).
 #[test]
 fn the_default_window_counts_until_settings_are_acknowledged() {
     let mut harness = Harness::fresh(small_windows());

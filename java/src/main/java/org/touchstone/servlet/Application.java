@@ -8,10 +8,10 @@ import org.apache.catalina.Context;
 import org.apache.catalina.Manager;
 import org.apache.catalina.core.StandardContext;
 
-/** One application of a route: where it comes from, and how it stands. */
+/** One application of a route: its source and its state. */
 final class Application {
 
-    /** How it stands. */
+    /** Its state. */
     enum State {
         /** Its first requests wait. */
         STARTING,
@@ -25,25 +25,25 @@ final class Application {
 
     /** The context's path: empty for the root. */
     final String path;
-    /** The version that its name says, as Tomcat's parallel deployment has it; empty: none. */
+    /** The version in its name, as in Tomcat's parallel deployment; empty: none. */
     final String version;
     /** The WAR or directory. */
     final File source;
     volatile State state = State.STARTING;
-    /** What it was made of: times and lengths of its files. */
+    /** The state of its files: times and lengths. */
     volatile Fingerprint fingerprint;
-    /** Where it lies unpacked; the source itself where that is a directory. */
+    /** Where it is unpacked; the source itself if that is a directory. */
     Path unpacked;
     /** Its directory while it runs. */
     Place place;
     volatile Context context;
-    /** A thread is starting or stopping it. */
+    /** Whether a thread is starting or stopping it. */
     final AtomicBoolean isChanging = new AtomicBoolean();
-    /** When it was started last, in milliseconds since 1970. */
+    /** When it was last started, in milliseconds since 1970. */
     volatile long startedMilliseconds;
     /** How long that took. */
     volatile long startTookMilliseconds;
-    /** Which it is of those that run beside each other while one replaces the other. */
+    /** Its number among the applications that run beside each other during a replacement. */
     int generation;
 
     Application(String path, String version, File source) {
@@ -58,21 +58,21 @@ final class Application {
                 + " (" + source.getName() + ")";
     }
 
-    /** What its files are called: its path as Tomcat names a WAR for it, and its version. */
+    /** The name of its files: its path as Tomcat names a WAR for it, and its version. */
     String fileName() {
         String base = path.isEmpty() ? "ROOT" : path.substring(1).replace('/', '#');
         return version.isEmpty() ? base : base + "##" + version;
     }
 
     /**
-     * The version that Tomcat knows it by. Tomcat gives new requests to the last in the order of strings, so
-     * each generation comes behind the one before, and ahead of whatever version a name can say beyond that.
+     * The version that Tomcat knows it by. Tomcat sends new requests to the last version in string order, so
+     * each generation sorts after the previous one, and before any later version in a file name.
      */
     String versionOfGeneration() {
         return generation == 0 ? version : String.format("%s#%06d", version, generation);
     }
 
-    /** The application, as operators are told of it. */
+    /** Writes the state of the application for operators. */
     void describe(Json json) {
         json.text("path", path.isEmpty() ? "/" : path);
         json.text("version", version);
@@ -91,14 +91,14 @@ final class Application {
         json.end();
     }
 
-    /** What tells one state of the files from another. */
+    /** Distinguishes one state of the files from another. */
     record Fingerprint(long modified, long length, long descriptor) {
         static Fingerprint of(File source) {
             File descriptor = new File(source, "WEB-INF/web.xml");
             File context = new File(source, "META-INF/context.xml");
             long descriptors = descriptor.lastModified() * 31 + context.lastModified();
-            // A directory's own time changes with whatever is put into it, which Tomcat serves without a
-            // reload.
+            // A directory's own time changes with every file that is added to it, which Tomcat serves without
+            // a reload.
             boolean isDirectory = source.isDirectory();
             return new Fingerprint(
                     isDirectory ? 0 : source.lastModified(), isDirectory ? 0 : source.length(), descriptors);

@@ -44,29 +44,27 @@ import org.apache.tomcat.util.threads.ThreadPoolExecutor;
 import org.apache.tomcat.util.threads.VirtualThreadExecutor;
 
 /**
- * The applications of one route: a service of Tomcat's with one host, which nothing but this route's requests
- * reach.
+ * The applications of one route: a Tomcat service with one host, which only this route's requests reach.
  *
- * <p>Sources are checked once a second. A changed one is prepared while the old application still answers;
- * then requests for it wait until the new one has started. An old application that still has requests by then
- * is {@link Replaced}, and runs beside the new one until they have ended. Others are not touched: each is
- * started and
- * stopped by a thread of its own.
+ * <p>Sources are checked once a second. A changed application is prepared while the old one still answers;
+ * then requests for it wait until the new one has started. An old application that still has requests then
+ * becomes {@link Replaced}, and runs beside the new one until they have ended. Other applications are not
+ * affected: each is started and stopped by its own thread.
  */
 final class Applications {
 
     private static final Log LOG = LogFactory.getLog(Applications.class);
 
-    /** How long requests for an application that is being replaced wait for those that are in it. */
+    /** How long requests for an application that is being replaced wait for the requests inside it. */
     private static final long SHORT_WAIT_NANOS = TimeUnit.SECONDS.toNanos(1);
 
-    /** How often an application looks for sessions that are over, and for classes that have changed. */
+    /** How often an application checks for expired sessions and changed classes. */
     private static final int BACKGROUND_SECONDS = 5;
 
     private final int id;
     private final Properties settings;
     private final Path work;
-    /** Null where nothing outlasts the process. */
+    /** Null if no files outlast the process. */
     private final KeptConversions kept;
     private final StandardServer server;
     private final StandardService service = new Service();
@@ -77,12 +75,14 @@ final class Applications {
     private final Beans beans;
     private final ClassLoaders loaders = new ClassLoaders();
     private final Map<String, Application> running = new ConcurrentHashMap<>();
-    /** Those that requests cannot simply go to; null where all are running. */
+    /** The applications that are not simply running; null if all are. */
     private volatile Application[] unusual;
     private final Map<String, Application.Fingerprint> changing = new HashMap<>();
     private final List<Replaced> replaced = new CopyOnWriteArrayList<>();
     private final QuietErrors errors;
-    /** The server was told at least once to hold a request. It may begin to do so later, so this stays. */
+    /**
+     * The server was told at least once to hold a request. It may hold it only later, so this flag stays set.
+     */
     private volatile boolean hasHeld;
     private volatile boolean hasStopped;
 
@@ -117,7 +117,7 @@ final class Applications {
         return new VirtualThreadExecutor("servlet-" + id + "-");
     }
 
-    /** Whether each request has a virtual thread of its own. */
+    /** Whether each request has its own virtual thread. */
     boolean hasVirtualThreads() {
         return hasVirtualThreads;
     }
@@ -126,7 +126,7 @@ final class Applications {
         return protocol;
     }
 
-    /** What the route is called in logs. */
+    /** The name of the route in logs. */
     String name() {
         return settings.getProperty("name", "servlet");
     }
@@ -183,7 +183,7 @@ final class Applications {
         return id == 1 ? "localhost" : "localhost-" + id;
     }
 
-    /** Has the MBeans of all routes in the domain in which those of a Tomcat are. */
+    /** Puts the MBeans of all routes into the domain that a Tomcat uses. */
     private static final class Service extends StandardService {
         @Override
         protected String getDomainInternal() {
@@ -208,7 +208,7 @@ final class Applications {
         return work.resolve("running");
     }
 
-    /** Has a thread of its own start or stop an application, if none does. */
+    /** Starts or stops an application on its own thread, unless one already does. */
     private void change(Application application, Runnable work) {
         if (application.isChanging.compareAndSet(false, true)) {
             inThread("deploy " + application.name(), () -> {
@@ -239,7 +239,7 @@ final class Applications {
         protocol.endWaiting(exchange -> true);
         hasStopped = true;
         try {
-            // Which stops it as well, and waits for applications that are still being started.
+            // This also stops it, and waits for applications that are still being started.
             server.removeService(service);
             service.destroy();
             for (Application application : running.values()) {
@@ -254,7 +254,7 @@ final class Applications {
         executor.shutdownNow();
     }
 
-    /** The applications, as operators are told of them. */
+    /** Writes the state of the applications for operators. */
     void describe(Json json) {
         json.list("applications");
         running.values().stream().sorted(Comparator.comparing(Application::name))
@@ -269,7 +269,9 @@ final class Applications {
         json.number("longest_ms", protocol.requests().getMaxTime());
     }
 
-    /** Once a second: time limits of requests, and what has changed on disk. Waits for no application. */
+    /**
+     * Called once a second: checks time limits of requests, and changes on disk. Waits for no application.
+     */
     private void tick() {
         protocol.tick();
         // The server may have begun to hold a request after it was last told: so it is told every second.
@@ -285,7 +287,7 @@ final class Applications {
         }
     }
 
-    /** Stops one that another has replaced. */
+    /** Stops an application that was replaced. */
     private void end(Replaced old) {
         if (!Host.requestsIn(this, old.context()).isEmpty()) {
             LOG.warn("the application " + old.name() + " was replaced, and requests have gone on in the old "
@@ -338,7 +340,7 @@ final class Applications {
         }
     }
 
-    /** What is to be run, by name. */
+    /** The applications that should run, by name. */
     private Map<String, Application> wanted() {
         Map<String, Application> found = new HashMap<>();
         String prefix = settings.getProperty("context", "");
@@ -408,7 +410,7 @@ final class Applications {
     }
 
     private void hasFailed(Application application, boolean isAgain, Throwable exception) {
-        // One whose new files cannot even be read goes on as it was.
+        // If the new files cannot be read, the application keeps running unchanged.
         boolean goesOn = isAgain && application.state == Application.State.RUNNING;
         application.state = goesOn ? Application.State.RUNNING : Application.State.FAILED;
         if (hasStopped) {
@@ -419,7 +421,7 @@ final class Applications {
         LOG.error(message, exception instanceof Refused ? null : exception);
     }
 
-    /** What pages are compiled with. */
+    /** The compiler of pages. */
     private static String compiler() {
         return ServerInfo.getServerNumber() + " " + Runtime.version().feature();
     }
@@ -436,8 +438,8 @@ final class Applications {
     }
 
     /**
-     * Lets an application run beside the one that comes, for the requests that are in it; false where there
-     * are none, or it has a manager of sessions of its own, of which there can be one at a time.
+     * Lets an application run beside its successor, for its current requests; false if there are none, or if
+     * it has its own session manager, of which only one can run at a time.
      */
     private boolean replace(Application application) {
         Context context = application.context;
@@ -459,7 +461,7 @@ final class Applications {
         return Long.parseLong(settings.getProperty("drain_milliseconds", "30000"));
     }
 
-    /** Waits for a moment until no request is in an application any more. */
+    /** Waits for a moment until no request is in an application. */
     private boolean becomesIdle(Context context) {
         long until = System.nanoTime() + Math.min(SHORT_WAIT_NANOS, drainMilliseconds() * 1_000_000);
         while (!Host.requestsIn(this, context).isEmpty()) {
@@ -476,7 +478,7 @@ final class Applications {
         return true;
     }
 
-    /** What is at the bottom of a failure: what is above it mostly says only that something has failed. */
+    /** The cause of a failure: the outer exceptions often say only that something has failed. */
     private static String reason(Throwable failure) {
         Throwable cause = failure;
         for (int depth = 0; depth < 100 && cause.getCause() != null; depth++) {
@@ -488,8 +490,8 @@ final class Applications {
     }
 
     private Context start(Application application) {
-        // The end of an application that was busy, with sockets of clients say, can leave its class loader
-        // with this thread; it has stopped, and finds nothing for the next one.
+        // Stopping an application that was busy, for example with sockets of clients, can leave its class
+        // loader on this thread; it has stopped, and the next application would not find its classes.
         Thread.currentThread().setContextClassLoader(Applications.class.getClassLoader());
         StandardContext context = new StandardContext();
         String version = application.versionOfGeneration();
@@ -527,7 +529,8 @@ final class Applications {
         ContextConfig config = new KeepsWork();
         config.setDefaultWebXml(Constants.NoDefaultWebXml);
         context.addLifecycleListener(config);
-        // Behind the one that reads web.xml, which sets them to nothing where that does not name them.
+        // Runs after the listener that reads web.xml, which clears these settings if web.xml does not name
+        // them.
         context.addLifecycleListener(event -> {
             if (Lifecycle.CONFIGURE_START_EVENT.equals(event.getType())) {
                 useUsualEncodings(context);
@@ -549,7 +552,7 @@ final class Applications {
         return context;
     }
 
-    /** What Tomcat keeps for an application is removed with its {@link Place}, or outlasts it. */
+    /** The files that Tomcat keeps for an application are removed with its {@link Place}, or outlast it. */
     private static final class KeepsWork extends ContextConfig {
         @Override
         protected synchronized void destroy() {
@@ -580,12 +583,12 @@ final class Applications {
     }
 
     /**
-     * What every application gets: sessions that outlast a reload, and a System.exit that ends only the
+     * The settings of every application: sessions that outlast a reload, and a System.exit that ends only the
      * request.
      */
     private void configure(StandardContext context, Application application) {
         if (context.getManager() == null) {
-            // Not in the context's own directory, which goes with it.
+            // Not in the context's own directory, which is removed with it.
             context.setManager(new Sessions(work.resolve("sessions-" + application.fileName() + ".ser")));
         }
         if (context.getLoader() != null
@@ -609,7 +612,7 @@ final class Applications {
         }
     }
 
-    /** Notes which applications requests must not simply go to. */
+    /** Notes which applications are not simply running. */
     private void note() {
         List<Application> found = new ArrayList<>();
         for (Application application : running.values()) {
@@ -624,7 +627,7 @@ final class Applications {
         askAgain();
     }
 
-    /** Has the server ask once more for requests that wait. */
+    /** Makes the server submit waiting requests again. */
     private void askAgain() {
         if (hasHeld) {
             Native.resume(id);

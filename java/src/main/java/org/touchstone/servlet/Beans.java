@@ -8,8 +8,8 @@ import org.apache.juli.logging.LogFactory;
 import org.apache.tomcat.util.modeler.Registry;
 
 /**
- * The MBeans of a route that a connector of Tomcat's has: ThreadPool and GlobalRequestProcessor, under the
- * names under which Micrometer and others look for them.
+ * The MBeans of a route that Tomcat's connectors have: ThreadPool and GlobalRequestProcessor, under the names
+ * that Micrometer and other tools expect.
  */
 final class Beans {
 
@@ -63,17 +63,17 @@ final class Beans {
             return "touchstone-" + route;
         }
 
-        /** Threads that there are. */
+        /** The number of threads. */
         public int getCurrentThreadCount() {
             return Native.threads(route, Native.THREADS);
         }
 
-        /** Those of them that answer a request. */
+        /** The number of threads that answer a request. */
         public int getCurrentThreadsBusy() {
             return Native.threads(route, Native.BUSY_THREADS);
         }
 
-        /** The most threads that there may be. */
+        /** The largest number of threads. */
         public int getMaxThreads() {
             return Native.threads(route, Native.MOST_THREADS);
         }

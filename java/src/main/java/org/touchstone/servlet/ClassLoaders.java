@@ -5,8 +5,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * The class loaders of a route's applications that are still in memory: more than applications run are left
- * for a while after one was replaced, and for good where something holds on to its classes.
+ * The class loaders of a route's applications that are still in memory: after a replacement there are more
+ * than applications for a while, and permanently if something still refers to old classes.
  */
 final class ClassLoaders {
 

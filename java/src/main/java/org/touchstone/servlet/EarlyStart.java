@@ -15,16 +15,16 @@ import org.apache.tomcat.util.descriptor.web.WebXmlParser;
 import org.xml.sax.InputSource;
 
 /**
- * Does on a thread of its own what the start of the first application would do later: classes whose
- * initialization takes long, and parsers, in the order in which they are needed. Tomcat itself starts
- * meanwhile. What is done here is found done; a class that is being initialized here is waited for, as Java
- * does it. Where there is one processor, nothing is gained, and nothing is done.
+ * Does on its own thread what the start of the first application would do later: it initializes slow classes
+ * and parsers, in the order in which they are needed. Tomcat itself starts meanwhile. If a class is still
+ * being initialized when it is needed, Java waits for it. On a single processor this gains nothing, so
+ * nothing is done.
  */
 final class EarlyStart {
 
     private static final Log LOG = LogFactory.getLog(EarlyStart.class);
 
-    /** Their initializers read locale data, look through all security providers, and the like. */
+    /** Their initializers read locale data, search all security providers, and the like. */
     private static final String[] CLASSES = {
         "org.apache.tomcat.util.http.CookieProcessorBase",
         "org.apache.catalina.util.SessionIdGeneratorBase",
@@ -34,7 +34,7 @@ final class EarlyStart {
         "org.apache.catalina.core.ApplicationContext",
     };
 
-    /** What is needed last. */
+    /** Classes that are needed last. */
     private static final String[] LATER_CLASSES = {
         "org.apache.catalina.servlets.DefaultServlet",
         "org.apache.jasper.servlet.JasperInitializer",
@@ -50,7 +50,7 @@ final class EarlyStart {
     private EarlyStart() {
     }
 
-    /** Begins, where there is a second processor. */
+    /** Starts, if there is a second processor. */
     static void begin() {
         if (Runtime.getRuntime().availableProcessors() < 2) {
             return;
@@ -74,7 +74,7 @@ final class EarlyStart {
         }
     }
 
-    /** One that may fail: what needs it then says why. */
+    /** A step that may fail: the code that needs it later reports why. */
     private interface Step {
         void run() throws Exception;
     }

@@ -44,7 +44,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
 
     private static final Log LOG = LogFactory.getLog(Exchange.class);
 
-    /** Answers of {@link #serve} above the length of what is in the buffer. */
+    /** Results of {@link #serve}, stored above the length of the output in the buffer. */
     static final int DONE = 0;
     static final int GOES_ON = 1 << 28;
     static final int BROKEN = 2 << 28;
@@ -52,7 +52,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
     /** It waits in the server for an application that is being started. */
     static final int WAITS = 4 << 28;
 
-    /** Where {@link Returns} finds it. Tomcat's own notes are the first. */
+    /** The note in which {@link Returns} finds the exchange. Tomcat's own notes come first. */
     static final int NOTE = 30;
 
     private final Applications applications;
@@ -70,24 +70,24 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
     private boolean swallowsBody;
     private boolean responseIsFinished;
     private long written;
-    /** How long the application has said that the answer is; -1: it has not, or no body is sent. */
+    /** The length of the answer that the application has declared; -1: none, or no body is sent. */
     private long declared = -1;
-    /** The server has all of the answer, while the application still is at work. */
+    /** The server has all of the answer, while the application is still running. */
     private boolean isComplete;
-    /** The application has returned: what is closed now, Tomcat closes. */
+    /** The application has returned: from now on, Tomcat closes the answer. */
     private volatile boolean hasReturned;
     private UpgradeToken upgradeToken;
     /** The connection after a switch of protocols. */
     private UpgradedConnection upgraded;
-    /** Which request it is: events that are late must not hit another. */
+    /** Identifies the request, so that late events do not affect another one. */
     private volatile int generation;
     private volatile boolean isUnderWay;
     private volatile Thread thread;
     private volatile long startedNanos;
-    /** A virtual thread is to answer it and has not begun yet. */
+    /** A virtual thread will answer it and has not started yet. */
     private boolean isStarting;
     private boolean clientLeftEarly;
-    /** Where threads wait that must not wait in the server: virtual ones. */
+    /** Where virtual threads wait, because they must not wait in the server. */
     private final Waiting untilReadable = new Waiting();
     private final Waiting untilWritable = new Waiting();
 
@@ -108,8 +108,8 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         lock.lock();
         try {
             begin(length);
-            // It is under way before it looks, so that a thread that replaces an application sees it, or has
-            // it wait.
+            // It counts as in progress before it checks, so that a thread that replaces an application sees
+            // it, or makes it wait.
             int standing = applications.areAllAvailable() ? DONE : applications.standing(reader);
             if (standing != DONE) {
                 end();
@@ -148,7 +148,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         }
     }
 
-    /** Has Tomcat go on with the request, and tells the server where it has ended: then true. */
+    /** Lets Tomcat continue with the request; if that ends it, tells the server and returns true. */
     private boolean goOn(SocketEvent event) {
         int result;
         try {
@@ -178,7 +178,9 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         request.setRequestThread();
     }
 
-    /** What to tell the server when Tomcat has returned. The exchange may be reused unless it continues. */
+    /**
+     * The result for the server after Tomcat has returned. The exchange may be reused unless it continues.
+     */
     private int after(SocketState state) throws IOException {
         if (state == SocketState.UPGRADING) {
             upgraded = new UpgradedConnection(this, applications.protocol());
@@ -196,7 +198,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         return finish(responseIsFinished && getErrorState().isIoAllowed() && !isShort());
     }
 
-    /** Whether more was promised than was written. */
+    /** Whether fewer bytes were written than declared. */
     private boolean isShort() {
         return written < declared;
     }
@@ -208,8 +210,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
     }
 
     /**
-     * Tomcat has failed, and has not put its own request and response back into order: so this exchange is
-     * never used again.
+     * Tomcat has failed and has not reset its request and response, so this exchange is never used again.
      */
     private int failed(Throwable failure) {
         int result = answerFailure(failure);
@@ -226,7 +227,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
                 return finish(true);
             }
         } catch (Throwable second) {
-            // Without memory not even that can be done.
+            // Without memory, reporting is not possible either.
             return finish(false);
         }
         return finish(false);
@@ -244,12 +245,12 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         recycle();
     }
 
-    /** It answers no more requests: what it has counted stays in the sum of the route's. */
+    /** It answers no more requests: its counts stay in the sum of the route. */
     void leaveCounts() {
         request.getRequestProcessor().setGlobalProcessor(null);
     }
 
-    /** Whether a request is under way. */
+    /** Whether a request is in progress. */
     boolean isUnderWay() {
         return isUnderWay;
     }
@@ -270,7 +271,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         upgraded = null;
     }
 
-    /** Something happened for a request that goes on. Called on threads of the server and on Java's own. */
+    /** Handles an event of an asynchronous request. Called on threads of the server and of Java. */
     void event(SocketEvent event, int expectedGeneration) {
         lock.lock();
         try {
@@ -302,7 +303,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
 
     private static final String ERROR_ATTRIBUTE = jakarta.servlet.RequestDispatcher.ERROR_EXCEPTION;
 
-    /** An event from the server itself: 0 may read, 1 may write, 2 the client has left. */
+    /** An event from the server: 0 may read, 1 may write, 2 the client has disconnected. */
     void serverEvent(int number, int kind) {
         if (!applications.hasVirtualThreads()) {
             event(eventOf(kind), number);
@@ -311,11 +312,11 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         if (generation == number && wakesWaiting(kind)) {
             return;
         }
-        // The thread that brings the event must not wait for the one that is at work.
+        // The thread that reports the event must not wait for the thread that runs the request.
         applications.protocol().getExecutor().execute(() -> event(eventOf(kind), number));
     }
 
-    /** Whether a thread waits for just this. One whose client has left finds that out when it goes on. */
+    /** Wakes a thread that waits for this event. If the client has disconnected, it notices that then. */
     private boolean wakesWaiting(int kind) {
         return switch (kind) {
             case 0 -> untilReadable.end();
@@ -333,16 +334,16 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
                 : kind == 1 ? SocketEvent.OPEN_WRITE : SocketEvent.ERROR;
     }
 
-    /** The connection after a switch of protocols is over. */
+    /** Called when the connection after a switch of protocols has ended. */
     void upgradedIsClosed() {
         int length = out.position();
         end();
         Native.finish(slab, length, true);
     }
 
-    // --- What the watchers ask.
+    // --- Called by the watchers.
 
-    /** For how long one thread has been at it, in seconds; below 0: none is. */
+    /** How long a thread has been running the request, in seconds; negative: none is. */
     long secondsAtWork(long nowNanos) {
         return thread == null ? -1 : (nowNanos - startedNanos) / 1_000_000_000L;
     }
@@ -351,12 +352,12 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         return thread;
     }
 
-    /** Something to be looked at only for the log: it may be of the next request already. */
+    /** A description for the log only: it may already be that of the next request. */
     String what() {
         return request.getMethod() + " " + request.requestURI();
     }
 
-    // --- Tomcat asks for the answer to be written.
+    // --- Called by Tomcat to write the answer.
 
     @Override
     protected SocketState service(SocketWrapperBase<?> none) throws IOException {
@@ -389,8 +390,8 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
     }
 
     /**
-     * Completes a request whose servlet has thrown behind startAsync(), where no listener has done so: its
-     * state has no way out otherwise, and Tomcat's own connector ends the connection with a fault.
+     * Completes a request whose servlet has thrown an exception after startAsync(), if no listener has done
+     * so: it could never end otherwise. Tomcat's own connector ends the connection with an error.
      */
     private void endFailedAsync() {
         Object thrown = request.getAttribute(ERROR_ATTRIBUTE);
@@ -405,7 +406,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         }
     }
 
-    /** The server has checked all but what only Tomcat is strict about. */
+    /** Checks the request where Tomcat is stricter than the server. */
     private boolean isSane() {
         return request.requestURI().getLength() > 0;
     }
@@ -426,7 +427,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         }
     }
 
-    /** A head without fields, in place of one that cannot be sent. The server's page follows it. */
+    /** Writes a head without fields, instead of an invalid one. The server's error page follows. */
     private void bareHead(int status) {
         out.position(ResponseHead.PREFIX);
         response.setCommitted(false);
@@ -440,7 +441,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
 
     @Override
     protected void finishResponse() throws IOException {
-        // Tomcat says so more than once.
+        // Tomcat calls this more than once.
         boolean isFirst = !responseIsFinished;
         boolean hasTrailers = isFirst && !swallowsBody && response.getTrailerFields() != null;
         responseIsFinished = true;
@@ -470,9 +471,9 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         hasReturned = true;
     }
 
-    /** Hands over what goes behind the body. */
+    /** Sends the trailers. */
     private void sendTrailers(Supplier<Map<String, String>> supplier) throws IOException {
-        // The buffer is needed for them.
+        // They need the buffer.
         drain(0);
         try {
             Map<String, String> fields = supplier.get();
@@ -481,7 +482,8 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
                 Native.trailers(slab, out.position());
             }
         } catch (RuntimeException failure) {
-            // They do not fit, or the application has thrown: without them the answer is not whole.
+            // They do not fit, or the application has thrown an exception: without them the answer is
+            // incomplete.
             LOG.error(
                     "the trailers of " + applications.name() + " " + what() + " could not be sent", failure);
             setErrorState(ErrorState.CLOSE_NOW, failure);
@@ -494,7 +496,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         if (request.protocol().equals("HTTP/1.0")) {
             return false;
         }
-        // Once the head is sent, only an answer in chunks has a place for them.
+        // Once the head is sent, only a chunked answer can have trailers.
         return !request.protocol().equals("HTTP/1.1") || !response.isCommitted() || declared < 0;
     }
 
@@ -519,7 +521,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
             append(chunk);
             return length;
         }
-        // What goes beyond the length that was declared is left out, as Tomcat's own connector does.
+        // Bytes beyond the declared length are dropped, as by Tomcat's own connector.
         int limit = chunk.limit();
         chunk.limit(chunk.position() + (int) Math.min(length, declared - written));
         append(chunk);
@@ -531,7 +533,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         return length;
     }
 
-    /** Puts bytes into the buffer, and hands it over whenever it is full. */
+    /** Copies bytes to the buffer, and sends it whenever it is full. */
     void append(ByteBuffer chunk) throws IOException {
         while (true) {
             synchronized (out) {
@@ -556,7 +558,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         return response.getWriteListener() == null && upgraded == null;
     }
 
-    /** The slab may be another request's by now. */
+    /** The slab may already belong to another request. */
     private void checkUnderWay() throws IOException {
         if (!isUnderWay) {
             throw new IOException("the request has ended");
@@ -620,7 +622,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
 
     @Override
     protected void earlyHints() {
-        // Nothing is in the buffer yet: Tomcat asks for this only ahead of the head.
+        // The buffer is empty: Tomcat calls this only before the head.
         try {
             ResponseHead.hints(response, out);
             Native.earlyHints(slab, out.position());
@@ -636,7 +638,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         swallowsBody = true;
     }
 
-    // --- Tomcat asks for the request's body.
+    // --- Called by Tomcat to read the request's body.
 
     @Override
     public int doRead(ApplicationBufferHandler handler) throws IOException {
@@ -644,7 +646,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
             return bodyHasEnded ? -1 : 0;
         }
         int length = body.remaining();
-        // A copy, because Tomcat reads behind what is there when it puts bytes back.
+        // A copy, because Tomcat overwrites the bytes after the data when it pushes bytes back.
         ByteBuffer piece =
                 ByteBuffer.wrap(body.array(), body.arrayOffset() + body.position(), length).slice();
         body.position(body.limit());
@@ -652,7 +654,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         return length;
     }
 
-    /** Brings more of the body in; false where there is none, now or ever. */
+    /** Reads more of the body; false if there is none, now or at all. */
     private boolean load(boolean waits) throws IOException {
         checkUnderWay();
         if (bodyHasEnded) {
@@ -675,7 +677,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         return count > 0;
     }
 
-    /** Copies some of the body to the first buffer; waits for it here where the thread is a virtual one. */
+    /** Copies a part of the body to the first buffer; a virtual thread waits for it here. */
     int fill(boolean waits) {
         if (!waits || !applications.hasVirtualThreads()) {
             return Native.fill(slab, waits);
@@ -688,7 +690,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         return count;
     }
 
-    /** The body was read to its end; behind it there may be trailers (RFC 9110 section 6.5). */
+    /** The body was read to its end; trailers may follow (RFC 9110 section 6.5). */
     private void endBody() {
         bodyHasEnded = true;
         int length = Native.requestTrailers(slab);
@@ -710,7 +712,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
             try {
                 load(false);
             } catch (IOException exception) {
-                // As Tomcat's own connector does: the application reads, and that read fails.
+                // As in Tomcat's own connector: the application reads, and that read fails.
                 return 1;
             }
         }
@@ -739,7 +741,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
 
     @Override
     protected void disableSwallowRequest() {
-        // The server drops what is not read.
+        // The server drops the rest of the body.
     }
 
     @Override
@@ -747,7 +749,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         return isRequestBodyFullyRead();
     }
 
-    // --- Events, threads, and what is known of the connection.
+    // --- Events, threads, and facts about the connection.
 
     @Override
     protected void processSocketEvent(SocketEvent event, boolean dispatch) {
@@ -811,7 +813,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         return new Connection(Long.toString(reader.connection), alpnName(), isSecure);
     }
 
-    /** What the protocol is called where it is agreed upon (RFC 7301). */
+    /** The name of the protocol in ALPN (RFC 7301). */
     private String alpnName() {
         String protocol = request.protocol().toString();
         return switch (protocol) {
@@ -826,7 +828,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         return reader.stream < 0 ? "" : Long.toString(reader.stream);
     }
 
-    /** What a servlet is told of the connection. */
+    /** The facts about the connection for a servlet. */
     private record Connection(String getConnectionId, String getProtocol, boolean isSecure)
             implements ServletConnection {
         @Override
@@ -857,7 +859,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
 
     @Override
     public void pause() {
-        // Requests are stopped where they come from.
+        // The server itself stops accepting requests.
     }
 
     @Override
@@ -865,7 +867,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         return LOG;
     }
 
-    // --- What a thread asks that replaces an application.
+    // --- Called by a thread that replaces an application.
 
     boolean belongsTo(Applications others) {
         return applications == others;
@@ -882,14 +884,16 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         return found == null || found == context;
     }
 
-    /** Ends the answer where it is, if the request surely is in an application: not that of a neighbour. */
+    /**
+     * Ends the answer at its present length, if the request is certainly in this application, not in another.
+     */
     void cutIfIn(Context context) {
         if (isUnderWay && context() == context) {
             Native.cut(slab);
         }
     }
 
-    /** The application that the request is in; null where that is not known, or no longer. */
+    /** The application that the request is in; null if unknown, or if it has left it. */
     private Object context() {
         UpgradeToken token = upgradeToken;
         if (token != null) {
@@ -899,7 +903,7 @@ final class Exchange extends AbstractProcessor implements InputBuffer, OutputBuf
         return mapped instanceof Request known ? known.getContext() : null;
     }
 
-    // --- For the connection after a switch.
+    // --- Called by the connection after a switch of protocols.
 
     String applicationsName() {
         return applications.name();

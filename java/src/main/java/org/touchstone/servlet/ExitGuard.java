@@ -8,11 +8,11 @@ import java.security.ProtectionDomain;
 import org.apache.catalina.loader.WebappClassLoaderBase;
 
 /**
- * What an application calls instead of System.exit: it ends the request, not the server.
+ * Replaces System.exit for applications: it ends the request, not the server.
  *
- * <p>Classes of applications are changed as they are loaded, only in their constant pool: the reference to
- * the method names another class. Other ways to end the virtual machine (Runtime.halt, native code) still
- * work.
+ * <p>Classes of applications are changed when they are loaded, only in their constant pool: the reference to
+ * the method then names another class. Other ways to end the virtual machine (Runtime.halt, native code)
+ * still work.
  */
 public final class ExitGuard {
 
@@ -24,7 +24,7 @@ public final class ExitGuard {
     /**
      * Refuses.
      *
-     * @param status what the application wanted to end with
+     * @param status the exit status of the application
      */
     public static void exit(int status) {
         ClassLoader loader = Thread.currentThread().getContextClassLoader();
@@ -43,13 +43,13 @@ public final class ExitGuard {
             try {
                 return rewrite(bytes);
             } catch (RuntimeException exception) {
-                // A class of a form that is not known here is left to the machine, which checks it.
+                // A class with an unknown format is left to the machine, which checks it.
                 return null;
             }
         }
     }
 
-    /** The class with its calls of System.exit changed; null where there are none. See JVMS section 4.4. */
+    /** The class with its calls of System.exit replaced; null if there are none. See JVMS section 4.4. */
     static byte[] rewrite(byte[] bytes) {
         ByteBuffer in = ByteBuffer.wrap(bytes);
         int count = in.getShort(8) & 0xFFFF;
@@ -83,7 +83,7 @@ public final class ExitGuard {
                     && text(in, offsets[in.getShort(nameAndType + 3) & 0xFFFF]).equals("(I)V");
             if (isExit && count + 2 < 0xFFFF) {
                 changed = changed == null ? bytes.clone() : changed;
-                // The class that is added behind the others.
+                // The new class entry, after the others.
                 ByteBuffer.wrap(changed).putShort(offset + 1, (short) (count + 1));
             }
         }

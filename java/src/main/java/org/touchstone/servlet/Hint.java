@@ -1,15 +1,15 @@
 package org.touchstone.servlet;
 
-/** What to do about faults whose messages say only that something is missing. */
+/** Advice for errors whose messages say only that something is missing. */
 enum Hint {
 
-    /** An application that another server has brought the tags for. */
+    /** An application whose tag libraries another server has provided. */
     TAGS("Tomcat has no JSTL: put jakarta.servlet.jsp.jstl and its API, version 3.0, into WEB-INF/lib of the "
             + "application, or name both jars in class_path of [java]",
             "cannot be resolved in either web.xml or the jar files", "java.sun.com/jsp/jstl",
             "jakarta.tags."),
 
-    /** An application of before Jakarta EE 9 that was not recognised. */
+    /** An application from before Jakarta EE 9 that was not recognised. */
     OLD_NAMES("the application was written for javax.servlet: set convert = \"yes\" for its route",
             "", "NoClassDefFoundError: javax/servlet/", "ClassNotFoundException: javax.servlet.",
             "javax.servlet cannot be resolved",
@@ -20,9 +20,9 @@ enum Hint {
     private final String[] oneOf;
 
     /**
-     * @param advice what to do
-     * @param always what the message says in any case
-     * @param oneOf of which it says one
+     * @param advice the advice
+     * @param always a text that the message must contain
+     * @param oneOf texts of which the message must contain one
      */
     Hint(String advice, String always, String... oneOf) {
         this.advice = advice;
@@ -42,7 +42,7 @@ enum Hint {
         return false;
     }
 
-    /** The advice for a message, in front of which it is to stand in the log; empty: there is none. */
+    /** The advice for a message, which is logged before it; empty: none. */
     static String forMessage(String message) {
         for (Hint hint : values()) {
             if (hint.isFor(message)) {

@@ -15,13 +15,15 @@ import org.apache.catalina.core.StandardServer;
 import org.apache.catalina.startup.CatalinaBaseConfigurationSource;
 import org.apache.tomcat.util.file.ConfigFileLoader;
 
-/** What the server calls: the only class that it knows. */
+/** The functions that the server calls: the only class that it knows. */
 public final class Host {
 
     private static final Map<Integer, Applications> APPLICATIONS = new ConcurrentHashMap<>();
     private static final Object LOCK = new Object();
     private static final int UTILITY_THREADS = 8;
-    /** How long after the start MBeans are registered, so that first requests do not wait for it. */
+    /**
+     * The delay of the registration of MBeans after the start, so that it does not slow down first requests.
+     */
     private static final int BEANS_MILLISECONDS = 1000;
     private static volatile Exchange[] exchanges = new Exchange[64];
     private static StandardServer server;
@@ -32,7 +34,7 @@ public final class Host {
     /**
      * Starts Tomcat without any application.
      *
-     * @param work a directory for what Tomcat keeps
+     * @param work a directory for Tomcat's files
      */
     public static void boot(String work) throws LifecycleException {
         NativeLog.install();
@@ -51,7 +53,8 @@ public final class Host {
         ConfigFileLoader.setSource(new CatalinaBaseConfigurationSource(new File(work), null));
         server = new StandardServer();
         server.setPort(-1);
-        // Each application looks at its sessions in a turn of its own, which may wait for what listens there.
+        // Each application checks its sessions on its own utility thread, because session listeners may
+        // block.
         server.setUtilityThreads(UTILITY_THREADS);
         server.setCatalinaBase(new File(work));
         server.setCatalinaHome(new File(work));
@@ -97,7 +100,7 @@ public final class Host {
     }
 
     /**
-     * Has the applications of a route start, while this returns.
+     * Starts the applications of a route. Returns before they have started.
      *
      * @param id its number
      * @param text its settings, as lines of a properties file
@@ -138,7 +141,7 @@ public final class Host {
         APPLICATIONS.get(id).awaitStart();
     }
 
-    /** Stops everything: sessions are written down. */
+    /** Stops everything; sessions are stored. */
     public static void stop() throws LifecycleException {
         APPLICATIONS.keySet().forEach(Host::close);
         server.stop();
@@ -183,12 +186,12 @@ public final class Host {
     }
 
     /**
-     * Makes a pair of buffers known.
+     * Registers a pair of buffers.
      *
      * @param id the route whose requests use it
      * @param slab its number
-     * @param in what the server writes to
-     * @param out what the server reads from
+     * @param in the buffer that the server writes to
+     * @param out the buffer that the server reads from
      */
     public static void slab(int id, int slab, ByteBuffer in, ByteBuffer out) {
         Applications applications = APPLICATIONS.get(id);
@@ -203,7 +206,7 @@ public final class Host {
         }
     }
 
-    /** Puts an exchange in the place of one that has failed. */
+    /** Replaces an exchange that has failed. */
     static void replace(Exchange failed, Exchange next) {
         synchronized (LOCK) {
             if (exchanges[failed.slab()] == failed) {
@@ -218,19 +221,19 @@ public final class Host {
      * Answers the request in a slab.
      *
      * @param slab the slab
-     * @param length how long the request is
-     * @return how it went, and how long the answer is
+     * @param length the length of the request
+     * @return the result, and the length of the answer
      */
     public static int serve(int slab, int length) {
         return exchanges[slab].serve(length);
     }
 
     /**
-     * Something happened for a request that goes on.
+     * Reports an event for an asynchronous request.
      *
      * @param slab its slab
      * @param number its number
-     * @param kind what: 0 may read, 1 may write, 2 the client has left
+     * @param kind the event: 0 may read, 1 may write, 2 the client has disconnected
      */
     public static void event(int slab, int number, int kind) {
         Exchange exchange = exchanges[slab];

@@ -17,7 +17,7 @@ final class InProcessProtocol implements ProtocolHandler {
     private final String id;
     private final Set<Exchange> waiting = ConcurrentHashMap.newKeySet();
     private final NoEndpoint endpoint = new NoEndpoint();
-    /** The sum of what is counted of requests, as Tomcat's own connectors have it. */
+    /** The sum of the request counts, as in Tomcat's own connectors. */
     private final RequestGroupInfo requests = new RequestGroupInfo();
     private Adapter adapter;
     private Executor executor;
@@ -36,7 +36,7 @@ final class InProcessProtocol implements ProtocolHandler {
         return endpoint;
     }
 
-    /** The request goes on by itself, and has a time limit of its own. */
+    /** Adds a request that continues asynchronously and has its own time limit. */
     void addWaiting(Exchange exchange) {
         waiting.add(exchange);
     }
@@ -47,13 +47,13 @@ final class InProcessProtocol implements ProtocolHandler {
         }
     }
 
-    /** Looks for requests whose time is up; called about once a second. */
+    /** Ends requests whose time is over; called about once a second. */
     void tick() {
         long now = System.currentTimeMillis();
         waiting.forEach(exchange -> exchange.timeoutAsync(now));
     }
 
-    /** Has the time of requests that go on by themselves be up, and waits a moment until they have ended. */
+    /** Ends the time of asynchronous requests, and waits a moment until they have ended. */
     void endWaiting(Predicate<Exchange> which) {
         waiting.stream().filter(which).forEach(exchange -> exchange.timeoutAsync(-1));
         try {

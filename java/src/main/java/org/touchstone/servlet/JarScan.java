@@ -4,12 +4,12 @@ import java.io.File;
 import org.apache.tomcat.JarScanner;
 import org.apache.tomcat.util.scan.StandardJarScanner;
 
-/** Which jars are looked through for tag libraries, fragments and annotations at an application's start. */
+/** Which jars are scanned for tag libraries, fragments and annotations when an application starts. */
 final class JarScan {
 
     /**
-     * Libraries that hold none, as Tomcat's own conf/catalina.properties names them. The same names are left
-     * out as in Tomcat, and no others: an application may have such things in any jar of its own.
+     * Libraries without any of these, from Tomcat's own conf/catalina.properties. The same names are skipped
+     * as in Tomcat, and no others: an application may have such things in any of its jars.
      */
     private static final String LEFT_OUT = "annotations-api.jar,ant-junit*.jar,ant-launcher*.jar,ant*.jar,"
             + "asm-*.jar,aspectj*.jar,bcel*.jar,biz.aQute.bnd*.jar,bootstrap.jar,catalina-ant.jar,"
@@ -31,11 +31,11 @@ final class JarScan {
             + "websocket-client-api.jar,wsdl4j*.jar,xercesImpl.jar,xml-apis.jar,xmlParserAPIs-*.jar,"
             + "xmlParserAPIs.jar,xom-*.jar";
 
-    /** Those of these names that hold some. */
+    /** The jars of these names that must be scanned. */
     private static final String LOOKED_THROUGH =
             "log4j-taglib*.jar,log4j-jakarta-web*.jar,log4javascript*.jar,slf4j-taglib*.jar";
 
-    /** The jars that this class comes with. */
+    /** The jars that contain this class. */
     private static final String OWN = "touchstone-servlet.jar,tomcat-messages.jar,tomcat-embed-*.jar,"
             + "tomcat-annotations-api-*.jar,tomcat-jdbc-*.jar";
 
@@ -44,7 +44,7 @@ final class JarScan {
     private JarScan() {
     }
 
-    /** Names them, where the options of the machine do not. Must be called before any application starts. */
+    /** Sets the names, unless the options of the machine do. Must be called before any application starts. */
     static void nameJars() {
         if (System.getProperty(PROPERTY + "jarsToSkip") == null) {
             System.setProperty(PROPERTY + "jarsToSkip", LEFT_OUT + "," + OWN);
@@ -54,14 +54,14 @@ final class JarScan {
         }
     }
 
-    /** What looks through the jars for one application; its own context.xml may name another. */
+    /** The scanner of one application; its own context.xml may name another one. */
     static JarScanner scanner(String classPath) {
         StandardJarScanner scanner = new StandardJarScanner();
         scanner.setScanClassPath(hasOthers(classPath));
         return scanner;
     }
 
-    /** Whether a class path has jars beside those that this class comes with, which need no look. */
+    /** Whether a class path has jars besides those that contain this class, which need no scan. */
     static boolean hasOthers(String classPath) {
         String own = null;
         String[] entries = classPath.split(File.pathSeparator);

@@ -4,7 +4,7 @@ package org.touchstone.servlet;
 final class Json {
 
     private final StringBuilder text = new StringBuilder("{");
-    /** The ends of what is open. */
+    /** The closing brackets of everything that is open. */
     private final StringBuilder open = new StringBuilder("}");
 
     /** A whole number. */
@@ -38,7 +38,7 @@ final class Json {
         return this;
     }
 
-    /** Ends what was begun last. */
+    /** Ends the innermost object or list. */
     void end() {
         text.append(open.charAt(open.length() - 1));
         open.setLength(open.length() - 1);

@@ -24,12 +24,11 @@ import org.apache.juli.logging.LogFactory;
 import org.apache.tomcat.jakartaee.Info;
 
 /**
- * What WARs were converted to, for the next start: one archive for each application, which is unpacked again
- * each time. So nothing that an application writes among its own files comes back, and one archive can take
- * the place of another while applications run.
+ * Converted WARs, stored for the next start: one archive for each application, which is unpacked again at
+ * each start. So files that an application writes in its directory do not reappear, and an archive can be
+ * replaced while applications run.
  *
- * <p>The files here are executed, so only this user may write to the directory; the server makes sure of
- * that.
+ * <p>The files here are executed, so only this user may write to the directory; the server checks this.
  */
 final class KeptConversions {
 
@@ -39,12 +38,12 @@ final class KeptConversions {
 
     private final Path directory;
 
-    /** @param directory where they are */
+    /** @param directory the directory of the archives */
     KeptConversions(Path directory) {
         this.directory = directory;
     }
 
-    /** What a conversion depends on: all bytes of the WAR, the tool, and what it was told. */
+    /** The key of a conversion: a hash of all bytes of the WAR, the tool, and its options. */
     static String key(File war, String converts) throws IOException {
         MessageDigest digest;
         try {
@@ -62,7 +61,7 @@ final class KeptConversions {
         return HexFormat.of().formatHex(digest.digest());
     }
 
-    /** Unpacks what was kept of an application under this key; false where there is none that is any good. */
+    /** Unpacks the stored conversion of an application with this key; false if there is no usable one. */
     boolean take(Application application, String key, Path to) {
         Path archive = archive(application, key);
         if (!Files.isRegularFile(archive)) {
@@ -78,7 +77,7 @@ final class KeptConversions {
         }
     }
 
-    /** Keeps what an application was converted to, in the place of what was kept of it before. */
+    /** Stores the conversion of an application, replacing the previous one. */
     void keep(Application application, String key, Path converted) {
         try {
             Path beside = Files.createTempFile(directory, "unfinished-", ".tmp");
@@ -96,7 +95,8 @@ final class KeptConversions {
     }
 
     /**
-     * Removes what is kept of an application under other keys than this one; under all keys if it is null.
+     * Removes the stored conversions of an application except the one with this key; all of them if it is
+     * null.
      */
     void forget(Application application, String key) {
         Path current = key == null ? null : archive(application, key);
@@ -145,7 +145,7 @@ final class KeptConversions {
                 }
             });
         }
-        // All of it must be on the disk before its name is.
+        // All of it must be on the disk before it gets its name.
         try (FileChannel channel = FileChannel.open(archive, StandardOpenOption.WRITE)) {
             channel.force(true);
         }

@@ -12,10 +12,10 @@ import java.util.ResourceBundle;
 
 /**
  * The English messages of one of Tomcat's packages, which are read when the first of them is needed: Tomcat
- * itself reads those of each package with its first class, and few starts need any.
+ * itself reads those of each package with its first class, but most starts need none.
  *
- * <p>For each package the build makes a class {@code LocalStrings} that extends this one. Java takes such a
- * class where it finds it, ahead of the file of the same name; this class reads that file.
+ * <p>For each package the build makes a class {@code LocalStrings} that extends this one. Java prefers such a
+ * class to the file of the same name; this class reads that file.
  */
 public abstract class LaterMessages extends ResourceBundle {
 

@@ -15,8 +15,8 @@ import org.apache.juli.logging.LogFactory;
 import org.apache.tomcat.util.modeler.Registry;
 
 /**
- * Tomcat's register of MBeans, which registers nothing before the first applications run: reading the
- * descriptions of all beans is a third of what the start of Tomcat takes, and no request needs them.
+ * Tomcat's MBean registry, which registers nothing before the first applications run: reading the
+ * descriptions of all beans takes a third of Tomcat's start time, and no request needs them.
  */
 final class LaterRegistry extends Registry {
 
@@ -32,7 +32,7 @@ final class LaterRegistry extends Registry {
     private record Package(String name, ClassLoader loader) {
     }
 
-    /** Puts one in the place of Tomcat's own; null where this Tomcat keeps it elsewhere, and uses its own. */
+    /** Replaces Tomcat's own registry; null if this Tomcat stores it elsewhere, and uses its own. */
     static LaterRegistry install() {
         try {
             Field field = Registry.class.getDeclaredField("registry");
@@ -46,7 +46,7 @@ final class LaterRegistry extends Registry {
         }
     }
 
-    /** Registers what waits, and from now on everything at once. */
+    /** Registers the waiting beans, and from now on each bean at once. */
     void begin() {
         List<Package> described;
         synchronized (this) {

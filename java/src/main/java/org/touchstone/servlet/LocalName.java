@@ -6,15 +6,15 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * The name of an address that the server listens on, for {@code getLocalName}. It is looked up once, on a
- * thread of its own: requests do not wait for a name server, and see the address until the name is known.
+ * The name of an address that the server listens on, for {@code getLocalName}. It is looked up once, on its
+ * own thread: requests do not wait for a name server, and see the address until the name is known.
  */
 final class LocalName {
 
-    /** The name of no address. */
+    /** No address. */
     static final LocalName NONE = new LocalName("");
 
-    /** Names of the addresses of this machine that requests have come to, so there are few. */
+    /** Names of this machine's addresses that requests have used, so there are few. */
     private static final Map<String, LocalName> KNOWN = new ConcurrentHashMap<>();
 
     private final String address;
@@ -25,7 +25,7 @@ final class LocalName {
         this.text = address;
     }
 
-    /** The name of an address, which is written in digits. */
+    /** The name of a numeric address. */
     static LocalName of(String address) {
         return KNOWN.computeIfAbsent(address, LocalName::lookedUp);
     }
@@ -40,13 +40,13 @@ final class LocalName {
 
     private void lookUp() {
         try {
-            // Digits are not looked up by this, only the name that belongs to them.
+            // This does not look up the digits, only the name that belongs to them.
             InetAddress found = InetAddress.getByName(address);
             if (!found.isAnyLocalAddress()) {
                 text = found.getHostName();
             }
         } catch (UnknownHostException exception) {
-            // It is no address of this machine's: it keeps its digits.
+            // It is not an address of this machine: it keeps its digits.
             text = address;
         }
     }

@@ -6,7 +6,7 @@ import java.lang.management.ManagementFactory;
 import java.lang.management.MemoryMXBean;
 import java.lang.management.MemoryUsage;
 
-/** The virtual machine, as operators are told of it: memory, collections, classes and threads. */
+/** The state of the virtual machine for operators: memory, collections, classes and threads. */
 final class MachineStatus {
 
     private MachineStatus() {
@@ -38,7 +38,7 @@ final class MachineStatus {
         json.end();
     }
 
-    /** How long the last collection took. Some machines do not say: 0. */
+    /** How long the last collection took; 0 if the machine does not report it. */
     private static long lastMilliseconds(GarbageCollectorMXBean collector) {
         if (collector instanceof com.sun.management.GarbageCollectorMXBean known
                 && known.getLastGcInfo() != null) {

@@ -1,70 +1,70 @@
 package org.touchstone.servlet;
 
 /**
- * What the server does for Java. The server binds these methods when it starts the virtual machine.
+ * The functions that the server provides to Java. It binds these methods when it starts the virtual machine.
  *
- * <p>A slab is a pair of buffers that one request at a time uses; its number names the request in all calls.
- * Results below zero are {@link #END} and {@link #GONE}.
+ * <p>A slab is a pair of buffers that one request at a time uses; its number identifies the request in all
+ * calls. Negative results are {@link #END} and {@link #GONE}.
  */
 final class Native {
 
     /** Nothing more will come. */
     static final int END = -1;
-    /** The client has left, or its body broke off. */
+    /** The client has disconnected, or its body broke off. */
     static final int GONE = -2;
-    /** What was written is no answer; the log says why. */
+    /** The output is not a valid answer; the log says why. */
     static final int REFUSED = -3;
 
-    /** To {@link #drain}: what is there is to be sent now. */
+    /** A flag of {@link #drain}: send everything now. */
     static final int FLUSH = 1;
-    /** To {@link #drain}: the caller must not wait. */
+    /** A flag of {@link #drain}: the caller must not wait. */
     static final int NO_WAIT = 2;
 
     private Native() {
     }
 
     /**
-     * Copies some of the request's body to the slab's first buffer; returns the number of bytes, 0 if there
+     * Copies a part of the request's body to the slab's first buffer; returns the number of bytes, 0 if there
      * are none.
      */
     static native int fill(int slab, boolean waits);
 
-    /** How many bytes of the body are there to be read without waiting. */
+    /** How many bytes of the body can be read without waiting. */
     static native int available(int slab);
 
-    /** Asks for an event when there is something to be read, or the body has ended. */
+    /** Asks for an event when something can be read, or the body has ended. */
     static native void wantRead(int slab);
 
     /**
-     * Takes the second buffer's first {@code length} bytes for the client; 0, {@link #GONE} or {@link
-     * #REFUSED}.
+     * Takes the first {@code length} bytes of the second buffer for the client; returns 0, {@link #GONE} or
+     * {@link #REFUSED}.
      */
     static native int drain(int slab, int length, int flags);
 
-    /** Whether more may be written without waiting; if not, an event comes when it may. */
+    /** Whether more can be written without waiting; if not, an event follows when it can. */
     static native boolean canWrite(int slab);
 
-    /** An asynchronous request is done, with what is in the second buffer; the slab is given back. */
+    /** Ends an asynchronous request, with the contents of the second buffer; the slab is given back. */
     static native void finish(int slab, int length, boolean isWhole);
 
-    /** A request's time is over: its answer ends where it is. The thread that works on it keeps the slab. */
+    /** The time of a request is over: its answer ends now. The thread that works on it keeps the slab. */
     static native void cut(int slab);
 
     /**
-     * The answer of a request that goes on is whole with the second buffer's first {@code length} bytes,
-     * which nothing changes until the request has ended.
+     * The answer of a request that still runs is complete: the first {@code length} bytes of the second
+     * buffer, which do not change until the request has ended.
      */
     static native void complete(int slab, int length);
 
-    /** Requests of a route that wait for an application are to be asked for once more. */
+    /** Submits the requests of a route again that wait for an application. */
     static native void resume(int route);
 
-    /** To {@link #threads}: what is asked. */
+    /** An argument of {@link #threads}: the number to return. */
     static final int THREADS = 0;
     static final int BUSY_THREADS = 1;
     static final int MOST_THREADS = 2;
 
-    /** A number of the threads of a route. */
+    /** Returns a number about the threads of a route. */
     static native int threads(int route, int what);
 
     /** The client may send its body. */
@@ -77,8 +77,8 @@ final class Native {
     static native int requestTrailers(int slab);
 
     /**
-     * Takes trailers to send after the answer's body; they are in the second buffer, where field lines of a
-     * head are.
+     * Takes trailers to send after the answer's body; they are in the second buffer, at the place of a head's
+     * field lines.
      */
     static native void trailers(int slab, int length);
 

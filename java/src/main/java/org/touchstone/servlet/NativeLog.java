@@ -16,13 +16,13 @@ import java.util.logging.SimpleFormatter;
 /** Sends what Tomcat and applications log through java.util.logging to the server's error log. */
 final class NativeLog extends Handler {
 
-    /** The longest text, stacks included; the server writes the first and the last lines of a long one. */
+    /** The longest text, including stacks; the server writes the first and the last lines of a long one. */
     private static final int MOST_CHARACTERS = 256 * 1024;
 
-    /** What is printed without the end of a line is logged when it is so long. */
+    /** Output without a line end is logged when it is this long. */
     private static final int LONGEST_LINE = 6000;
 
-    /** Those that say at each start what everybody knows. */
+    /** Loggers whose messages at each start have no use for operators. */
     private static final String[] TALKATIVE = {"org.apache.catalina.core.StandardService",
         "org.apache.catalina.core.StandardEngine", "org.apache.jasper.servlet.TldScanner",
         "org.apache.catalina.loader.WebappClassLoaderBase", "org.apache.catalina.startup.ContextConfig",
@@ -30,9 +30,9 @@ final class NativeLog extends Handler {
 
     /** Warnings that no operator can act on, by their logger and a part of their text. */
     private static final String[][] IDLE_WARNINGS = {
-        // The thread is Tomcat's own: it looked at the application while that was refused.
+        // The thread is Tomcat's own: it has checked the application while that was refused.
         {"org.apache.catalina.loader.WebappClassLoaderBase", "[Catalina-utility-"},
-        // What was converted cannot keep the signature of what it was.
+        // A converted file cannot keep the signature of the original.
         {"org.apache.tomcat.jakartaee.Migration", "cryptographic signature"}};
 
     /** Loggers without a reference lose their levels. */
@@ -40,7 +40,7 @@ final class NativeLog extends Handler {
 
     private final SimpleFormatter formatter = new SimpleFormatter();
 
-    /** Puts it in the place of the console. */
+    /** Replaces the console handler. */
     static void install() {
         LogManager.getLogManager().reset();
         Logger root = Logger.getLogger("");
@@ -53,7 +53,7 @@ final class NativeLog extends Handler {
             logger.setLevel(Level.WARNING);
             KEPT.add(logger);
         }
-        // Welcome files are told to it before the context itself, which it takes for an error.
+        // It is told of welcome files before the context itself, which it logs as an error.
         Logger mapper = Logger.getLogger("org.apache.catalina.mapper.Mapper");
         mapper.setLevel(Level.OFF);
         KEPT.add(mapper);
@@ -94,7 +94,7 @@ final class NativeLog extends Handler {
         return false;
     }
 
-    /** What is printed, a line at a time. */
+    /** Printed output, split into lines. */
     private static final class Lines extends OutputStream {
         private final int level;
         private final ByteArrayOutputStream line = new ByteArrayOutputStream();

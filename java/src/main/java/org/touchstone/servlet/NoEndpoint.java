@@ -8,13 +8,13 @@ import org.apache.tomcat.util.net.SocketEvent;
 import org.apache.tomcat.util.net.SocketProcessorBase;
 import org.apache.tomcat.util.net.SocketWrapperBase;
 
-/** What Tomcat wants to exist behind a connection after a switch of protocols. It listens on nothing. */
+/** The endpoint that Tomcat requires for a connection after a switch of protocols. It listens on nothing. */
 final class NoEndpoint extends AbstractEndpoint<Integer, Integer> {
 
     private static final Log LOG = LogFactory.getLog(NoEndpoint.class);
 
     NoEndpoint() {
-        // Writes are handed to the server, which never leaves a part: there is nothing to be told of later.
+        // The server always accepts whole writes, so there are no later completions.
         setUseAsyncIO(false);
     }
 

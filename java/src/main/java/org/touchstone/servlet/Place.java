@@ -10,18 +10,18 @@ import java.util.HashSet;
 import java.util.Set;
 
 /**
- * A directory that one application at a time uses while it runs: for what it is unpacked to, and for what
- * Tomcat keeps for it, such as compiled pages. Two that run beside each other, because one replaces the
- * other, have two; so have those of two servers, because one takes over from the other.
+ * A directory that one application at a time uses while it runs: for its unpacked files, and for files that
+ * Tomcat keeps for it, such as compiled pages. If two applications run beside each other, because one
+ * replaces the other, each has its own; so have those of two servers, if one takes over from the other.
  *
- * <p>The first of an application is always the same, so that pages that were compiled are found again
- * after a restart.
+ * <p>The first directory of an application is always the same, so that compiled pages are found again after a
+ * restart.
  */
 final class Place {
 
     /**
-     * Those of this process. A lock of a file is the process's, and ends when any channel to the file is
-     * closed.
+     * The directories of this process. A file lock belongs to the process, and ends when any channel to the
+     * file is closed.
      */
     private static final Set<Path> TAKEN = new HashSet<>();
 
@@ -31,7 +31,7 @@ final class Place {
 
     private final Path directory;
     private final FileChannel lock;
-    /** The one that is found again. */
+    /** Whether it is the directory that is found again. */
     private final boolean isFirst;
 
     private Place(Path directory, FileChannel lock, boolean isFirst) {
@@ -40,7 +40,7 @@ final class Place {
         this.isFirst = isFirst;
     }
 
-    /** Takes the first that is free of those with this name. */
+    /** Takes the first free directory of those with this name. */
     static Place take(Path parent, String name) throws IOException {
         Files.createDirectories(parent);
         Path whole = parent.toRealPath();
@@ -68,20 +68,20 @@ final class Place {
         return channel;
     }
 
-    /** What the application is unpacked to. */
+    /** The unpacked files. */
     Path files() {
         return directory.resolve(FILES);
     }
 
-    /** What Tomcat keeps for it. */
+    /** The files that Tomcat keeps. */
     Path pages() {
         return directory.resolve(PAGES);
     }
 
     /**
-     * Says what the pages are compiled from and with; those of anything else are removed. Archives that
-     * are built reproducibly give all their files one time, so that times do not tell one version's pages
-     * from another's.
+     * Notes what the pages are compiled from and with, and removes pages compiled from anything else.
+     * Archives that are built reproducibly give all their files the same time, so times do not distinguish
+     * the pages of two versions.
      */
     void keepPagesOf(String key) throws IOException {
         Path file = directory.resolve(KEY);
@@ -93,7 +93,9 @@ final class Place {
         }
     }
 
-    /** The application has ended. Its pages stay where they are found again, unless it is gone for good. */
+    /**
+     * Called when the application has ended. Its pages are kept for the next start, unless it was removed.
+     */
     void giveBack(boolean isGone) throws IOException {
         try {
             Preparation.remove(isGone || !isFirst ? directory : files());

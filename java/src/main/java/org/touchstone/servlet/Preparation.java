@@ -23,8 +23,8 @@ import org.apache.tomcat.jakartaee.EESpecProfiles;
 import org.apache.tomcat.jakartaee.Migration;
 
 /**
- * Makes a WAR ready to be run: unpacks it, and converts one that was written for {@code javax.servlet}. The
- * source is never changed.
+ * Prepares a WAR: unpacks it, and converts one that was written for {@code javax.servlet}. The source is
+ * never changed.
  */
 final class Preparation {
 
@@ -37,17 +37,17 @@ final class Preparation {
     private static final byte[] NEW_SCHEMA =
             "jakarta.ee/xml/ns/jakartaee".getBytes(StandardCharsets.US_ASCII);
 
-    /** How the names of pages end, and of what is part of them. */
+    /** The suffixes of pages, and of files that are included in them. */
     private static final List<String> PAGES = List.of(".jsp", ".jspx", ".jspf", ".tag", ".tagx");
 
     private Preparation() {
     }
 
     /**
-     * The directory that the application is run from: below {@code work}, or the source itself.
+     * The directory that the application runs from: below {@code work}, or the source itself.
      *
-     * @param converts whether it is to be converted: yes, no, or auto
-     * @param kept where what it is converted to outlasts the process; null where nowhere
+     * @param converts whether to convert it: yes, no, or auto
+     * @param kept the store for conversions; null if there is none
      */
     static Path prepare(Application application, Path work, String converts, KeptConversions kept)
             throws IOException {
@@ -76,7 +76,7 @@ final class Preparation {
             }
             return work;
         }
-        // A whole WAR in memory is copied anew for each of its entries: one of 35 MB took a minute.
+        // A whole WAR in memory is copied again for each of its entries: one of 35 MB took a minute.
         Path unpacked = work.resolveSibling(work.getFileName() + "-source");
         try {
             remove(unpacked);
@@ -85,8 +85,8 @@ final class Preparation {
         } finally {
             remove(unpacked);
         }
-        // One that was replaced meanwhile is converted again in a moment, and must not be kept under the old
-        // one's key.
+        // If the WAR was replaced meanwhile, it will be converted again soon, and must not be stored with the
+        // old key.
         if (key != null && key.equals(KeptConversions.key(source, converts))) {
             kept.keep(application, key, work);
         }
@@ -98,7 +98,7 @@ final class Preparation {
                 + " is converted from javax.servlet to jakarta.servlet");
         Migration migration = new Migration();
         migration.setEESpecProfile(EESpecProfiles.TOMCAT);
-        // Converting archives in memory keeps those right whose entries say nothing of their length.
+        // Archives whose entries have no length are converted correctly only in memory.
         migration.setZipInMemory(true);
         migration.setSource(source);
         migration.setDestination(to.toFile());
@@ -106,7 +106,7 @@ final class Preparation {
         copyTimes(source.toPath(), to);
     }
 
-    /** Files keep their times, which clients have in their caches and compiled pages are compared with. */
+    /** Copies the times of files, because clients cache them and compiled pages are compared with them. */
     private static void copyTimes(Path from, Path to) throws IOException {
         Files.walkFileTree(from, new SimpleFileVisitor<>() {
             @Override
@@ -144,8 +144,8 @@ final class Preparation {
     }
 
     /**
-     * Which names an application uses. Its own classes, pages and descriptor say it. Where they use neither,
-     * its libraries do: many of those have classes for both, or for what an application may but need not use.
+     * Which names an application uses. Its own classes, pages and descriptor decide. If they use neither, its
+     * libraries do: many of those have classes for both, or for optional features.
      */
     private static final class Names {
         boolean isOwnOld;
@@ -162,8 +162,8 @@ final class Preparation {
                 isOwnNew |= contains(content.readAllBytes(), NEW_SCHEMA);
             } else if (isLookedAt(name)) {
                 byte[] bytes = content.readAllBytes();
-                // A page may import in either quotes, several at once, or name classes where it uses them; in
-                // comments and in texts it may say anything, so that one with both is new.
+                // A page may import in either quotes, several at once, or name classes where it uses them;
+                // comments and texts may contain anything, so a page with both names counts as new.
                 boolean isNewPage = !name.endsWith(".class") && contains(bytes, NEW_WORD);
                 boolean isOldPage = !name.endsWith(".class") && contains(bytes, OLD_WORD);
                 isOwnOld |= contains(bytes, OLD_NAME) || isOldPage && !isNewPage;
@@ -233,7 +233,7 @@ final class Preparation {
         }
     }
 
-    /** Removes a directory with all that is in it. */
+    /** Removes a directory with its contents. */
     static void remove(Path directory) throws IOException {
         if (!Files.exists(directory)) {
             return;

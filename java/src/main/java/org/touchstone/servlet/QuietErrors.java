@@ -5,8 +5,8 @@ import org.apache.catalina.connector.Response;
 import org.apache.catalina.valves.ErrorReportValve;
 
 /**
- * Error pages of the container that name neither its version nor the application's classes. What an
- * application says itself, with {@code sendError(code, text)}, they show unless that is switched off.
+ * Error pages of the container that name neither its version nor the application's classes. They show the
+ * text that an application passes to {@code sendError(code, text)}, unless that is switched off.
  */
 final class QuietErrors extends ErrorReportValve {
 

@@ -4,8 +4,8 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.catalina.Context;
 
 /**
- * An application that another has replaced and that requests still are in. It runs beside the new one, which
- * every new request goes to, until the last of its own has ended or it is late.
+ * An application that was replaced but still has requests. It runs beside the new one, which gets every new
+ * request, until the last of its own has ended or its time is over.
  */
 record Replaced(
         Application application, String name, Context context, Place place, long untilNanos,
@@ -16,7 +16,7 @@ record Replaced(
                 System.nanoTime() + patienceMilliseconds * 1_000_000, new AtomicBoolean());
     }
 
-    /** Whether its requests have had their time. */
+    /** Whether the time for its requests is over. */
     boolean isLate() {
         return System.nanoTime() - untilNanos >= 0;
     }

@@ -17,11 +17,10 @@ import org.apache.tomcat.util.buf.MessageBytes;
 import org.apache.tomcat.util.http.MimeHeaders;
 
 /**
- * Reads a request as the server writes it down: numbers, then texts, then header fields.
+ * Reads a request in the form of the server: numbers, then texts, then header fields.
  *
- * <p>It is copied to the heap once; Tomcat then looks at slices of that copy. The form is that of
- * {@code crates/servlet/src/flat.rs}; it is the same process or its child that writes it, so it is not
- * checked again.
+ * <p>It is copied to the heap once; Tomcat then uses slices of that copy. {@code crates/servlet/src/flat.rs}
+ * writes this form; the writer is the same process or its parent, so it is not checked again.
  */
 final class RequestReader {
 
@@ -36,7 +35,7 @@ final class RequestReader {
     static final int MAY_SWITCH = 8;
     static final int IS_HEAD = 16;
 
-    /** Where the texts begin. */
+    /** The offset of the texts. */
     private static final int TEXTS = 52;
 
     private byte[] bytes = new byte[4096];
@@ -46,15 +45,15 @@ final class RequestReader {
     /** The name of the address in {@link #server}. */
     private LocalName localName = LocalName.NONE;
 
-    /** The number of the request, which tells it from others in the same slab. */
+    /** The number of the request, which distinguishes it from others in the same slab. */
     int number;
-    /** The number of the connection, and the identifier of the stream; below 0: there are no streams. */
+    /** The number of the connection, and the identifier of the stream; negative: there are no streams. */
     long connection;
     long stream;
-    /** The path that the request is for, as it was sent: in the copy, from here. */
+    /** The offset in the copy of the request's path, as it was sent. */
     int pathStart;
     int pathLength;
-    /** What the server knows of the TLS session; null: nothing. */
+    /** The facts about the TLS session; null: none. */
     String tlsVersion;
     String cipherSuite;
     int keyBits;
@@ -65,7 +64,7 @@ final class RequestReader {
         return bytes;
     }
 
-    /** Fills a request; the result is its flags. */
+    /** Fills a request; returns its flags. */
     int read(ByteBuffer from, int length, Request request) {
         if (bytes.length < length) {
             bytes = new byte[length];
@@ -127,7 +126,7 @@ final class RequestReader {
         return flags;
     }
 
-    /** The certificates that the client has shown, its own first; null: none. They follow the fields. */
+    /** The certificates of the client, its own first; null: none. They follow the fields. */
     X509Certificate[] certificates() throws CertificateException {
         int next = at + 4;
         X509Certificate[] chain = new X509Certificate[(int) INT.get(bytes, at)];
@@ -144,7 +143,7 @@ final class RequestReader {
         return chain;
     }
 
-    /** A text that mostly is what it was in the request before. */
+    /** A text that is usually the same as in the previous request. */
     private static final class Recurring {
         private byte[] bytes = new byte[0];
         private String text = "";

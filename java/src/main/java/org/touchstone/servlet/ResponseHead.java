@@ -10,29 +10,31 @@ import org.apache.tomcat.util.http.MimeHeaders;
 
 /**
  * Writes the head of an answer to the slab: the length of the field lines, the status, the length of the
- * body; room, in which the server may put a whole head in front of the body; then the lines as they go to the
- * client.
+ * body; free space, in which the server can put a whole head before the body; then the lines as they are
+ * sent.
  *
- * <p>The server writes what belongs to the connection: the framing of the body, the date, and whether it
- * stays open.
+ * <p>The server writes the fields of the connection: the framing of the body, the date, and whether the
+ * connection stays open.
  */
 final class ResponseHead {
 
-    /** Bytes in front of the field lines: the numbers, and the room. {@code head.rs} has the same. */
+    /**
+     * The bytes before the field lines: the numbers and the free space. {@code head.rs} has the same value.
+     */
     static final int PREFIX = 512;
 
     private ResponseHead() {
     }
 
     /**
-     * The buffer is at the place where the lines begin, and afterwards where the body does. The result is the
-     * length of the body, or -1 where that is not known.
+     * The buffer is positioned where the lines begin, and afterwards where the body begins. Returns the
+     * length of the body, or -1 if it is unknown.
      */
     static long write(Response response, ByteBuffer out) {
         int status = response.getStatus();
         boolean hasBody = status >= 200 && status != 204 && status != 205 && status != 304;
         boolean hasTrailers = response.getTrailerFields() != null;
-        // Trailers need a framing that has an end of its own (RFC 9112 section 7.1.2).
+        // Trailers need a framing that marks the end of the body (RFC 9112 section 7.1.2).
         long length = hasTrailers ? -1 : response.getContentLengthLong();
         MimeHeaders headers = response.getMimeHeaders();
         int start = out.position();
@@ -58,7 +60,7 @@ final class ResponseHead {
             }
             line(out, name, value);
         }
-        // Nought says that there is no head in this piece.
+        // Zero means that this piece has no head.
         out.putInt(0, out.position() - start + 1);
         out.putInt(4, status);
         long known = hasBody || status == 304 ? length : -1;
@@ -66,7 +68,7 @@ final class ResponseHead {
         return known;
     }
 
-    /** The fields so far, for an interim response ahead of the head. */
+    /** The fields so far, for an interim response before the head. */
     static void hints(Response response, ByteBuffer out) {
         MimeHeaders headers = response.getMimeHeaders();
         int count = headers.size();
@@ -77,7 +79,7 @@ final class ResponseHead {
         }
     }
 
-    /** Fields that go behind the body, without those that may not. */
+    /** Writes trailers, without fields that are not allowed there. */
     static void trailers(Map<String, String> fields, ByteBuffer out) {
         fields.forEach((name, value) -> {
             if (value != null && TrailerFields.mayBe(name)) {
@@ -87,14 +89,14 @@ final class ResponseHead {
     }
 
     private static boolean isConnections(MessageBytes name, int status) {
-        // The names are few and told apart by their lengths, which costs nothing for all others.
+        // There are few names and their lengths differ, so all other names cost nothing.
         switch (name.getLength()) {
             case 4:
                 return name.equalsIgnoreCase("Date");
             case 6:
                 return name.equalsIgnoreCase("Server");
             case 7:
-                // An answer that switches protocols says to which (RFC 9110 section 7.8).
+                // An answer that switches protocols must name the new one (RFC 9110 section 7.8).
                 return status != 101 && name.equalsIgnoreCase("Upgrade") || name.equalsIgnoreCase("Trailer");
             case 10:
                 return name.equalsIgnoreCase("Connection") || name.equalsIgnoreCase("Keep-Alive");

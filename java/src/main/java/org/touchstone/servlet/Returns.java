@@ -7,8 +7,8 @@ import org.apache.catalina.connector.Response;
 import org.apache.catalina.valves.ValveBase;
 
 /**
- * Tells an {@link Exchange} that the application has returned: an answer that is closed before that goes
- * out at once.
+ * Tells an {@link Exchange} that the application has returned: an answer that is closed before that is sent
+ * at once.
  */
 final class Returns extends ValveBase {
 

@@ -20,28 +20,27 @@ import org.apache.juli.logging.Log;
 import org.apache.juli.logging.LogFactory;
 
 /**
- * The sessions of one application. They are written down when it stops and read when it starts, as Tomcat's
- * own manager does it; and where an application is replaced while requests still are in the old one, both run
- * for a while. Then the new one takes a session over when it is first asked for, and the rest when the old
- * one stops.
+ * The sessions of one application. They are stored when it stops and read when it starts, as in Tomcat's own
+ * manager. If an application is replaced while requests are still in the old one, both run for a while. Then
+ * the new one takes over each session when it is first needed, and the rest when the old one stops.
  *
- * <p>A session that is taken over is a copy, made of the new application's classes. A request that is still
- * in the old one keeps its session; later changes there are not copied.
+ * <p>A session that is taken over is a copy with the new application's classes. A request that is still in
+ * the old application keeps its session; later changes there are not copied.
  */
 final class Sessions extends StandardManager {
 
     private static final Log LOG = LogFactory.getLog(Sessions.class);
 
-    /** Those of the applications that run, by the file in which they outlast a stop. */
+    /** The session managers of running applications, by the file of their stored sessions. */
     private static final Map<String, Sessions> CURRENT = new HashMap<>();
 
     private final String file;
-    /** Held while a session is taken over; the same for all that have followed each other. */
+    /** Held while a session is taken over; the same object for all successors. */
     private Object lock = new Object();
-    /** Those of the application that this one's has replaced, until that has stopped. */
+    /** The manager of the replaced application, until that has stopped. */
     private volatile Sessions predecessor;
     private volatile Sessions successor;
-    /** The identifiers that the successor has had. */
+    /** The identifiers of sessions that the successor has taken over. */
     private final Set<String> takenOver = new HashSet<>();
 
     Sessions(Path file) {
@@ -82,7 +81,7 @@ final class Sessions extends StandardManager {
         super.stopInternal();
     }
 
-    /** What the successor has is neither written down nor reported as ended. */
+    /** Sessions of the successor are neither stored nor reported as ended. */
     private void forget() {
         setPathname(null);
         for (Session session : findSessions()) {
@@ -98,7 +97,7 @@ final class Sessions extends StandardManager {
             return session;
         }
         synchronized (lock) {
-            // Another request may have been quicker.
+            // Another request may have taken it over first.
             Session meanwhile = super.findSession(id);
             return meanwhile != null ? meanwhile : take(before, id);
         }
@@ -116,7 +115,7 @@ final class Sessions extends StandardManager {
         }
     }
 
-    /** Called with the lock held; null where there is no such session, or there was one here before. */
+    /** Called with the lock held; null if there is no such session, or if it was taken over before. */
     private Session take(Sessions before, String id) throws IOException {
         byte[] written = before.giveAway(id);
         if (written == null) {

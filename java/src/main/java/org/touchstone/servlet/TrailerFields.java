@@ -7,15 +7,15 @@ import org.apache.tomcat.util.http.HeaderUtil;
 import org.apache.tomcat.util.http.MimeHeaders;
 import org.apache.tomcat.util.http.parser.HttpParser;
 
-/** Fields behind the body of a request or of an answer (RFC 9110 section 6.5). */
+/** Fields after the body of a request or of an answer (RFC 9110 section 6.5). */
 final class TrailerFields {
 
     /** More fields of a request are left out. */
     static final int MOST_FIELDS = 100;
 
     /**
-     * Those that route, authenticate or change a message, or belong to the connection, mean nothing behind
-     * it; Tomcat's own list has those that frame it and say what its content is.
+     * Fields that route, authenticate or change a message, or belong to the connection, are not valid in
+     * trailers; Tomcat's own list has those that frame a message or describe its content.
      */
     private static final Set<String> NEVER = Set.of(
             "authorization", "connection", "cookie", "expect", "host", "if-match", "if-modified-since",
@@ -26,13 +26,13 @@ final class TrailerFields {
     private TrailerFields() {
     }
 
-    /** Whether a field of this name may stand behind a body. */
+    /** Whether a field of this name is allowed after a body. */
     static boolean mayBe(String name) {
         return HttpParser.isToken(name) && !HeaderUtil.isHeaderDisallowedInTrailers(name)
                 && !NEVER.contains(name.toLowerCase(Locale.ENGLISH));
     }
 
-    /** Reads those of a request from what the server hands over: lines, each with its CRLF. */
+    /** Reads those of a request from the server's form: lines, each with its CRLF. */
     static void read(byte[] lines, MimeHeaders into) {
         String text = new String(lines, StandardCharsets.ISO_8859_1);
         int at = 0;

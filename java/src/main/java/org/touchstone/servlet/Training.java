@@ -15,9 +15,9 @@ import java.util.zip.ZipEntry;
 import java.util.zip.ZipOutputStream;
 
 /**
- * Starts Tomcat with a WAR of one page and one servlet and asks for both, so that the virtual machine can
- * write down the classes that are loaded meanwhile ({@code -XX:ArchiveClassesAtExit}) and need not load and
- * check them one by one at each start.
+ * Starts Tomcat with a WAR of one page and one servlet and requests both, so that the virtual machine can
+ * archive the classes that are loaded meanwhile ({@code -XX:ArchiveClassesAtExit}) and need not load and
+ * check them at each start.
  */
 public final class Training {
 
@@ -55,11 +55,11 @@ public final class Training {
         } finally {
             Preparation.remove(directory);
         }
-        // Threads of Tomcat's may still be there, and would keep the process.
+        // Tomcat's threads may still run, and would keep the process alive.
         System.exit(exitCode);
     }
 
-    /** Throws where a page is not answered with 200. */
+    /** Throws if a page is not answered with 200. */
     static void run(Path directory) throws Exception {
         Path war = directory.resolve("training.war");
         pack(war);
@@ -93,7 +93,7 @@ public final class Training {
         }
     }
 
-    /** Writes a request down as the server does; the result is its length. */
+    /** Writes a request in the form of the server; returns its length. */
     private static int write(ByteBuffer in, String path) {
         in.clear();
         in.putInt(0).putInt(1).putInt(80).putInt(1).putInt(80).putInt(0).putLong(-1);

@@ -26,8 +26,8 @@ import org.apache.tomcat.util.net.SocketEvent;
 import org.apache.tomcat.util.net.SocketWrapperBase;
 
 /**
- * A connection after a switch of protocols, such as WebSocket: bytes both ways, through the slab of the
- * request that switched.
+ * A connection after a switch of protocols, such as WebSocket: bytes in both directions, through the slab of
+ * the request that switched.
  */
 final class UpgradedConnection extends SocketWrapperBase<Integer> {
 
@@ -54,10 +54,10 @@ final class UpgradedConnection extends SocketWrapperBase<Integer> {
         localPort = exchange.getRequest().getLocalPort();
     }
 
-    /** Hands the connection to its handler; false if that is over already. */
+    /** Passes the connection to its handler; false if it has already ended. */
     boolean begin(UpgradeToken token) throws IOException {
         HttpUpgradeHandler handler = token.httpUpgradeHandler();
-        // The head goes out first: 101 is what the client waits for.
+        // The head is sent first: the client waits for the status 101.
         exchange.drain(Native.FLUSH);
         processor = handler instanceof InternalHttpUpgradeHandler
                 ? new UpgradeProcessorInternal(this, token, null)
@@ -68,7 +68,7 @@ final class UpgradedConnection extends SocketWrapperBase<Integer> {
         return true;
     }
 
-    /** One whose handler closes the connection itself, on whichever thread. */
+    /** For handlers that close the connection themselves, on any thread. */
     private final class External extends UpgradeProcessorExternal {
         External(UpgradeToken token) {
             super(UpgradedConnection.this, token, null);
@@ -105,7 +105,9 @@ final class UpgradedConnection extends SocketWrapperBase<Integer> {
         }
     }
 
-    /** Something may be read or written, or the client has left. Called with the exchange's lock held. */
+    /**
+     * Something may be read or written, or the client has disconnected. Called with the exchange's lock held.
+     */
     void event(SocketEvent event) {
         SocketState state = SocketState.CLOSED;
         try {
@@ -184,7 +186,7 @@ final class UpgradedConnection extends SocketWrapperBase<Integer> {
         exchange.awaitRoom(block);
     }
 
-    /** The server takes what it is given; {@link #isReadyForWrite} says when to stop. */
+    /** The server accepts all bytes; {@link #isReadyForWrite} says when to stop. */
     @Override
     protected boolean flushNonBlocking() throws IOException {
         if (!socketBufferHandler.isWriteBufferEmpty()) {
@@ -224,7 +226,7 @@ final class UpgradedConnection extends SocketWrapperBase<Integer> {
         protocol.getExecutor().execute(runnable);
     }
 
-    /** Closing is asked for by handlers on any thread; the slab is given back under the exchange's lock. */
+    /** Handlers may close on any thread; the slab is given back under the exchange's lock. */
     @Override
     public void close() {
         if (closed.compareAndSet(false, true)) {
@@ -239,12 +241,12 @@ final class UpgradedConnection extends SocketWrapperBase<Integer> {
 
     @Override
     public void setAppReadBufHandler(ApplicationBufferHandler handler) {
-        // Reads copy.
+        // Reads copy the data.
     }
 
     @Override
     protected void populateRemoteHost() {
-        // Known from the beginning, as the others.
+        // Known from the beginning, like the others.
     }
 
     @Override
@@ -279,7 +281,7 @@ final class UpgradedConnection extends SocketWrapperBase<Integer> {
 
     @Override
     public void doClientAuth(SSLSupport support) {
-        // The server has asked for certificates, or has not.
+        // The server has requested certificates in the handshake, or not.
     }
 
     @Override

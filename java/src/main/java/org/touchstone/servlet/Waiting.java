@@ -4,8 +4,8 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 
 /**
- * Where a thread waits in Java for an event of the server: a virtual thread that waited in the server itself
- * would keep the thread that carries it.
+ * Waits in Java for an event of the server: a virtual thread that waited in the server itself would block its
+ * carrier thread.
  */
 final class Waiting {
 
@@ -13,10 +13,10 @@ final class Waiting {
     private volatile boolean hasEnded;
 
     /**
-     * Waits until something is so.
+     * Waits until a condition is true.
      *
-     * @param isSo whether it is
-     * @param ask has the server call {@link #end} when it may be
+     * @param isSo the condition
+     * @param ask makes the server call {@link #end} when it may be true
      */
     void await(BooleanSupplier isSo, Runnable ask) {
         boolean isInterrupted = false;
@@ -41,7 +41,7 @@ final class Waiting {
         }
     }
 
-    /** The event has come; false where no thread waits for it. */
+    /** The event has occurred; false if no thread waits for it. */
     boolean end() {
         Thread waits = thread;
         if (waits == null) {

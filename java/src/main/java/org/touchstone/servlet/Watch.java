@@ -8,13 +8,13 @@ import java.util.HashSet;
 import java.util.Set;
 
 /**
- * Finds requests that take very long and threads that wait for each other, and names them in the log once.
+ * Finds requests that take very long and deadlocked threads, and logs each once.
  */
 final class Watch {
 
-    /** A request that has taken so long is named. */
+    /** A request that has taken this long is logged. */
     private static final long STUCK_SECONDS = 60;
-    /** How often it is looked, in calls. */
+    /** The interval of the checks, in calls. */
     private static final int EVERY = 5;
 
     private final ThreadMXBean threads = ManagementFactory.getThreadMXBean();
