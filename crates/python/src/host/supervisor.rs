@@ -37,6 +37,10 @@ const LOOK_WHILE_ENDING: Duration = Duration::from_millis(20);
 /// How long a worker may take to end after its last request.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
+/// The same for a worker with a thread that does not return: it seldom ends by itself, and may compute
+/// meanwhile.
+const LAST_WORDS_OF_STUCK: Duration = Duration::from_secs(1);
+
 /// A worker that uses this percentage of its memory limit is replaced before it reaches the limit.
 const MEMORY_PERCENT: u64 = 90;
 
@@ -314,7 +318,8 @@ impl Supervisor {
             if process.worker.under_way.load(Ordering::SeqCst) == 0 || is_stopping {
                 process.tell_to_end();
             }
-            let is_late = process.was_told.is_some_and(|told| told.elapsed() > LAST_WORDS)
+            let last_words = if process.worker.is_stuck() { LAST_WORDS_OF_STUCK } else { LAST_WORDS };
+            let is_late = process.was_told.is_some_and(|told| told.elapsed() > last_words)
                 || process.kill_at.is_some_and(|at| at <= Instant::now());
             if (retired > drain || is_late) && !std::mem::replace(&mut process.was_killed, true) {
                 if retired > drain {
