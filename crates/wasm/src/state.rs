@@ -85,15 +85,16 @@ impl WasiHttpView for State {
     }
 }
 
-/// Counts how long an instance computes. Only computing counts, not waiting: on a core, where a turn lasts a
-/// tick or two, the ticks; in a thread the thread's processor time, because the threads have a low priority and
-/// stand still while others have the processors.
+/// Counts how long an instance computes. Only computing counts, not waiting: the thread's processor time,
+/// because a core or a thread stands still while others have the processors. Reading it is a system call, so
+/// a short turn on a core counts ticks.
 pub struct Meter {
     /// Nanoseconds in earlier turns.
     spent: AtomicU64,
     /// The tick in which the present turn began.
     since: AtomicU64,
-    /// The thread's processor time when the present turn began, in nanoseconds; 0 on a core.
+    /// The thread's processor time when the present turn began, or was first checked, in nanoseconds; 0 on a
+    /// core before that.
     since_of_thread: AtomicU64,
     /// The nanoseconds that it may compute.
     most: u64,
@@ -141,10 +142,14 @@ impl Meter {
         }
     }
 
-    /// The nanoseconds of the present turn.
+    /// The nanoseconds of the present turn. Compiled code checks its time after so many ticks at the latest;
+    /// in more of them it had no processor.
     fn turn(&self) -> u64 {
         match self.since_of_thread.load(Ordering::Relaxed) {
-            0 => (ticker::now() - self.since.load(Ordering::Relaxed)).saturating_mul(TICK_NANOSECONDS),
+            0 => {
+                let ticks = ticker::now().wrapping_sub(self.since.load(Ordering::Relaxed));
+                ticks.min(TICKS_BETWEEN_LOOKS) * TICK_NANOSECONDS
+            }
             since => thread_time().saturating_sub(since),
         }
     }
@@ -175,14 +180,27 @@ impl Meter {
     }
 
     /// Called when compiled code checks its time.
+    ///
+    /// Ticks alone do not tell whether it has computed: another program may have had the processor. So the
+    /// first check of a turn on a core begins to count processor time, and the second one decides.
     fn look(&self) -> wasmtime::Result<UpdateDeadline> {
         ticker::note_busy();
-        if self.spent.load(Ordering::Relaxed).saturating_add(self.turn()) >= self.most {
+        let is_counted = self.since_of_thread.load(Ordering::Relaxed) != 0;
+        if !is_counted && ticker::now() == self.since.load(Ordering::Relaxed) {
+            // It was waiting meanwhile.
+            return Ok(UpdateDeadline::Continue(TICKS_BETWEEN_LOOKS));
+        }
+        let turn = self.turn();
+        let spent = self.spent.load(Ordering::Relaxed).saturating_add(turn);
+        if spent >= self.most {
             self.is_over.store(true, Ordering::Relaxed);
             return Ok(UpdateDeadline::Interrupt);
         }
-        if ticker::now() == self.since.load(Ordering::Relaxed) {
-            // It was waiting meanwhile.
+        if !is_counted {
+            self.spent.store(spent, Ordering::Relaxed);
+            self.since_of_thread.store(thread_time(), Ordering::Relaxed);
+        }
+        if !is_counted || turn < TICK_NANOSECONDS {
             return Ok(UpdateDeadline::Continue(TICKS_BETWEEN_LOOKS));
         }
         self.is_long.store(true, Ordering::Relaxed);
@@ -329,5 +347,22 @@ mod tests {
             turns += 1;
         }
         assert_eq!(turns, 4);
+    }
+
+    #[test]
+    fn a_turn_on_a_core_is_long_only_if_it_has_had_the_processor() {
+        let meter = Meter::new(Duration::from_secs(10));
+        meter.begin_turn();
+        // Two ticks have passed.
+        meter.since.store(ticker::now().wrapping_sub(2), Ordering::Relaxed);
+        assert!(matches!(meter.look(), Ok(UpdateDeadline::Continue(_))));
+        assert!(matches!(meter.look(), Ok(UpdateDeadline::Continue(_))));
+        assert!(!meter.take_long());
+        let since = thread_time();
+        while thread_time() - since < 2 * TICK_NANOSECONDS {
+            std::hint::spin_loop();
+        }
+        assert!(matches!(meter.look(), Ok(UpdateDeadline::Yield(_))));
+        assert!(meter.take_long());
     }
 }
