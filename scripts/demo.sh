@@ -6,7 +6,7 @@
 # first screen says which server, which interface, how many users, what breaks first and what to change.
 # Options go to `touchstone bench`, for example --live 8089 to watch it in a browser.
 #
-#   PROFILE=fast scripts/demo.sh     another build profile of the root Cargo.toml; else release
+#   PROFILE=release scripts/demo.sh  another build profile of the root Cargo.toml than `fast`
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -24,7 +24,7 @@ nginx|nginx|install nginx
 apache2|apache,touchstone-accelerator|install apache2
 granian|granian,granian-asgi|scripts/setup-python-servers.sh
 END
-profile=${PROFILE:-release}
+profile=${PROFILE:-fast}
 cargo build --profile "$profile" --locked -p touchstone
 # Servlets need Java; without it they are left out, and the report states that.
 scripts/java.sh --brief || [ $? = 3 ]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::keys::for_each_section;
 use super::section::reader::alternatives;
-use super::section::{ABSENT, Choice, Key, Kind, Section};
+use super::section::{ABSENT, Key, Kind, Section};
 use super::values::{format_duration, format_size, nearest};
 
 /// The page of the book that documents every key (`docs/configuration.md`).
@@ -17,7 +17,7 @@ pub fn documentation_markdown() -> String {
             let name = format!("{} {}", section.header(), key.name);
             let anchor = name.replace(['[', ']', '.'], "").replace(' ', "-");
             let value = value_of(&key.kind).replace('|', "\\|");
-            let _ = writeln!(page, "| [`{name}`](#{anchor}) | {value} | {} |", default_of(key));
+            let _ = writeln!(page, "| [`{name}`](#{anchor}) | {value} | {} |", default_of(key.default));
         }
     });
     for_each_section!(section => write_section(&mut page, section));
@@ -63,7 +63,7 @@ pub fn explain(name: Option<&str>) -> Result<String, String> {
         for key in section.keys {
             let full = format!("{}.{}", section.name, key.name);
             if key.name == wanted || full == wanted {
-                explain_key(&mut text, section, key);
+                KeyText::of(section, key).explain(&mut text);
             }
             known.push(key.name.to_string());
             known.push(full);
@@ -127,20 +127,77 @@ root = "www"
 - A problem names its file. A reload reads all files again, including new ones.
 "#;
 
-fn write_section<C>(page: &mut String, section: &'static Section<C>) {
-    let header = section.header();
-    let _ = write!(page, "\n## `{header}`\n\n{}\n", section.documentation);
-    for key in section.keys {
-        let _ = write!(page, "\n### `{header} {}`\n\n{}\n", key.name, key.documentation);
-        if let Kind::Choice(choices) = &key.kind {
-            page.push('\n');
-            for Choice { word, meaning, .. } in *choices {
-                let _ = writeln!(page, "- `\"{word}\"`: {meaning}");
-            }
+/// What is said of a key.
+struct KeyText {
+    /// The header of its section.
+    header: String,
+    name: &'static str,
+    documentation: &'static str,
+    /// The words that it takes, and their meanings.
+    choices: Vec<(&'static str, &'static str)>,
+    value: String,
+    default: String,
+    example: &'static str,
+}
+
+impl KeyText {
+    fn of<C>(section: &Section<C>, key: &Key<C>) -> KeyText {
+        let choices = match &key.kind {
+            Kind::Choice(choices) => choices.iter().map(|choice| (choice.word, choice.meaning)).collect(),
+            _ => Vec::new(),
+        };
+        KeyText {
+            header: section.header(),
+            name: key.name,
+            documentation: key.documentation,
+            choices,
+            value: value_of(&key.kind),
+            default: default_of(key.default),
+            example: key.example,
         }
-        let (value, default) = (value_of(&key.kind), default_of(key));
-        let _ =
-            writeln!(page, "\nValue: {value}. Default: {default}. Example: `{} = {}`", key.name, key.example);
+    }
+
+    /// As Markdown.
+    fn write(&self, page: &mut String) {
+        let _ = write!(page, "\n### `{} {}`\n\n{}\n", self.header, self.name, self.documentation);
+        if !self.choices.is_empty() {
+            page.push('\n');
+        }
+        for (word, meaning) in &self.choices {
+            let _ = writeln!(page, "- `\"{word}\"`: {meaning}");
+        }
+        let (value, default) = (&self.value, &self.default);
+        let _ = writeln!(
+            page,
+            "\nValue: {value}. Default: {default}. Example: `{} = {}`",
+            self.name, self.example
+        );
+    }
+
+    /// For a terminal.
+    fn explain(&self, text: &mut String) {
+        let documentation = wrap(&self.documentation.replace('`', ""), "    ");
+        let _ = write!(text, "\n  {} {}\n{documentation}\n", self.header, self.name);
+        for (word, meaning) in &self.choices {
+            let _ = writeln!(text, "      \"{word}\": {meaning}");
+        }
+        let value = self.value.replace('`', "");
+        let default = self.default.replace('`', "");
+        let example = format!("{} = {}", self.name, self.example);
+        for (what, value) in [("value", value), ("default", default), ("example", example)] {
+            let line = format!("    {what}: {value}");
+            let _ = match line.chars().count() {
+                ..=100 => writeln!(text, "{line}"),
+                _ => writeln!(text, "    {what}:\n{}", wrap(&value, "      ")),
+            };
+        }
+    }
+}
+
+fn write_section<C>(page: &mut String, section: &'static Section<C>) {
+    let _ = write!(page, "\n## `{}`\n\n{}\n", section.header(), section.documentation);
+    for key in section.keys {
+        KeyText::of(section, key).write(page);
     }
 }
 
@@ -150,29 +207,7 @@ fn explain_section<C>(text: &mut String, section: &'static Section<C>) {
     }
     let _ = writeln!(text, "{}\n{}", section.header(), wrap(section.documentation, "  "));
     for key in section.keys {
-        explain_key(text, section, key);
-    }
-}
-
-fn explain_key<C>(text: &mut String, section: &Section<C>, key: &Key<C>) {
-    let documentation = wrap(&key.documentation.replace('`', ""), "    ");
-    let header = section.header();
-    let _ = write!(text, "\n  {header} {}\n{documentation}\n", key.name);
-    if let Kind::Choice(choices) = &key.kind {
-        for Choice { word, meaning, .. } in *choices {
-            let _ = writeln!(text, "      \"{word}\": {meaning}");
-        }
-    }
-    let value = value_of(&key.kind).replace('`', "");
-    let default = default_of(key).replace('`', "");
-    for (what, value) in
-        [("value", value), ("default", default), ("example", format!("{} = {}", key.name, key.example))]
-    {
-        let line = format!("    {what}: {value}");
-        let _ = match line.chars().count() {
-            ..=100 => writeln!(text, "{line}"),
-            _ => writeln!(text, "    {what}:\n{}", wrap(&value, "      ")),
-        };
+        KeyText::of(section, key).explain(text);
     }
 }
 
@@ -223,8 +258,8 @@ fn value_of<C>(kind: &Kind<C>) -> String {
     }
 }
 
-fn default_of<C>(key: &Key<C>) -> String {
-    match key.default {
+fn default_of(default: Option<&str>) -> String {
+    match default {
         None => "none, it must be given".to_string(),
         Some(ABSENT) => "none".to_string(),
         Some(default) => format!("`{default}`"),

@@ -9,7 +9,7 @@ use touchstone_http::content_coding::ContentCoding;
 
 use super::include::INCLUDE;
 use super::keys::for_each_section;
-use super::section::{ABSENT, Key, Kind, Section};
+use super::section::{ABSENT, Kind, Section};
 
 const DURATION: &str = "^[0-9]+(ms|s|m|h)$";
 const SIZE: &str = "^[0-9]+ *([bB]|[kKmMgGtT][iI]?[bB])?$";
@@ -56,29 +56,37 @@ fn reference(section: &str) -> Value {
 }
 
 fn definition<C>(section: &'static Section<C>) -> Value {
-    let properties: Map<String, Value> =
-        section.keys.iter().map(|key| (key.name.to_string(), property(section.name, key))).collect();
-    let required: Vec<&str> =
-        section.keys.iter().filter(|key| key.default.is_none()).map(|key| key.name).collect();
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for key in section.keys {
+        let schema = match &key.kind {
+            Kind::Table { .. } => of_table(section.name, key.name),
+            Kind::Tables { .. } => array_of(reference(&section_of(section.name, key.name))),
+            kind => of_kind(kind),
+        };
+        properties.insert(key.name.to_string(), described(schema, key.documentation, key.default));
+        if key.default.is_none() {
+            required.push(key.name);
+        }
+    }
+    object(section.documentation, properties, &required)
+}
+
+fn object(description: &str, properties: Map<String, Value>, required: &[&str]) -> Value {
     json!({
         "type": "object",
-        "description": section.documentation,
+        "description": description,
         "properties": properties,
         "required": required,
         "additionalProperties": false,
     })
 }
 
-fn property<C>(section: &str, key: &Key<C>) -> Value {
-    let mut schema = match &key.kind {
-        Kind::Table { .. } => of_table(section, key.name),
-        Kind::Tables { .. } => json!({ "type": "array", "items": reference(&section_of(section, key.name)) }),
-        kind => of_kind(kind),
-    };
+fn described(mut schema: Value, documentation: &str, default: Option<&str>) -> Value {
     if let Value::Object(schema) = &mut schema {
-        schema.insert("description".into(), key.documentation.into());
+        schema.insert("description".into(), documentation.into());
         // As JSON, where TOML writes it alike: strings, numbers, booleans and arrays of them.
-        if let Some(default) = key.default.filter(|default| *default != ABSENT)
+        if let Some(default) = default.filter(|default| *default != ABSENT)
             && let Ok(default) = serde_json::from_str::<Value>(default)
         {
             schema.insert("default".into(), default);
@@ -106,65 +114,31 @@ fn section_of(section: &str, name: &str) -> String {
 }
 
 fn of_kind<C>(kind: &Kind<C>) -> Value {
-    let text = || json!({ "type": "string" });
-    let texts = || json!({ "type": "array", "items": text() });
     match kind {
-        Kind::Boolean(_) => json!({ "type": "boolean" }),
-        Kind::Number { least, most, .. } => json!({ "type": "integer", "minimum": least, "maximum": most }),
-        Kind::NumberOrWord { word, least, most, .. } => json!({ "anyOf": [
-            { "type": "integer", "minimum": least, "maximum": most },
-            { "type": "string", "enum": [word] },
-        ] }),
-        Kind::Size { least, most, .. } => json!({ "anyOf": [
-            { "type": "integer", "minimum": least, "maximum": most },
-            { "type": "string", "pattern": SIZE },
-        ] }),
-        Kind::SizeOrAuto { least, most, .. } => json!({ "anyOf": [
-            { "type": "integer", "minimum": least, "maximum": most },
-            { "type": "string", "pattern": SIZE },
-            { "type": "string", "enum": ["auto"] },
-        ] }),
-        Kind::Duration { .. } => json!({ "type": "string", "pattern": DURATION }),
-        Kind::Choice(choices) => {
-            let words: Vec<&str> = choices.iter().map(|choice| choice.word).collect();
-            json!({ "type": "string", "enum": words })
+        Kind::Boolean(_) => of_type("boolean"),
+        Kind::Number { least, most, .. } => number(*least, *most),
+        Kind::NumberOrWord { word, least, most, .. } => any_of(vec![number(*least, *most), one_of(&[word])]),
+        Kind::Size { least, most, .. } => any_of(vec![number(*least, *most), pattern(SIZE)]),
+        Kind::SizeOrAuto { least, most, .. } => {
+            any_of(vec![number(*least, *most), pattern(SIZE), one_of(&["auto"])])
         }
-        Kind::ListenAddresses(_) => json!({ "type": "array", "minItems": 1, "items": text() }),
+        Kind::Duration { .. } => pattern(DURATION),
+        Kind::Choice(choices) => one_of(&choices.iter().map(|choice| choice.word).collect::<Vec<_>>()),
+        Kind::ListenAddresses(_) => at_least_one(),
         Kind::Files(_)
         | Kind::FileNames(_)
         | Kind::Hosts(_)
         | Kind::SocketAddresses(_)
         | Kind::Networks(_)
-        | Kind::CheckedArray { .. } => texts(),
+        | Kind::CheckedArray { .. } => array_of(of_type("string")),
         Kind::ContentCodings(_) => {
-            let codings: Vec<&str> = ContentCoding::ALL.iter().map(|coding| coding.token()).collect();
-            json!({ "type": "array", "items": { "type": "string", "enum": codings } })
+            array_of(one_of(&ContentCoding::ALL.iter().map(|coding| coding.token()).collect::<Vec<_>>()))
         }
-        Kind::CompressionLevels(_) => {
-            let levels: Map<String, Value> = ContentCoding::ALL
-                .iter()
-                .map(|coding| {
-                    let (least, most) = level_range(*coding);
-                    (
-                        coding.token().to_string(),
-                        json!({ "type": "integer", "minimum": least, "maximum": most }),
-                    )
-                })
-                .collect();
-            json!({ "type": "object", "properties": levels, "additionalProperties": false })
-        }
-        Kind::ErrorPages(_) => json!({
-            "type": "object",
-            "patternProperties": { "^[45][0-9][0-9]$": { "type": "string", "pattern": "^/" } },
-            "additionalProperties": false,
-        }),
-        Kind::MediaTypes(_) | Kind::Fields { .. } | Kind::Pairs { .. } => {
-            json!({ "type": "object", "additionalProperties": text() })
-        }
-        Kind::CheckedOneOrMore { .. } => {
-            json!({ "anyOf": [text(), { "type": "array", "minItems": 1, "items": text() }] })
-        }
-        Kind::Table { .. } | Kind::Tables { .. } => json!({ "type": "object" }),
+        Kind::CompressionLevels(_) => compression_levels(),
+        Kind::ErrorPages(_) => error_pages(),
+        Kind::MediaTypes(_) | Kind::Fields { .. } | Kind::Pairs { .. } => table_of_texts(),
+        Kind::CheckedOneOrMore { .. } => any_of(vec![of_type("string"), at_least_one()]),
+        Kind::Table { .. } | Kind::Tables { .. } => of_type("object"),
         Kind::LogDestination(_)
         | Kind::LineFormat(_)
         | Kind::Directory(_)
@@ -172,6 +146,57 @@ fn of_kind<C>(kind: &Kind<C>) -> Value {
         | Kind::FileOrWord { .. }
         | Kind::HeaderValue(_)
         | Kind::Token(_)
-        | Kind::Checked { .. } => text(),
+        | Kind::Checked { .. } => of_type("string"),
     }
+}
+
+// `of_kind` is compiled for each section. What it is made of is compiled once.
+
+fn of_type(name: &str) -> Value {
+    json!({ "type": name })
+}
+
+fn number(least: u64, most: u64) -> Value {
+    json!({ "type": "integer", "minimum": least, "maximum": most })
+}
+
+fn pattern(pattern: &str) -> Value {
+    json!({ "type": "string", "pattern": pattern })
+}
+
+fn one_of(words: &[&str]) -> Value {
+    json!({ "type": "string", "enum": words })
+}
+
+fn any_of(all: Vec<Value>) -> Value {
+    json!({ "anyOf": all })
+}
+
+fn array_of(items: Value) -> Value {
+    json!({ "type": "array", "items": items })
+}
+
+fn at_least_one() -> Value {
+    json!({ "type": "array", "minItems": 1, "items": of_type("string") })
+}
+
+fn table_of_texts() -> Value {
+    json!({ "type": "object", "additionalProperties": of_type("string") })
+}
+
+fn error_pages() -> Value {
+    json!({
+        "type": "object",
+        "patternProperties": { "^[45][0-9][0-9]$": { "type": "string", "pattern": "^/" } },
+        "additionalProperties": false,
+    })
+}
+
+fn compression_levels() -> Value {
+    let level = |coding: &ContentCoding| {
+        let (least, most) = level_range(*coding);
+        (coding.token().to_string(), number(least.into(), most.into()))
+    };
+    let levels: Map<String, Value> = ContentCoding::ALL.iter().map(level).collect();
+    json!({ "type": "object", "properties": levels, "additionalProperties": false })
 }

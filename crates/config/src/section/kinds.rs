@@ -1,5 +1,8 @@
 //! Reads the value of a key by its [`Kind`], checks it, and puts it where it belongs; what is wrong becomes a
 //! problem at the value's place.
+//!
+//! Only `value` and `choice` know the struct of the section. The rest is compiled once, and not for each of the
+//! sections.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::Hash;
@@ -26,31 +29,25 @@ impl Reader<'_> {
             },
             Kind::NumberOrWord { word, set_word, .. } if is_text(value, word) => set_word(target),
             Kind::Number { least, most, set } | Kind::NumberOrWord { least, most, set, .. } => {
-                if let Some(number) = self.number(name, value, *least, *most) {
-                    set(target, number);
-                }
+                give(self.number(name, value, *least, *most), *set, target);
             }
             Kind::SizeOrAuto { .. } if is_text(value, "auto") => {}
             Kind::Size { least, most, set } | Kind::SizeOrAuto { least, most, set } => {
-                if let Some(bytes) = self.size(name, value, *least, *most) {
-                    set(target, bytes);
-                }
+                give(self.size(name, value, *least, *most), *set, target);
             }
             Kind::Duration { least, most, set } => {
-                if let Some(duration) = self.duration(name, value)
-                    && self
-                        .in_range(name, value, &duration, (least, most), |end| values::format_duration(*end))
-                {
-                    set(target, duration);
-                }
+                give(self.duration(name, value, *least, *most), *set, target);
             }
             Kind::Choice(choices) => self.choice(name, value, choices, target),
             Kind::LogDestination(set) => {
-                self.text(name, value, |text| values::parse_log_destination(text, base), |v| set(target, v));
+                let parsed = self.text(name, value, &|text| values::parse_log_destination(text, base));
+                give(parsed, *set, target);
             }
-            Kind::LineFormat(set) => self.text(name, value, AccessLogFormat::parse, |v| set(target, v)),
+            Kind::LineFormat(set) => {
+                give(self.text(name, value, &AccessLogFormat::parse), *set, target);
+            }
             Kind::Directory(set) => {
-                self.text(name, value, |text| values::parse_path(text, base), |v| set(target, v));
+                give(self.text(name, value, &|text| values::parse_path(text, base)), *set, target);
             }
             Kind::FileOrWord { word, set_word, .. } if is_text(value, word) => set_word(target),
             Kind::File(set) | Kind::FileOrWord { set, .. } => {
@@ -58,60 +55,48 @@ impl Reader<'_> {
                     "" => Ok(None),
                     path => values::parse_path(path, base).map(Some),
                 };
-                self.text(name, value, file, |v| set(target, v));
+                give(self.text(name, value, &file), *set, target);
             }
-            Kind::Files(set) => self.array(name, value, |t| values::parse_path(t, base), |v| set(target, v)),
-            Kind::HeaderValue(set) => self.text(name, value, values::parse_header_value, |v| set(target, v)),
-            Kind::Token(set) => self.text(name, value, values::parse_token_or_empty, |v| set(target, v)),
-            Kind::FileNames(set) => self.array(name, value, values::parse_file_name, |v| set(target, v)),
-            Kind::Hosts(set) => self.array(name, value, values::parse_host, |v| set(target, v)),
+            Kind::Files(set) => {
+                give(self.array(name, value, &|text| values::parse_path(text, base)), *set, target);
+            }
+            Kind::HeaderValue(set) => {
+                give(self.text(name, value, &values::parse_header_value), *set, target);
+            }
+            Kind::Token(set) => give(self.text(name, value, &values::parse_token_or_empty), *set, target),
+            Kind::FileNames(set) => give(self.array(name, value, &values::parse_file_name), *set, target),
+            Kind::Hosts(set) => give(self.array(name, value, &values::parse_host), *set, target),
             Kind::ListenAddresses(set) => {
                 self.not_empty(name, value, "at least one address");
-                self.array(name, value, values::parse_listen_address, |v| set(target, v));
+                give(self.array(name, value, &values::parse_listen_address), *set, target);
             }
-            Kind::MediaTypes(set) => {
-                if let Some(types) = self.media_types(name, value) {
-                    set(target, types);
+            Kind::MediaTypes(set) => give(self.media_types(name, value), *set, target),
+            Kind::ContentCodings(set) => {
+                give(self.array(name, value, &values::parse_content_coding), *set, target);
+            }
+            Kind::CompressionLevels(set) => {
+                for (coding, level) in self.compression_levels(name, value) {
+                    set(target, coding, level);
                 }
             }
-            Kind::ContentCodings(set) => {
-                self.array(name, value, values::parse_content_coding, |v| set(target, v));
-            }
-            Kind::CompressionLevels(set) => self.compression_levels(name, value, *set, target),
             Kind::ErrorPages(set) => {
-                let example = "a table such as { 404 = \"/errors/404.html\" }";
-                let pages = self.string_table(
-                    name,
-                    value,
-                    example,
-                    values::parse_error_status,
-                    values::parse_site_path,
-                );
-                set(target, pages.into_iter().collect());
+                set(target, self.error_pages(name, value));
             }
             Kind::SocketAddresses(set) => {
-                self.array(name, value, values::parse_listen_address, |v| set(target, v));
+                give(self.array(name, value, &values::parse_listen_address), *set, target);
             }
             Kind::Networks(set) => {
-                self.array(name, value, |text| text.parse::<Network>(), |v| set(target, v));
+                give(self.array(name, value, &|text| text.parse::<Network>()), *set, target);
             }
             Kind::Checked { parse, set, .. } => {
-                self.text(name, value, |text| parse(text, base), |v| set(target, v));
+                give(self.text(name, value, &|text| parse(text, base)), *set, target);
             }
-            Kind::CheckedArray { parse, set, .. } => self.array(name, value, parse, |v| set(target, v)),
-            Kind::CheckedOneOrMore { parse, set, .. } => match value.get_ref() {
-                DeValue::String(_) => self.text(name, value, parse, |v| set(target, vec![v])),
-                _ => {
-                    self.not_empty(name, value, "at least one");
-                    self.array(name, value, parse, |v| set(target, v));
-                }
-            },
-            Kind::Fields { check, set, .. } => {
-                if let Some(fields) = self.fields(name, value, *check) {
-                    set(target, fields);
-                }
+            Kind::CheckedArray { parse, set, .. } => give(self.array(name, value, parse), *set, target),
+            Kind::CheckedOneOrMore { parse, set, .. } => {
+                give(self.one_or_more(name, value, *parse), *set, target);
             }
-            Kind::Pairs { check, set, .. } => self.pairs(name, value, *check, |v| set(target, v)),
+            Kind::Fields { check, set, .. } => give(self.fields(name, value, *check), *set, target),
+            Kind::Pairs { check, set, .. } => give(self.pairs(name, value, *check), *set, target),
             Kind::Table { read } | Kind::Tables { read } => tables = read(self, value, target),
         }
         KeyPlaces { value: self.place(value.span().start), items: self.item_places(value), tables }
@@ -156,7 +141,19 @@ impl Reader<'_> {
         u64::try_from(bytes).ok().filter(|_| in_range)
     }
 
-    fn duration(&mut self, name: &str, value: &Value<'_>) -> Option<Duration> {
+    fn duration(
+        &mut self,
+        name: &str,
+        value: &Value<'_>,
+        least: Duration,
+        most: Duration,
+    ) -> Option<Duration> {
+        let duration = self.unlimited_duration(name, value)?;
+        let format = |end: &Duration| values::format_duration(*end);
+        self.in_range(name, value, &duration, (&least, &most), format).then_some(duration)
+    }
+
+    fn unlimited_duration(&mut self, name: &str, value: &Value<'_>) -> Option<Duration> {
         match value.get_ref() {
             DeValue::String(text) => match values::parse_duration(text) {
                 Ok(duration) => return Some(duration),
@@ -174,21 +171,26 @@ impl Reader<'_> {
     }
 
     fn choice<C>(&mut self, name: &str, value: &Value<'_>, choices: &'static [Choice<C>], target: &mut C) {
-        let all =
-            alternatives(&choices.iter().map(|choice| format!("\"{}\"", choice.word)).collect::<Vec<_>>());
+        if let DeValue::String(word) = value.get_ref()
+            && let Some(choice) = choices.iter().find(|choice| choice.word == *word)
+        {
+            return (choice.set)(target);
+        }
+        let words: Vec<&str> = choices.iter().map(|choice| choice.word).collect();
+        self.unknown_choice(name, value, &words);
+    }
+
+    /// Reports a value that is none of these words.
+    fn unknown_choice(&mut self, name: &str, value: &Value<'_>, words: &[&str]) {
+        let all = alternatives(&words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>());
         let DeValue::String(word) = value.get_ref() else {
             return self.wrong_type(name, value, &all);
         };
-        match choices.iter().find(|choice| choice.word == *word) {
-            Some(choice) => (choice.set)(target),
-            None => {
-                let near = values::nearest(word, choices.iter().map(|choice| choice.word));
-                let advice = near.map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
-                let written = values::shorten(word);
-                let message = format!("'{name}' must be {all}, not {written:?}{advice}");
-                self.problem(self.place(value.span().start), message);
-            }
-        }
+        let near = values::nearest(word, words.iter().copied());
+        let advice = near.map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
+        let written = values::shorten(word);
+        let message = format!("'{name}' must be {all}, not {written:?}{advice}");
+        self.problem(self.place(value.span().start), message);
     }
 
     /// A value that is one string.
@@ -196,16 +198,16 @@ impl Reader<'_> {
         &mut self,
         name: &str,
         value: &Value<'_>,
-        parse: impl Fn(&str) -> Result<T, String>,
-        set: impl FnOnce(T),
-    ) {
+        parse: &dyn Fn(&str) -> Result<T, String>,
+    ) -> Option<T> {
         match value.get_ref() {
             DeValue::String(text) => match parse(text) {
-                Ok(parsed) => set(parsed),
+                Ok(parsed) => return Some(parsed),
                 Err(message) => self.problem_with(name, value, &message),
             },
             _ => self.wrong_type(name, value, "a string"),
         }
+        None
     }
 
     /// A value that is an array of strings, none of them twice.
@@ -213,30 +215,43 @@ impl Reader<'_> {
         &mut self,
         name: &str,
         value: &Value<'_>,
-        parse: impl Fn(&str) -> Result<T, String>,
-        set: impl FnOnce(Vec<T>),
-    ) {
+        parse: &dyn Fn(&str) -> Result<T, String>,
+    ) -> Option<Vec<T>> {
         let DeValue::Array(items) = value.get_ref() else {
             let example = match value.get_ref() {
                 DeValue::String(text) => format!(": write [{:?}]", values::shorten(text)),
                 _ => String::new(),
             };
-            return self.wrong_type(name, value, &format!("an array of strings{example}"));
+            self.wrong_type(name, value, &format!("an array of strings{example}"));
+            return None;
         };
+        let parsed: Vec<_> =
+            items.iter().filter_map(|item| Some((self.text(name, item, parse)?, item))).collect();
         let mut seen = HashSet::new();
-        let mut parsed = Vec::with_capacity(items.len());
-        for item in items.iter() {
-            self.text(name, item, &parse, |one| parsed.push((one, item)));
-        }
-        parsed.retain(|(one, item)| {
-            let is_new = seen.insert(one.clone());
-            if !is_new {
+        let mut all = Vec::with_capacity(parsed.len());
+        for (one, item) in parsed {
+            if seen.insert(one.clone()) {
+                all.push(one);
+            } else {
                 let written = self.written(item);
                 self.problem(self.place(item.span().start), format!("'{name}': {written} is listed twice"));
             }
-            is_new
-        });
-        set(parsed.into_iter().map(|(one, _)| one).collect());
+        }
+        Some(all)
+    }
+
+    /// A value that is a string, or an array of at least one.
+    fn one_or_more(
+        &mut self,
+        name: &str,
+        value: &Value<'_>,
+        parse: fn(&str) -> Result<String, String>,
+    ) -> Option<Vec<String>> {
+        if let DeValue::String(_) = value.get_ref() {
+            return self.text(name, value, &parse).map(|one| vec![one]);
+        }
+        self.not_empty(name, value, "at least one");
+        self.array(name, value, &parse)
     }
 
     fn media_types(&mut self, name: &str, value: &Value<'_>) -> Option<BTreeMap<String, String>> {
@@ -253,9 +268,7 @@ impl Reader<'_> {
                     continue;
                 }
             };
-            let mut media_type = None;
-            self.text(name, value, values::parse_media_type, |text| media_type = Some(text));
-            let Some(media_type) = media_type else { continue };
+            let Some(media_type) = self.text(name, value, &values::parse_media_type) else { continue };
             if types.insert(ending.clone(), media_type).is_some() {
                 let message =
                     format!("'{name}': the ending {ending:?} is listed twice; case does not matter");
@@ -287,9 +300,7 @@ impl Reader<'_> {
             } else if !seen.insert(field.to_ascii_lowercase()) {
                 self.problem(place, format!("'{name}': {field:?} is listed twice; case does not matter"));
             } else {
-                let mut text = None;
-                self.text(name, value, values::parse_header_value, |value| text = Some(value));
-                let Some(text) = text else { continue };
+                let Some(text) = self.text(name, value, &values::parse_header_value) else { continue };
                 match check(field, &text) {
                     Ok(()) => _ = fields.insert(field.to_string(), text),
                     Err(message) => self.problem(place, format!("'{name}': {message}")),
@@ -305,72 +316,65 @@ impl Reader<'_> {
         name: &str,
         value: &Value<'_>,
         check: fn(&str, &str) -> Result<(), String>,
-        set: impl FnOnce(BTreeMap<String, String>),
-    ) {
+    ) -> Option<BTreeMap<String, String>> {
         let DeValue::Table(table) = value.get_ref() else {
-            return self.wrong_type(name, value, "a table such as { \"/\" = \"/shop/\" }");
+            self.wrong_type(name, value, "a table such as { \"/\" = \"/shop/\" }");
+            return None;
         };
         let mut pairs = BTreeMap::new();
         for (key, value) in table.iter() {
             let place = self.place(key.span().start);
-            let mut text = None;
-            self.text(name, value, |text| Ok(text.to_string()), |value| text = Some(value));
-            let Some(text) = text else { continue };
+            let Some(text) = self.text(name, value, &|text| Ok(text.to_string())) else { continue };
             match check(key.get_ref(), &text) {
                 Ok(()) => _ = pairs.insert(key.get_ref().to_string(), text),
                 Err(message) => self.problem(place, format!("'{name}': {message}")),
             }
         }
-        set(pairs);
+        Some(pairs)
     }
 
-    /// A table of strings, whose names mean something too.
-    fn string_table<K, V>(
-        &mut self,
-        name: &str,
-        value: &Value<'_>,
-        example: &str,
-        parse_key: impl Fn(&str) -> Result<K, String>,
-        parse_value: impl Fn(&str) -> Result<V, String>,
-    ) -> Vec<(K, V)> {
+    /// A table from status codes to paths of the site.
+    fn error_pages(&mut self, name: &str, value: &Value<'_>) -> BTreeMap<u16, String> {
         let DeValue::Table(table) = value.get_ref() else {
-            self.wrong_type(name, value, example);
-            return Vec::new();
+            self.wrong_type(name, value, "a table such as { 404 = \"/errors/404.html\" }");
+            return BTreeMap::new();
         };
-        let mut entries = Vec::new();
+        let mut pages = BTreeMap::new();
         for (key, value) in table.iter() {
             let place = self.place(key.span().start);
-            match parse_key(key.get_ref()) {
-                Ok(key) => self.text(name, value, &parse_value, |value| entries.push((key, value))),
+            match values::parse_error_status(key.get_ref()) {
+                Ok(status) => {
+                    if let Some(path) = self.text(name, value, &values::parse_site_path) {
+                        pages.insert(status, path);
+                    }
+                }
                 Err(message) => self.problem(place, format!("'{name}': {message}")),
             }
         }
-        entries
+        pages
     }
 
-    fn compression_levels<C>(
-        &mut self,
-        name: &str,
-        value: &Value<'_>,
-        set: fn(&mut C, ContentCoding, u8),
-        target: &mut C,
-    ) {
+    /// A table from content codings to levels.
+    fn compression_levels(&mut self, name: &str, value: &Value<'_>) -> Vec<(ContentCoding, u8)> {
         let DeValue::Table(table) = value.get_ref() else {
-            return self.wrong_type(name, value, "a table such as { br = 5, gzip = 6 }");
+            self.wrong_type(name, value, "a table such as { br = 5, gzip = 6 }");
+            return Vec::new();
         };
+        let mut levels = Vec::new();
         for (key, value) in table.iter() {
             match values::parse_content_coding(key.get_ref()) {
                 Ok(coding) => {
                     let (least, most) = level_range(coding);
                     let full_name = format!("{name}.{}", coding.token());
                     let level = self.number(&full_name, value, least.into(), most.into());
-                    if let Some(level) = level.and_then(|level| u8::try_from(level).ok()) {
-                        set(target, coding, level);
-                    }
+                    levels.extend(
+                        level.and_then(|level| u8::try_from(level).ok()).map(|level| (coding, level)),
+                    );
                 }
                 Err(message) => self.problem(self.place(key.span().start), format!("'{name}': {message}")),
             }
         }
+        levels
     }
 
     /// Whether a value is in its range, which includes both ends; where not, a problem.
@@ -421,6 +425,13 @@ impl Reader<'_> {
     fn item_places(&self, value: &Value<'_>) -> Vec<Place> {
         let items = value.get_ref().as_array();
         items.map_or(Vec::new(), |items| items.iter().map(|item| self.place(item.span().start)).collect())
+    }
+}
+
+/// Puts what was read where it belongs.
+fn give<C, T>(read: Option<T>, set: fn(&mut C, T), target: &mut C) {
+    if let Some(read) = read {
+        set(target, read);
     }
 }
 

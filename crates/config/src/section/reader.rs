@@ -165,7 +165,10 @@ impl<'t> Reader<'t> {
                     let key_places = self.value(key, value, &mut target);
                     places.keys.insert(key.name, key_places);
                 }
-                None => meant.extend(self.unknown_key(section, name)),
+                None => {
+                    let names: Vec<&str> = section.keys.iter().map(|key| key.name).collect();
+                    meant.extend(self.unknown_key(&section.header(), &names, name));
+                }
             }
         }
         // A misspelt key is not reported as missing as well.
@@ -178,16 +181,22 @@ impl<'t> Reader<'t> {
         (target, places)
     }
 
-    /// The key that was probably meant.
-    fn unknown_key<C>(&mut self, section: &Section<C>, name: &Spanned<Cow<'_, str>>) -> Option<&'static str> {
-        let header = section.header();
-        let names = || section.keys.iter().map(|key| key.name);
-        let near = values::nearest(name.get_ref(), names());
+    /// Reports an unknown key. Returns the key that was probably meant.
+    fn unknown_key(
+        &mut self,
+        header: &str,
+        names: &[&'static str],
+        name: &Spanned<Cow<'_, str>>,
+    ) -> Option<&'static str> {
+        let near = values::nearest(name.get_ref(), names.iter().copied());
         let advice = match near {
             Some(near) => format!("did you mean '{near}'?"),
             None => match (self.sections_with_key)(name.get_ref()).first() {
                 Some(header) => format!("it belongs in {header}"),
-                None => format!("the keys are {}", words(&names().map(str::to_string).collect::<Vec<_>>())),
+                None => {
+                    let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
+                    format!("the keys are {}", words(&names))
+                }
             },
         };
         let place = self.place(name.span().start);
