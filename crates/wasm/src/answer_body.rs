@@ -53,9 +53,9 @@ impl AnswerBody {
 }
 
 /// The body of a prepared response, shared.
-struct Shared(Arc<Prepared>, Range<usize>);
+struct PreparedBody(Arc<Prepared>, Range<usize>);
 
-impl AsRef<[u8]> for Shared {
+impl AsRef<[u8]> for PreparedBody {
     fn as_ref(&self) -> &[u8] {
         self.0.body().get(self.1.clone()).unwrap_or_default()
     }
@@ -72,7 +72,7 @@ impl Source for AnswerBody {
             None => Poll::Ready(None),
             Some(Part::Bytes(bytes)) => Poll::Ready(Some(Ok(bytes))),
             Some(Part::Cached(prepared, range)) => {
-                Poll::Ready(Some(Ok(Bytes::from_owner(Shared(prepared, range)))))
+                Poll::Ready(Some(Ok(Bytes::from_owner(PreparedBody(prepared, range)))))
             }
             Some(Part::File { file, offset, length }) => {
                 let now = length.min(FILE_BYTES);
