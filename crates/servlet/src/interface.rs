@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{
     CallUnderWay, Caller, ConnectionReturn, Handled, Handler, Interface, Level, OnCore, Server,
 };
@@ -334,7 +334,7 @@ impl OnThisCore {
             tokio::task::spawn_local(pass_on(asked, sender));
         }
         let length = if answer.switches_protocols() { None } else { declared };
-        Some(answer.part(Part::Stream { body, length }))
+        Some(answer.part(BodyPart::Stream { body, length }))
     }
 }
 

@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use touchstone_handler::component_counts::Counts;
 use touchstone_handler::handler::Handler;
 use touchstone_handler::pipe::{Receiver, Sender};
-use touchstone_handler::request::{Next, Request};
+use touchstone_handler::request::{NextHandler, Request};
 use wasmtime_wasi_http::{Error, WasiBody};
 
 use crate::guest::{Reply, ReusableInstance};
@@ -70,7 +70,7 @@ pub struct RunParts {
     /// Outgoing requests, and the clients for them.
     pub outgoing_requests: Option<OutgoingRequests>,
     /// The action that follows the component.
-    pub next: Option<Rc<dyn Next>>,
+    pub next: Option<Rc<dyn NextHandler>>,
     /// The request, without its body.
     pub asked: Request,
     /// The instance's standard output and error.
@@ -86,7 +86,7 @@ pub struct InstanceRun {
     counts: Arc<Counts>,
     feed: Option<(Feeder, Receiver)>,
     outgoing_requests: Option<OutgoingRequests>,
-    next: Option<Rc<dyn Next>>,
+    next: Option<Rc<dyn NextHandler>>,
     /// The answer of the next handler.
     pub next_answer: NextAnswer,
     asked: Request,

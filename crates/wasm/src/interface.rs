@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use tokio::sync::{mpsc, oneshot};
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::component_counts::{self, Cause};
 use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
 use touchstone_handler::pipe;
@@ -212,12 +212,12 @@ impl WasmOfCore {
                 ));
             }
             self.keep_going(run, permit);
-            return Ok(answer.part(Part::Bytes(joined(buffered.pieces))));
+            return Ok(answer.part(BodyPart::Bytes(joined(buffered.pieces))));
         }
         let left = if most_bytes == 0 { u64::MAX } else { most_bytes - bytes };
         let (sender, receiver) = pipe::pipe(PIPE_BYTES);
         self.clone().stream(run, permit, buffered, body, sender, left);
-        Ok(answer.part(Part::Stream { body: receiver, length }))
+        Ok(answer.part(BodyPart::Stream { body: receiver, length }))
     }
 
     /// Begins a request in an instance.

@@ -12,9 +12,9 @@ use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HOST};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
-use touchstone_handler::answer::Part;
+use touchstone_handler::answer::BodyPart;
 use touchstone_handler::pipe::{self, Receiver};
-use touchstone_handler::request::{Next, ReceivedHead, Request, RequestDetails};
+use touchstone_handler::request::{NextHandler, ReceivedHead, Request, RequestDetails};
 use touchstone_http::request::{Limits, Parsed, RequestHead};
 use wasmtime_wasi_http::Error;
 
@@ -49,7 +49,7 @@ struct UnreadAnswer {
 /// A body that bypasses the component.
 pub struct BypassedBody {
     /// The body.
-    pub parts: Vec<Part>,
+    pub parts: Vec<BodyPart>,
     /// Its length in an answer without it.
     pub declared_length: Option<u64>,
     /// The answer was the built-in page of this error.
@@ -73,7 +73,7 @@ impl NextAnswer {
 /// Passes a request on. `client_body` is the body of the client's request, if it is unread.
 pub fn carry_out(
     outgoing_request: OutgoingRequest,
-    next: Rc<dyn Next>,
+    next: Rc<dyn NextHandler>,
     asked: &Request,
     client_body: Option<Receiver>,
     next_answer: &NextAnswer,

@@ -10,7 +10,7 @@ use http::header::{CONTENT_LENGTH, HOST};
 use http::{HeaderMap, Request as WasiRequest, Response, StatusCode};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{Handled, Handler};
 use touchstone_handler::pipe::{self, Receiver, Sender};
 use touchstone_handler::request::{Protocol, ReceivedHead, Request, RequestDetails};
@@ -162,7 +162,7 @@ pub fn head_of(answer: &Answer) -> Result<Response<()>, Error> {
     let mut response = Response::new(());
     *response.status_mut() = StatusCode::from_u16(answer.status).map_err(|_| Error::HttpProtocolError)?;
     *response.headers_mut() = message::header_map(&answer.fields).unwrap_or_default();
-    let length: Option<u64> = answer.body.iter().map(Part::length).sum();
+    let length: Option<u64> = answer.body.iter().map(BodyPart::length).sum();
     let length = if answer.body.is_empty() { answer.declared_length } else { length };
     if let Some(length) = length {
         response.headers_mut().insert(CONTENT_LENGTH, length.into());

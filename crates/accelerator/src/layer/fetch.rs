@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bytes::Bytes;
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::Handled;
 use touchstone_handler::interim::{InterimResponses, TakesInterim};
 use touchstone_handler::pipe::Receiver;
@@ -252,10 +252,10 @@ impl Fetched<'_> {
         let mut stream = None;
         for part in std::mem::take(&mut answer.body) {
             match part {
-                Part::Bytes(bytes) => self.shared_fetch.push(bytes),
-                Part::Stream { body, .. } => stream = Some(body),
+                BodyPart::Bytes(bytes) => self.shared_fetch.push(bytes),
+                BodyPart::Stream { body, .. } => stream = Some(body),
                 // `draft` returns `None` for these.
-                Part::Cached(..) | Part::File { .. } => {}
+                BodyPart::Cached(..) | BodyPart::File { .. } => {}
             }
         }
         // A response that is combined from parts can only be used when it is complete.
@@ -373,7 +373,7 @@ impl Fetched<'_> {
     fn draft(&self, answer: &Answer) -> Option<Draft> {
         let storable = self.judge(answer.status, &answer.fields, answer, &Terms::default())?;
         let policy = &*self.core.route.policy;
-        let is_bytes = |part: &Part| matches!(part, Part::Bytes(_) | Part::Stream { .. });
+        let is_bytes = |part: &BodyPart| matches!(part, BodyPart::Bytes(_) | BodyPart::Stream { .. });
         let length = answer.body_length();
         if !answer.body.iter().all(is_bytes) || length.is_some_and(|length| length > policy.object_bytes) {
             return None;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use touchstone_handler::answer::{Answer, CacheResult, Part};
+use touchstone_handler::answer::{Answer, CacheResult, BodyPart};
 use touchstone_handler::handler::{Handled, Handler, OnCore};
 use touchstone_handler::pipe::Receiver;
 use touchstone_handler::request::Request;
@@ -546,7 +546,7 @@ impl AcceleratedOfCore {
         let body: Option<Vec<_>> = answer
             .body
             .iter()
-            .map(|part| if let Part::Bytes(bytes) = part { Some(bytes.clone()) } else { None })
+            .map(|part| if let BodyPart::Bytes(bytes) = part { Some(bytes.clone()) } else { None })
             .collect();
         let (true, true, 200, Some(body)) = (names_itself, says_how_long, answer.status, body) else {
             return None;

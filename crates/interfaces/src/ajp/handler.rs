@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
 use touchstone_handler::pipe::Receiver;
 use touchstone_handler::request::{MOST_DERIVED, Request};
@@ -167,5 +167,5 @@ fn no_websocket() -> Answer {
     let text = "This application is reached over AJP, which cannot carry WebSockets.\n";
     Answer::new(501)
         .field("Content-Type", "text/plain; charset=utf-8")
-        .part(Part::Bytes(Bytes::from_static(text.as_bytes())))
+        .part(BodyPart::Bytes(Bytes::from_static(text.as_bytes())))
 }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use touchstone_handler::handler::{Level, Server};
-use touchstone_handler::pipe::{Gone, Sender};
+use touchstone_handler::pipe::{ReceiverDropped, Sender};
 
 use super::about::About;
 use super::exchange::Exchange;
@@ -77,7 +77,7 @@ impl BodySender {
         self.is_longer
     }
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ReceiverDropped>> {
         self.sender.as_mut().map_or(Poll::Ready(Ok(())), |sender| sender.poll_ready(context))
     }
 

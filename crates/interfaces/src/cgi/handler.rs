@@ -23,7 +23,7 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{Handled, Handler, Interface, Level, OnCore, Server};
 use touchstone_handler::interim::TakesInterim;
 use touchstone_handler::pipe::{Sender, pipe};
@@ -438,13 +438,13 @@ impl CgiHandler {
                 true => self.finish(running, name),
                 false => self.discard(running, name),
             }
-            return Ok(answer.part(Part::Bytes(buffer.into())));
+            return Ok(answer.part(BodyPart::Bytes(buffer.into())));
         }
         let (sender, body) = pipe(HELD_BYTES);
         let stream = Stream { running, sender, end };
         let handler = self.clone();
         tokio::task::spawn_local(async move { handler.stream(stream, buffer, name).await });
-        Ok(answer.part(Part::Stream { body, length }))
+        Ok(answer.part(BodyPart::Stream { body, length }))
     }
 
     fn bad_body(&self, reason: &str, name: &str) -> Failure {
@@ -549,7 +549,7 @@ struct Stream {
 
 impl Stream {
     /// Sends a piece. The time that a slow client takes does not count against the program's limits.
-    async fn push(&mut self, piece: Vec<u8>) -> Result<(), touchstone_handler::pipe::Gone> {
+    async fn push(&mut self, piece: Vec<u8>) -> Result<(), touchstone_handler::pipe::ReceiverDropped> {
         if !piece.is_empty() {
             self.sender.send(Bytes::from(piece)).await?;
         }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::time::{Instant, timeout, timeout_at};
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::pipe::{Sender, pipe};
 use touchstone_handler::reason_phrase::ReasonPhrase;
 use touchstone_http::chunked::{ChunkedDecoder, ChunkedLimits, LAST_CHUNK, chunk_head};
@@ -87,13 +87,13 @@ pub async fn exchange(
         && let Some(whole) = response.gather(length as usize).await?
     {
         if !whole.is_empty() {
-            answer.body.push(Part::Bytes(whole.into()));
+            answer.body.push(BodyPart::Bytes(whole.into()));
         }
         response.end(lease, is_reusable);
         return Ok(answer);
     }
     let (sender, receiver) = pipe(PIPE_BYTES);
-    answer.body.push(Part::Stream { body: receiver, length });
+    answer.body.push(BodyPart::Stream { body: receiver, length });
     let takes_trailers = outbound.takes_trailers;
     tokio::task::spawn_local(async move {
         let idle_timeout = lease.settings().times.idle;

@@ -16,7 +16,7 @@ use h2::client::ResponseFuture;
 use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version};
 use tokio::time::{timeout, timeout_at};
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::pipe::{Sender, pipe};
 
 use super::body_limits::{GATHERED_BYTES, GATHERING_TIME, PIPE_BYTES};
@@ -88,14 +88,14 @@ pub async fn exchange(
         let is_all = |trailers: &Vec<u8>| trailers.is_empty() || !outbound.takes_trailers;
         match gathered {
             Some(trailers) if is_all(&trailers) => {
-                answer.body.push(Part::Bytes(begun.into()));
+                answer.body.push(BodyPart::Bytes(begun.into()));
                 return Ok(answer);
             }
             Some(trailers) => {
                 let (mut sender, receiver) = pipe(PIPE_BYTES);
                 sender.push(begun.into());
                 sender.finish_with_trailers(trailers);
-                answer.body.push(Part::Stream { body: receiver, length: None });
+                answer.body.push(BodyPart::Stream { body: receiver, length: None });
                 return Ok(answer);
             }
             None => {}
@@ -106,7 +106,7 @@ pub async fn exchange(
     sender.push(begun.into());
     // Trailers follow a body only if its length is not declared.
     let length = length.filter(|_| !takes_trailers);
-    answer.body.push(Part::Stream { body: receiver, length });
+    answer.body.push(BodyPart::Stream { body: receiver, length });
     tokio::task::spawn_local(async move {
         let _session = session;
         if let Err(reason) = lease.in_time(download.bring(sender, takes_trailers)).await {

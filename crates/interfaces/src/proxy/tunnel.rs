@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use bytes::BytesMut;
 use tokio::time::{Instant, sleep_until};
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::pipe::pipe;
 use touchstone_handler::reason_phrase::ReasonPhrase;
 use touchstone_http::response::ResponseHead;
@@ -30,7 +30,7 @@ pub fn begin(
     let mut answer = Answer::new(101);
     answer.reason = ReasonPhrase::new(101, head.reason());
     answer.fields = response_fields(head);
-    answer.body.push(Part::Stream { body: receiver, length: None });
+    answer.body.push(BodyPart::Stream { body: receiver, length: None });
     tokio::task::spawn_local(async move {
         let _lease = lease;
         let stream = &connection.stream;

@@ -1,7 +1,7 @@
 //! Converts the answer of a plug-in to the answer of a handler.
 
 use bytes::Bytes;
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::reason_phrase::ReasonPhrase;
 
 use crate::connection::{AnswerHead, Connection, Gone};
@@ -38,7 +38,7 @@ impl Head {
     pub fn into_whole_answer(self, is_head: bool, body: Bytes) -> Answer {
         let declared_length = self.content_length.filter(|_| is_head || self.status == 304);
         let answer = Answer { declared_length, ..self.into_answer() };
-        if is_head && body.is_empty() { answer } else { answer.part(Part::Bytes(body)) }
+        if is_head && body.is_empty() { answer } else { answer.part(BodyPart::Bytes(body)) }
     }
 
     /// An answer without a body.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{AtOnce, Handled, Handler, Interface, Level, OnCore, OnDisk, Server, Show};
 use touchstone_handler::pipe::{self, Receiver};
 use touchstone_handler::request::{PlainGet, Protocol, Request};
@@ -269,7 +269,7 @@ impl OnThisCore {
                 sender.push(Bytes::from(gathered.written));
                 drop(sender);
                 let length = head.content_length;
-                head.into_answer().part(Part::Stream { body, length })
+                head.into_answer().part(BodyPart::Stream { body, length })
             }
             // [`OnThisCore::delegated`] answers delegated requests.
             (_, None) | (Outcome::Delegated(_), _) => Answer::error(502),
@@ -384,7 +384,7 @@ impl OnThisCore {
                 sender.push(Bytes::from(beginning));
                 tokio::task::spawn_local(self.clone().pass_on(core_end, sender, request.body));
                 let length = head.content_length;
-                Handled::Answer(head.into_answer().part(Part::Stream { body, length }))
+                Handled::Answer(head.into_answer().part(BodyPart::Stream { body, length }))
             }
             Event::Message(Some(Message::End(Outcome::Delegated(delegated)))) => {
                 self.delegated(delegated, request).await

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::handler::{AtOnce, Handled, Handler, Level, OnCore, PendingCall, Server};
 use touchstone_handler::interim::TakesInterim;
 use touchstone_handler::pipe;
@@ -329,12 +329,12 @@ impl OnThisCore {
                 answer.declared_length = Some(length);
                 return answer;
             }
-            return answer.part(Part::File { file, offset, length });
+            return answer.part(BodyPart::File { file, offset, length });
         }
         let (sender, body) = pipe::pipe(PIPE_BYTES);
         tokio::task::spawn_local(pass_on(self, asked, sender));
         let length = if answer.switches_protocols() { None } else { content_length };
-        answer.part(Part::Stream { body, length })
+        answer.part(BodyPart::Stream { body, length })
     }
 }
 
@@ -429,7 +429,7 @@ fn whole(head: Head, body: Bytes, is_head: bool) -> Answer {
             return answer;
         }
     }
-    answer.part(Part::Bytes(body))
+    answer.part(BodyPart::Bytes(body))
 }
 
 /// Sends the rest of an answer after its head.

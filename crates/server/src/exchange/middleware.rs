@@ -7,7 +7,7 @@ use std::sync::Arc;
 use touchstone_files::cache::ConnectionForm;
 use touchstone_handler::answer::Answer;
 use touchstone_handler::handler::{Handled, Interface};
-use touchstone_handler::request::{Next, Request};
+use touchstone_handler::request::{NextHandler, Request};
 use touchstone_sites::route::{Outcome, Resolved, SiteRules};
 use touchstone_sites::site::Snapshot;
 
@@ -89,7 +89,7 @@ impl Chain {
     }
 }
 
-impl Next for Chain {
+impl NextHandler for Chain {
     fn answer(&self, request: Request) -> Pin<Box<dyn Future<Output = Answer>>> {
         Box::pin(self.clone().answer_here(request))
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use touchstone_files::cache::Prepared;
-use touchstone_handler::answer::Part;
+use touchstone_handler::answer::BodyPart;
 use touchstone_handler::request::Protocol;
 use touchstone_http::h2::{Body, Request, Responded};
 
@@ -43,7 +43,7 @@ impl Http2 {
         match self.engine.respond(request.stream(), block, Body::Bytes(body), &mut self.output) {
             Responded::Complete | Responded::Gone => {}
             Responded::Queued => {
-                let part = Part::Cached(prepared.clone(), 0..body.len());
+                let part = BodyPart::Cached(prepared.clone(), 0..body.len());
                 self.outgoing.push(Outgoing::new(request.stream(), vec![part]));
             }
         }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use streams::{BodyEnd, Brought, Exchange, Found, Inbox, Incoming, Outgoing};
 use touchstone_access::{MinimumPace, Pace};
 use touchstone_files::cache::ConnectionForm;
-use touchstone_handler::answer::{Answer, Framing, Part};
+use touchstone_handler::answer::{Answer, Framing, BodyPart};
 use touchstone_handler::pipe::pipe;
 use touchstone_handler::request::{Protocol, ReceivedHead};
 use touchstone_http::grammar::split_field;
@@ -360,7 +360,7 @@ impl Http2 {
         let length_field = length.map(|_| (&b"content-length"[..], length_text.as_bytes()));
         let fields = own.into_iter().chain(lines.filter_map(split_field)).chain(length_field);
         let block = encode_fields(answer.status, fields);
-        let streams = matches!(answer.body.last(), Some(Part::Stream { .. }));
+        let streams = matches!(answer.body.last(), Some(BodyPart::Stream { .. }));
         let body = match answer.body_length() {
             _ if framing == Framing::None || head.method == Method::Head => Body::Empty,
             Some(0) if !streams => Body::Empty,

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::sync::oneshot;
 use touchstone_admin::connection_info::UnderWayGuard;
-use touchstone_handler::answer::Part;
+use touchstone_handler::answer::BodyPart;
 use touchstone_handler::pipe::{Receiver, Sender};
 use touchstone_handler::request::ReceivedHead;
 use touchstone_http::grammar::split_field;
@@ -236,7 +236,7 @@ impl Incoming {
 pub struct Outgoing {
     /// The stream.
     pub stream: StreamKey,
-    parts: VecDeque<Part>,
+    parts: VecDeque<BodyPart>,
     /// The source of the rest.
     source: Option<Receiver>,
     /// How many bytes may still come from there, if a length was declared.
@@ -255,10 +255,10 @@ pub enum Brought {
 
 impl Outgoing {
     /// A body whose parts are all present, except the last if that is a stream.
-    pub fn new(stream: StreamKey, parts: Vec<Part>) -> Outgoing {
+    pub fn new(stream: StreamKey, parts: Vec<BodyPart>) -> Outgoing {
         let mut parts = VecDeque::from(parts);
         let (source, promised_bytes) = match parts.pop_back() {
-            Some(Part::Stream { body, length }) => (Some(body), length),
+            Some(BodyPart::Stream { body, length }) => (Some(body), length),
             Some(other) => {
                 parts.push_back(other);
                 (None, None)
@@ -296,7 +296,7 @@ impl Outgoing {
                     *promised = left;
                 }
                 engine.offer(self.stream, piece.len());
-                self.parts.push_back(Part::Bytes(piece));
+                self.parts.push_back(BodyPart::Bytes(piece));
                 Poll::Ready(Brought::More)
             }
             Poll::Ready(Some(Err(error))) => Poll::Ready(Brought::Broken(error)),
@@ -326,25 +326,25 @@ impl Outgoing {
                 return Err(io::Error::other("a body is shorter than was said"));
             };
             let (taken, is_empty) = match part {
-                Part::Bytes(bytes) => {
+                BodyPart::Bytes(bytes) => {
                     let count = bytes.len().min(missing);
                     out.extend_from_slice(&bytes.split_to(count));
                     (count, bytes.is_empty())
                 }
-                Part::Cached(prepared, range) => {
+                BodyPart::Cached(prepared, range) => {
                     let count = range.len().min(missing);
                     out.extend_from_slice(&prepared.body()[range.start..range.start + count]);
                     range.start += count;
                     (count, range.start >= range.end)
                 }
-                Part::File { file, offset, length } => {
+                BodyPart::File { file, offset, length } => {
                     let count = usize::try_from(*length).unwrap_or(usize::MAX).min(missing);
                     append_file(file, *offset, count, out)?;
                     *offset += count as u64;
                     *length -= count as u64;
                     (count, *length == 0)
                 }
-                Part::Stream { .. } => {
+                BodyPart::Stream { .. } => {
                     return Err(io::Error::other("a stream is not the last part of its body"));
                 }
             };
@@ -358,7 +358,7 @@ impl Outgoing {
 
     /// Offers the parts of a body of unknown length that are present to the engine.
     pub fn offer_parts(&self, engine: &mut ServerConnection) {
-        let bytes: u64 = self.parts.iter().filter_map(Part::length).sum();
+        let bytes: u64 = self.parts.iter().filter_map(BodyPart::length).sum();
         if bytes > 0 {
             engine.offer(self.stream, usize::try_from(bytes).unwrap_or(usize::MAX));
         }

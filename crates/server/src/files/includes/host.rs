@@ -10,7 +10,7 @@ use bytes::Bytes;
 use touchstone_config::LogLevel;
 use touchstone_files::cache::Prepared;
 use touchstone_files::root::{FileKind, Root};
-use touchstone_handler::answer::{Answer, Part};
+use touchstone_handler::answer::{Answer, BodyPart};
 use touchstone_handler::request::Request;
 use touchstone_includes::{
     DependsOn, Fetched, Host, PageSource, Place, Problem, Resolved, ShellCommand, Target, TargetFacts,
@@ -217,7 +217,7 @@ fn depends_on(lead: &Lead) -> DependsOn {
 
 /// An answer made of files alone: it can vary only by the coding, and none was requested.
 fn is_static(answer: &Answer) -> bool {
-    answer.body.iter().all(|part| matches!(part, Part::Cached(..) | Part::File { .. }))
+    answer.body.iter().all(|part| matches!(part, BodyPart::Cached(..) | BodyPart::File { .. }))
 }
 
 fn has_field(fields: &[u8], name: &[u8]) -> bool {
@@ -237,17 +237,17 @@ impl AsRef<[u8]> for Shared {
 }
 
 /// A whole body, if it is not longer than this. Bytes in memory are shared.
-pub async fn collect(parts: Vec<Part>, most_bytes: u64) -> Result<Vec<Bytes>, String> {
+pub async fn collect(parts: Vec<BodyPart>, most_bytes: u64) -> Result<Vec<Bytes>, String> {
     let mut body = Vec::new();
     let mut left = most_bytes;
     let too_long = || format!("its answer is longer than {most_bytes} bytes");
     for part in parts {
         left = left.checked_sub(part.length().unwrap_or(0)).ok_or_else(too_long)?;
         match part {
-            Part::Bytes(bytes) => body.push(bytes),
-            Part::Cached(prepared, range) => body.push(Bytes::from_owner(Shared(prepared, range))),
-            Part::File { file, offset, length } => body.push(read_file(file, offset, length).await?),
-            Part::Stream { body: mut stream, .. } => {
+            BodyPart::Bytes(bytes) => body.push(bytes),
+            BodyPart::Cached(prepared, range) => body.push(Bytes::from_owner(Shared(prepared, range))),
+            BodyPart::File { file, offset, length } => body.push(read_file(file, offset, length).await?),
+            BodyPart::Stream { body: mut stream, .. } => {
                 while let Some(piece) = stream.next().await {
                     let piece = piece.map_err(|error| error.to_string())?;
                     left = left.checked_sub(piece.len() as u64).ok_or_else(too_long)?;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use touchstone_files::cache::{
-    CodingJob, DictionaryJob, DictionarySelection, EncodingStart, Entry, FileCache, Kept, Prepared,
+    CodingJob, DictionaryJob, DictionarySelection, EncodingStart, Entry, FileCache, CachedForms, Prepared,
     Representation, Selection,
 };
 use touchstone_files::coding::{CodingSource, Codings, twin_etag, twin_path};
@@ -36,16 +36,16 @@ pub async fn choose_coding(
     else {
         return plain_content(plain);
     };
-    if let Some(kept) = with_dictionary(core, request, cache, entry).await {
-        let prepared = kept.response(entry, request.form, &core.clock.second(), cache);
-        return Some(Found::Content(kept.representation().clone(), Content::Cached(prepared)));
+    if let Some(cached) = with_dictionary(core, request, cache, entry).await {
+        let prepared = cached.response(entry, request.form, &core.clock.second(), cache);
+        return Some(Found::Content(cached.representation().clone(), Content::Cached(prepared)));
     }
     loop {
         let date = core.clock.second();
         let coding = match entry.select(preference, &date, cache) {
-            Selection::Final(kept) | Selection::Meanwhile(kept) => {
-                let prepared = kept.response(entry, request.form, &date, cache);
-                return Some(Found::Content(kept.representation().clone(), Content::Cached(prepared)));
+            Selection::Final(cached) | Selection::Meanwhile(cached) => {
+                let prepared = cached.response(entry, request.form, &date, cache);
+                return Some(Found::Content(cached.representation().clone(), Content::Cached(prepared)));
             }
             Selection::NotAcceptable => return Some(Found::Other(not_acceptable())),
             Selection::Stale => return None,
@@ -70,7 +70,7 @@ async fn with_dictionary(
     request: &FileRequest<'_>,
     cache: &Arc<FileCache>,
     entry: &Arc<Entry>,
-) -> Option<Arc<Kept>> {
+) -> Option<Arc<CachedForms>> {
     entry.identity().representation().dictionary_for.as_ref()?;
     let wanted = request.available_dictionary()?;
     if let DictionarySelection::Make = entry.select_with_dictionary(&wanted, cache) {
@@ -83,7 +83,7 @@ async fn with_dictionary(
         }
     }
     match entry.select_with_dictionary(&wanted, cache) {
-        DictionarySelection::Final(kept) => Some(kept),
+        DictionarySelection::Final(cached) => Some(cached),
         DictionarySelection::Make | DictionarySelection::None => None,
     }
 }
