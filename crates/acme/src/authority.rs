@@ -176,8 +176,9 @@ mod tests {
         let names = names(wanted);
         let order_permit = authority.order_permit(&names);
         tokio::pin!(order_permit);
-        let now =
-            std::future::poll_fn(|context| std::task::Poll::Ready(order_permit.as_mut().poll(context).is_ready()));
+        let now = std::future::poll_fn(|context| {
+            std::task::Poll::Ready(order_permit.as_mut().poll(context).is_ready())
+        });
         now.await
     }
 

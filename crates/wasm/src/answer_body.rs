@@ -77,7 +77,8 @@ impl Source for AnswerBody {
             Some(BodyPart::File { file, offset, length }) => {
                 let now = length.min(FILE_BYTES);
                 if length > now {
-                    let rest = BodyPart::File { file: file.clone(), offset: offset + now, length: length - now };
+                    let rest =
+                        BodyPart::File { file: file.clone(), offset: offset + now, length: length - now };
                     self.parts.push_front(rest);
                 }
                 // On a thread that may wait for the disk.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use touchstone_handler::answer::{Answer, CacheResult, BodyPart};
+use touchstone_handler::answer::{Answer, BodyPart, CacheResult};
 use touchstone_handler::handler::{Handled, Handler, OnCore};
 use touchstone_handler::pipe::Receiver;
 use touchstone_handler::request::Request;

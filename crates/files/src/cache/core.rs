@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use touchstone_http::content_coding::{AcceptEncoding, CodingPreference, ContentCoding};
 use touchstone_http::dictionary::AvailableDictionary;
 
-use super::entry::{DictionarySelection, Entry, CachedForms, Selection};
+use super::entry::{CachedForms, DictionarySelection, Entry, Selection};
 use super::response::{ConnectionForm, DateSecond, Prepared};
 use super::{FileCache, Key, NewEntry, ReadTicket, lock};
 
@@ -148,7 +148,8 @@ impl CoreCache {
         };
         let prepared = cached.response(&slot.entry, form, date, &shared);
         let forms = &mut slot.with_dictionary;
-        let known = forms.iter().position(|known| known.wanted == *wanted && Arc::ptr_eq(&known.cached, &cached));
+        let known =
+            forms.iter().position(|known| known.wanted == *wanted && Arc::ptr_eq(&known.cached, &cached));
         let index = known.unwrap_or_else(|| {
             if forms.len() == MOST_PREFERENCES {
                 forms.remove(0);

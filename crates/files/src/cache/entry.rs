@@ -364,7 +364,12 @@ pub struct CachedForms {
 }
 
 impl CachedForms {
-    fn new(representation: Representation, body: &[u8], form: ConnectionForm, date: &DateSecond) -> CachedForms {
+    fn new(
+        representation: Representation,
+        body: &[u8],
+        form: ConnectionForm,
+        date: &DateSecond,
+    ) -> CachedForms {
         let prepared = prepare(&representation, BodySource::new(body), form, date);
         let mut by_form = [None, None, None];
         by_form[form as usize] = Some(Arc::new(prepared));

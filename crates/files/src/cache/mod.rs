@@ -32,7 +32,9 @@ use rustc_hash::FxHashMap;
 use touchstone_http::content_coding::ContentCoding;
 
 pub use self::core::{CoreCache, WithDictionaryState};
-pub use self::entry::{CodingJob, DictionaryJob, DictionarySelection, EncodingStart, Entry, CachedForms, Selection};
+pub use self::entry::{
+    CachedForms, CodingJob, DictionaryJob, DictionarySelection, EncodingStart, Entry, Selection,
+};
 pub use self::response::{
     ConnectionForm, DateSecond, Prepared, Representation, SharedBody, WHOLE_BODY_BYTES,
 };

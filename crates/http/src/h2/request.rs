@@ -212,7 +212,11 @@ fn check(
 }
 
 /// Section 8.5: an authority with a port, and neither scheme nor path.
-fn check_connect(head: &RequestHead, collected: &CollectedFields, list: &FieldList) -> Result<(), StreamError> {
+fn check_connect(
+    head: &RequestHead,
+    collected: &CollectedFields,
+    list: &FieldList,
+) -> Result<(), StreamError> {
     if collected.scheme.is_some() || collected.path.is_some() {
         return Err(StreamError::malformed("a CONNECT request with :scheme or :path"));
     }
@@ -255,7 +259,11 @@ fn check_authority(
 }
 
 #[inline]
-fn check_host_agrees(head: &RequestHead, collected: &CollectedFields, list: &FieldList) -> Result<(), StreamError> {
+fn check_host_agrees(
+    head: &RequestHead,
+    collected: &CollectedFields,
+    list: &FieldList,
+) -> Result<(), StreamError> {
     let (Some(authority), Some(host)) = (collected.authority, collected.host) else { return Ok(()) };
     let (authority, host) = (list.text(authority), list.text(host));
     if authority.eq_ignore_ascii_case(host) || agree_but_for_the_port(list.text(head.scheme), authority, host)

@@ -1,7 +1,7 @@
 //! The client's control stream (RFC 9114 sections 6.2.1 and 7.2).
 
 use super::error::{ConnectionError, ErrorCode};
-use super::frame::{FrameReader, FrameType, FrameItem};
+use super::frame::{FrameItem, FrameReader, FrameType};
 use super::settings::PeerSettings;
 use super::varint;
 use crate::h2::Priority;

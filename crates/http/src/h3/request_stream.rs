@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::error::{ConnectionError, Error, ErrorCode, StreamError};
-use super::frame::{FrameReader, FrameType, FrameItem};
+use super::frame::{FrameItem, FrameReader, FrameType};
 use super::qpack::{self, QpackError, SectionLimits};
 use crate::h2::hpack::FieldList;
 use crate::h2::request::{self, check_trailers, read_request};

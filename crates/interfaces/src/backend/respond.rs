@@ -65,11 +65,11 @@ pub fn send_file(
     mut head: DocumentHead,
     root: &Arc<Root>,
     path: &[u8],
-    about: &str,
+    log_name: &str,
 ) -> Answer {
     let refused = |reason: &str, status| {
         let path = String::from_utf8_lossy(path);
-        let message = format!("a program wants {path:?} to be sent, which {reason} ({about})");
+        let message = format!("a program wants {path:?} to be sent, which {reason} ({log_name})");
         server.log(Level::Warning, "file not sent", &message);
         Answer::error(status)
     };

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use touchstone_access::Admitted;
 use touchstone_admin::connection_info::UnderWayGuard;
 use touchstone_files::cache::ConnectionForm;
-use touchstone_handler::answer::{Answer, Framing, BodyPart};
+use touchstone_handler::answer::{Answer, BodyPart, Framing};
 use touchstone_handler::handler::{AtOnce, Called, Caller};
 use touchstone_handler::request::PlainGet;
 use touchstone_http::forged_fields;

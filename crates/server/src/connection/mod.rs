@@ -247,7 +247,8 @@ impl Connection {
         }
         let date = self.core.clock.second();
         let head = answer.head(&date, ConnectionForm::Close, answer.framing(false, false));
-        let body = answer.body.iter().map(|part| if let BodyPart::Bytes(bytes) = part { bytes } else { &[][..] });
+        let body =
+            answer.body.iter().map(|part| if let BodyPart::Bytes(bytes) = part { bytes } else { &[][..] });
         let body = body.collect::<Vec<&[u8]>>().concat();
         let written = self.write(&head, &body).await;
         let core = self.core.clone();

@@ -12,7 +12,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use touchstone_access::MinimumPace;
 use touchstone_files::cache::ConnectionForm;
-use touchstone_handler::answer::{Answer, Framing, BodyPart};
+use touchstone_handler::answer::{Answer, BodyPart, Framing};
 use touchstone_handler::handler::PIECE_BYTES;
 use touchstone_handler::pipe::Receiver;
 use touchstone_handler::request::ReceivedHead;

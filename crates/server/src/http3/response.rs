@@ -10,7 +10,7 @@ use quinn::SendStream;
 use tokio::time::timeout;
 use touchstone_access::{MinimumPace, Pace};
 use touchstone_files::cache::Prepared;
-use touchstone_handler::answer::{Answer, Framing, BodyPart};
+use touchstone_handler::answer::{Answer, BodyPart, Framing};
 use touchstone_http::grammar::split_field;
 use touchstone_http::h3::frame::{self, FrameType};
 use touchstone_http::h3::qpack;

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use streams::{BodyEnd, Brought, Exchange, Found, Inbox, Incoming, Outgoing};
 use touchstone_access::{MinimumPace, Pace};
 use touchstone_files::cache::ConnectionForm;
-use touchstone_handler::answer::{Answer, Framing, BodyPart};
+use touchstone_handler::answer::{Answer, BodyPart, Framing};
 use touchstone_handler::pipe::pipe;
 use touchstone_handler::request::{Protocol, ReceivedHead};
 use touchstone_http::grammar::split_field;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use touchstone_files::cache::{
-    CodingJob, DictionaryJob, DictionarySelection, EncodingStart, Entry, FileCache, CachedForms, Prepared,
+    CachedForms, CodingJob, DictionaryJob, DictionarySelection, EncodingStart, Entry, FileCache, Prepared,
     Representation, Selection,
 };
 use touchstone_files::coding::{CodingSource, Codings, twin_etag, twin_path};
