@@ -229,7 +229,7 @@ impl Group {
         }
     }
 
-    /// Logs that a request has failed there. `about` names the request.
+    /// Logs that a request has failed there. `log_name` names the request.
     pub fn log_failure(&self, index: usize, failure: &Failure, log_name: &str) {
         let member = self.member(index);
         let (name, reason) = (name_in_log(member), format!("{failure} ({log_name})"));
