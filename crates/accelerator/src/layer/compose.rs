@@ -265,7 +265,7 @@ enum Piece {
 }
 
 /// A piece that is there.
-enum Ready {
+enum FetchedPiece {
     Text(Bytes),
     Answer(Answer),
 }
@@ -402,14 +402,14 @@ impl Composition {
     fn ready<'a>(
         self: &'a Rc<Self>,
         pieces: Vec<Piece>,
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<Ready>, Stopped>> + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<FetchedPiece>, Stopped>> + 'a>> {
         Box::pin(async move {
             let mut all = Vec::with_capacity(pieces.len());
             for piece in pieces {
                 match piece {
-                    Piece::Text(text) => all.push(Ready::Text(text)),
+                    Piece::Text(text) => all.push(FetchedPiece::Text(text)),
                     Piece::Part { mut fetch, is_optional } => match (&mut fetch.0).await {
-                        Ok(Some(answer)) => all.push(Ready::Answer(answer)),
+                        Ok(Some(answer)) => all.push(FetchedPiece::Answer(answer)),
                         _ if is_optional => {}
                         _ => return Err(Stopped::NoPart),
                     },
@@ -423,11 +423,11 @@ impl Composition {
         })
     }
 
-    async fn write_ready(&self, ready: Vec<Ready>, sender: &mut Sender) -> Result<(), Stopped> {
+    async fn write_ready(&self, ready: Vec<FetchedPiece>, sender: &mut Sender) -> Result<(), Stopped> {
         for piece in ready {
             match piece {
-                Ready::Text(text) => sender.send(text).await?,
-                Ready::Answer(answer) => self.write_answer(answer, sender).await?,
+                FetchedPiece::Text(text) => sender.send(text).await?,
+                FetchedPiece::Answer(answer) => self.write_answer(answer, sender).await?,
             }
         }
         Ok(())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use touchstone_accelerator::rules::fields::Fields;
 use touchstone_accelerator::rules::key::Target;
-use touchstone_accelerator::store::{Front, PlainRequest};
+use touchstone_accelerator::store::{PlainRequest, StoredAnswers};
 use touchstone_files::cache::{ConnectionForm, DateSecond, Prepared};
 use touchstone_http::request_view::RequestView;
 use touchstone_sites::answer_policy::AnswerPolicy;
@@ -22,7 +22,7 @@ pub struct Ready<'f> {
 /// the request at once. `view` has the path as it was sent, which is its own normal form.
 #[inline]
 pub fn ready<'f, F: Fields>(
-    front: &'f mut Front,
+    stored_answers: &'f mut StoredAnswers,
     site: &Site,
     view: &RequestView<'_>,
     fields: F,
@@ -45,7 +45,7 @@ pub fn ready<'f, F: Fields>(
         site_fields: &site.fields,
         added: program.policy.map(AnswerPolicy::common),
     };
-    let prepared = front.hit(request, form, date)?;
+    let prepared = stored_answers.hit(request, form, date)?;
     // Last, because it counts the request for rate limits.
     program.admit(view)?;
     Some(Ready { prepared, route: program.route })

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use touchstone_accelerator::rules::fields::Fields;
-use touchstone_accelerator::store::Front;
+use touchstone_accelerator::store::StoredAnswers;
 use touchstone_files::cache::{ConnectionForm, CoreCache, DateSecond, Prepared, WithDictionaryState};
 use touchstone_http::content_coding::AcceptEncoding;
 use touchstone_http::dictionary::AvailableDictionary;
@@ -28,7 +28,7 @@ pub struct Caches {
     /// Files, one cache for each site; empty when the cache is switched off.
     pub files: Vec<CoreCache>,
     /// Stored answers of programs and origins; `None` if no route has a cache.
-    pub front: Option<Front>,
+    pub stored_answers: Option<StoredAnswers>,
 }
 
 impl Caches {
@@ -38,15 +38,18 @@ impl Caches {
             |cache| (0..snapshot.sites.len()).map(move |site| CoreCache::new(Arc::clone(cache), site));
         Caches {
             files: snapshot.cache.iter().flat_map(of_all_sites).collect(),
-            front: snapshot.accelerator.as_ref().map(|accelerator| Front::new(accelerator.store.clone())),
+            stored_answers: snapshot
+                .accelerator
+                .as_ref()
+                .map(|accelerator| StoredAnswers::new(accelerator.store.clone())),
         }
     }
 
     /// Called at the beginning of each second.
     pub fn tick(&mut self) {
         self.files.iter_mut().for_each(CoreCache::tick);
-        if let Some(front) = &mut self.front {
-            front.tick();
+        if let Some(stored_answers) = &mut self.stored_answers {
+            stored_answers.tick();
         }
     }
 }
@@ -203,7 +206,7 @@ pub fn find<'a, 'c, F: Fields + RequestFields>(
         return Outcome::Exchange;
     }
     let site_now = &snapshot.sites[site];
-    let Caches { files, front } = caches;
+    let Caches { files, stored_answers } = caches;
     let gate = &snapshot.connection_gate;
     let is_secure = || gate.is_secure(place.peer, &lookup.fields, place.is_tls);
     let Some(rules) = &site_now.rules else {
@@ -221,10 +224,10 @@ pub fn find<'a, 'c, F: Fields + RequestFields>(
         host: lookup.host,
         fields: &lookup.fields,
     };
-    if let Some(front) = front {
+    if let Some(stored_answers) = stored_answers {
         let when = (lookup.form, date);
         if let Some(Ready { prepared, route }) =
-            accelerator::ready(front, site_now, &view, lookup.fields, is_secure(), when)
+            accelerator::ready(stored_answers, site_now, &view, lookup.fields, is_secure(), when)
         {
             let of = HitOf { site, route: Some(route), is_accelerated: true };
             return Outcome::Hit { prepared, of, path };
