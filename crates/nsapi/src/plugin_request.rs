@@ -70,12 +70,12 @@ enum AnswerState {
     Started,
 }
 
-// SAFETY: all pointers point into the plug-in request's own memory or to memory that is never freed. `connection` is
-// only used between `attach` and `detach`, on one thread.
+// SAFETY: all pointers point into the plug-in request's own memory or to memory that is never freed.
+// `connection` is only used between `attach` and `detach`, on one thread.
 unsafe impl Send for PluginRequest {}
 
 impl PluginRequest {
-    /// Makes a plug-in request without a request.
+    /// Makes a plug-in request that has not begun.
     pub fn new() -> Box<PluginRequest> {
         // SAFETY: the C structures hold only integers and pointers.
         let (session, request, inbuf) =

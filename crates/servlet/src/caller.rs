@@ -1,10 +1,11 @@
 //! Calls Java on the thread that has the connection. One thread writes the request to memory that Java sees,
 //! calls Java, and sends what Java has written, without waking another thread.
 //!
-//! This suits short answers that are made at once, which [`CallDurations`](crate::call_durations::CallDurations) knows. In all other
-//! cases the connection goes back to its core, if necessary during the call: as soon as Java sends something
-//! before the end, or the [`Monitor`](crate::monitor::Monitor) finds that the call takes long. From then on
-//! the Java call is like any other, and this thread is like one of the pool's until Java returns.
+//! This suits short answers that are made at once, which
+//! [`CallDurations`](crate::call_durations::CallDurations) knows. In all other cases the connection goes back
+//! to its core, if necessary during the call: as soon as Java sends something before the end, or the
+//! [`Monitor`](crate::monitor::Monitor) finds that the call takes long. From then on the Java call is like
+//! any other, and this thread is like one of the pool's until Java returns.
 
 use std::cell::RefCell;
 use std::ops::Range;

@@ -8,7 +8,8 @@
 //! - [`FileCache`] is shared by all cores and holds the limits; it evicts by SIEVE (Zhang et al., NSDI 2024):
 //!   a hand walks from the oldest entry to the newest, spares what was used since it last came by, evicts the
 //!   rest.
-//! - [`Entry`] is one file in it, with its representations ([`CachedForms`]) and their responses ([`Prepared`]).
+//! - [`Entry`] is one file in it, with its representations ([`CachedForms`]) and their responses
+//!   ([`Prepared`]).
 //! - [`CoreCache`] is one core's own view, a map without locks from path to entry. A hit touches nothing
 //!   else.
 //!

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use super::shared::{Block, Shared};
 use super::sink::Sink;
 use super::walk::Walk;
-use crate::host::{Fetched, Host, PageSource, Place, Resolved, Target};
+use crate::host::{Fetched, Host, PageSource, Resolved, Target, TargetKind};
 use crate::page::{Include, IncludeItem};
 use crate::settings::Grammar;
 use crate::template::Variable;
@@ -205,7 +205,7 @@ impl<H: Host> Walk<H> {
         let target = match item {
             IncludeItem::File(name) => self.file_target(name, line)?,
             IncludeItem::Virtual(path) | IncludeItem::OnError(path) => {
-                self.virtual_target(path, line, Place::Virtual)?
+                self.virtual_target(path, line, TargetKind::Virtual)?
             }
             IncludeItem::Broken(message) => return Err(message.clone()),
         };

@@ -13,7 +13,7 @@ use super::sink::Sink;
 use super::size::{abbreviated, grouped};
 use crate::encoding::{Coding, escape_html, recode};
 use crate::expression::{Captures, Scope};
-use crate::host::{DependsOn, Host, PageSource, Place, Target, TargetFacts};
+use crate::host::{DependsOn, Host, PageSource, Target, TargetFacts, TargetKind};
 use crate::page::{Command, ConfigItem, Directive, Echo, EchoItem, ExecItem, FileItem, Node, SetItem};
 use crate::template::Template;
 use crate::time_format::{Zone, format_time};
@@ -306,7 +306,7 @@ impl<H: Host> Walk<H> {
         for item in items {
             let target = match item {
                 FileItem::File(name) => self.file_target(name, line),
-                FileItem::Virtual(path) => self.virtual_target(path, line, Place::Virtual),
+                FileItem::Virtual(path) => self.virtual_target(path, line, TargetKind::Virtual),
                 FileItem::Broken(message) => return self.fail(line, message, sink),
             };
             match target.and_then(|target| self.shared.host.facts(&target)) {
@@ -327,9 +327,9 @@ impl<H: Host> Walk<H> {
         &self,
         path: &Template,
         line: usize,
-        place: Place,
+        kind: TargetKind,
     ) -> Result<Target, String> {
-        Target::of_virtual(&self.source.path, &self.fill(path, line), place)
+        Target::of_virtual(&self.source.path, &self.fill(path, line), kind)
     }
 
     // ---- programs
@@ -348,7 +348,7 @@ impl<H: Host> Walk<H> {
                         Err(message) => Err(message),
                     }
                 }
-                ExecItem::Cgi(path) => match self.virtual_target(path, line, Place::Cgi) {
+                ExecItem::Cgi(path) => match self.virtual_target(path, line, TargetKind::Cgi) {
                     Ok(mut target) => {
                         // A program without a query of its own gets that of the page, as with Apache.
                         target.query = target.query.or_else(|| self.shared.document.query.clone());
@@ -386,7 +386,7 @@ impl<H: Host> Scope for Walk<H> {
 
     fn is_accessible(&mut self, path: &[u8]) -> bool {
         self.shared.note(DependsOn::Request);
-        Target::of_virtual(&self.source.path, path, Place::Virtual)
+        Target::of_virtual(&self.source.path, path, TargetKind::Virtual)
             .is_ok_and(|target| self.shared.host.is_accessible(&target))
     }
 

@@ -5,8 +5,8 @@
 //! process. If connections are limited, the limit therefore counts those of all cores, and a core that waits
 //! makes the others close idle ones. If there are more connections than processes, a new connection waits in
 //! the program's queue although it seems to be accepted. So when a request on a new connection gets no answer
-//! for a moment, a kept connection is closed, see [`Connections::request_close`]. In the usual case nothing is
-//! shared: a kept connection is taken and given back on its own core.
+//! for a moment, a kept connection is closed, see [`Connections::request_close`]. In the usual case nothing
+//! is shared: a kept connection is taken and given back on its own core.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

@@ -355,7 +355,8 @@ mod tests {
                 arguments: strings[2..].iter().step_by(2).copied().collect(),
                 environment: strings[2..].iter().skip(1).step_by(2).copied().collect(),
             };
-            let others = [SpawnerOrder::Release { id }, SpawnerOrder::Adopt, SpawnerOrder::KillGroup { process: niceness }];
+            let kill = SpawnerOrder::KillGroup { process: niceness };
+            let others = [SpawnerOrder::Release { id }, SpawnerOrder::Adopt, kill];
             let first = [SpawnerOrder::Start(Box::new(start)), SpawnerOrder::End { id, grace_ms: umask }];
             for order in first.into_iter().chain(others) {
                 let mut bytes = Vec::new();

@@ -139,7 +139,8 @@ impl SharedConnections {
         ConnectionPermit { open: self.open.clone() }
     }
 
-    /// A kept connection or the permit for a new one; waits if all are in use. The error says why there is none.
+    /// A kept connection or the permit for a new one; waits if all are in use. The error says why there is
+    /// none.
     pub async fn grant(&self, core: usize, wants_kept: bool) -> Result<ConnectionGrant, &'static str> {
         if let Some(grant) = self.try_grant(core, wants_kept) {
             return Ok(grant);

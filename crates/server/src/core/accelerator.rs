@@ -11,7 +11,7 @@ use touchstone_sites::answer_policy::AnswerPolicy;
 use touchstone_sites::site::Site;
 
 /// An answer that is ready.
-pub struct Ready<'f> {
+pub struct StoredHit<'f> {
     /// The answer.
     pub prepared: &'f Arc<Prepared>,
     /// The route, by its position.
@@ -21,14 +21,14 @@ pub struct Ready<'f> {
 /// Finds the answer to a plain GET on a route with a cache, if it is stored and fresh, and access rules allow
 /// the request at once. `view` has the path as it was sent, which is its own normal form.
 #[inline]
-pub fn ready<'f, F: Fields>(
+pub fn stored_hit<'f, F: Fields>(
     stored_answers: &'f mut StoredAnswers,
     site: &Site,
     view: &RequestView<'_>,
     fields: F,
     is_secure: bool,
     (form, date): (ConnectionForm, &DateSecond),
-) -> Option<Ready<'f>> {
+) -> Option<StoredHit<'f>> {
     let program = site.rules.as_ref()?.program_at_once(view)?;
     let cached = program.cache?;
     let request = PlainRequest {
@@ -48,5 +48,5 @@ pub fn ready<'f, F: Fields>(
     let prepared = stored_answers.hit(request, form, date)?;
     // Last, because it counts the request for rate limits.
     program.admit(view)?;
-    Some(Ready { prepared, route: program.route })
+    Some(StoredHit { prepared, route: program.route })
 }

@@ -215,7 +215,8 @@ mod tests {
             status in 200u16..=999, value in "[a-z]{0,9}", length: Option<u32>,
             pieces: Vec<Vec<u8>>, end in 0usize..4, has_head: bool,
         ) {
-            let end = [None, Some(AnswerEnd::Whole), Some(AnswerEnd::Broken), Some(AnswerEnd::Unavailable)][end];
+            let ends = [None, Some(AnswerEnd::Whole), Some(AnswerEnd::Broken), Some(AnswerEnd::Unavailable)];
+            let end = ends[end];
             let fields = format!("A: {value}\r\n").into_bytes();
             let head = has_head.then_some(Head { status, fields, content_length: length.map(u64::from) });
             let mut bytes = Vec::new();

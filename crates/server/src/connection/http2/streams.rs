@@ -29,7 +29,7 @@ use crate::exchange::{Answered, Progress};
 const AHEAD_BYTES: u64 = 256 * 1024;
 
 /// An answer that is ready.
-pub struct Found {
+pub struct StreamAnswer {
     /// The stream.
     pub stream: StreamKey,
     /// The request.
@@ -50,7 +50,7 @@ type Interim = (StreamKey, u16, Arc<[u8]>);
 /// Where the tasks of a connection put their answers.
 #[derive(Default)]
 pub struct Inbox {
-    found: RefCell<VecDeque<Found>>,
+    answers: RefCell<VecDeque<StreamAnswer>>,
     /// Interim responses to be sent before answers.
     interim: RefCell<VecDeque<Interim>>,
     waker: RefCell<Option<Waker>>,
@@ -58,8 +58,8 @@ pub struct Inbox {
 
 impl Inbox {
     /// Adds an answer.
-    pub fn put(&self, found: Found) {
-        self.found.borrow_mut().push_back(found);
+    pub fn put(&self, answer: StreamAnswer) {
+        self.answers.borrow_mut().push_back(answer);
         self.wake();
     }
 
@@ -81,13 +81,13 @@ impl Inbox {
     }
 
     /// The next answer.
-    pub fn take(&self) -> Option<Found> {
-        self.found.borrow_mut().pop_front()
+    pub fn take(&self) -> Option<StreamAnswer> {
+        self.answers.borrow_mut().pop_front()
     }
 
     /// Ready when an answer is there.
     pub fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
-        if !self.found.borrow().is_empty() || !self.interim.borrow().is_empty() {
+        if !self.answers.borrow().is_empty() || !self.interim.borrow().is_empty() {
             return Poll::Ready(());
         }
         *self.waker.borrow_mut() = Some(context.waker().clone());
@@ -96,20 +96,20 @@ impl Inbox {
 }
 
 /// A running handler; dropping this ends it.
-pub struct Exchange {
+pub struct StreamTask {
     /// The stream.
     pub stream: StreamKey,
     task: tokio::task::AbortHandle,
 }
 
-impl Exchange {
+impl StreamTask {
     /// The work of a stream.
-    pub fn new(stream: StreamKey, task: tokio::task::AbortHandle) -> Exchange {
-        Exchange { stream, task }
+    pub fn new(stream: StreamKey, task: tokio::task::AbortHandle) -> StreamTask {
+        StreamTask { stream, task }
     }
 }
 
-impl Drop for Exchange {
+impl Drop for StreamTask {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -246,7 +246,7 @@ pub struct Outgoing {
 }
 
 /// How a body continues.
-pub enum Brought {
+pub enum BodyProgress {
     /// It has grown, or ended.
     More,
     /// It broke off.
@@ -279,7 +279,7 @@ impl Outgoing {
         engine: &mut ServerConnection,
         out: &mut Vec<u8>,
         context: &mut Context<'_>,
-    ) -> Poll<Brought> {
+    ) -> Poll<BodyProgress> {
         let Some(source) = &mut self.source else { return Poll::Pending };
         if engine.unsent(self.stream) >= AHEAD_BYTES {
             return Poll::Pending;
@@ -289,7 +289,7 @@ impl Outgoing {
             Poll::Ready(Some(Ok(piece))) => {
                 if let Some(promised) = &mut self.promised_bytes {
                     let Some(left) = promised.checked_sub(piece.len() as u64) else {
-                        return Poll::Ready(Brought::Broken(io::Error::other(
+                        return Poll::Ready(BodyProgress::Broken(io::Error::other(
                             "a program sent more than its Content-Length",
                         )));
                     };
@@ -297,18 +297,18 @@ impl Outgoing {
                 }
                 engine.offer(self.stream, piece.len());
                 self.parts.push_back(BodyPart::Bytes(piece));
-                Poll::Ready(Brought::More)
+                Poll::Ready(BodyProgress::More)
             }
-            Poll::Ready(Some(Err(error))) => Poll::Ready(Brought::Broken(error)),
-            Poll::Ready(None) if self.promised_bytes.is_some_and(|left| left > 0) => {
-                Poll::Ready(Brought::Broken(io::Error::other("a program sent less than its Content-Length")))
-            }
+            Poll::Ready(Some(Err(error))) => Poll::Ready(BodyProgress::Broken(error)),
+            Poll::Ready(None) if self.promised_bytes.is_some_and(|left| left > 0) => Poll::Ready(
+                BodyProgress::Broken(io::Error::other("a program sent less than its Content-Length")),
+            ),
             Poll::Ready(None) => {
                 let trailers = source.take_trailers();
                 self.source = None;
                 let block = (!trailers.is_empty()).then(|| encode_trailers(&trailers));
                 engine.finish(self.stream, block.as_deref(), out);
-                Poll::Ready(Brought::More)
+                Poll::Ready(BodyProgress::More)
             }
         }
     }

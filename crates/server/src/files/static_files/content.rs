@@ -51,7 +51,7 @@ impl Content {
 }
 
 /// What a path names.
-pub enum Found {
+pub enum PathTarget {
     /// A file, or the cached output of a page.
     Content(Representation, Content),
     /// The output of a page with directives, for this request only.
