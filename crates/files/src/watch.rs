@@ -203,7 +203,7 @@ impl WatchState {
                 match reader.next() {
                     Ok(event) => self.take(&event, &mut batch),
                     Err(Errno::AGAIN | Errno::INTR) => break,
-                    Err(_) => return self.tell_all(on_change),
+                    Err(_) => return self.notify_all(on_change),
                 }
                 if reader.is_buffer_empty() {
                     break;
@@ -252,7 +252,7 @@ impl WatchState {
         }
     }
 
-    fn tell_all(&self, on_change: &impl Fn(Change)) {
+    fn notify_all(&self, on_change: &impl Fn(Change)) {
         let descriptors: Vec<i32> = self.watched().directories.iter().copied().collect();
         for descriptor in descriptors {
             on_change(Change { directory: DirectoryId(descriptor), name: None });

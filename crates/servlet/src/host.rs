@@ -40,12 +40,12 @@ const WINDOW_BYTES: usize = 256 * 1024;
 /// Runs the child. Returns its exit code.
 pub fn run(directory: &Path) -> i32 {
     engine::end_with_java(own_directory(directory, std::process::id()));
-    log_to(Arc::new(|level, message| say(&log_line::write(level, message))));
+    log_to(Arc::new(|level, message| print_line(&log_line::write(level, message))));
     match serve(directory) {
         Ok(()) => 0,
         Err(problem) => {
-            say(&log_line::write(0, &problem));
-            say("failed");
+            print_line(&log_line::write(0, &problem));
+            print_line("failed");
             1
         }
     }
@@ -78,7 +78,7 @@ fn serve(directory: &Path) -> Result<(), String> {
             return Err("the applications do not start".to_string());
         }
         let listener = UnixListener::from_std(listener).map_err(failed)?;
-        say("ready");
+        print_line("ready");
         let quits = Rc::new(Notify::new());
         loop {
             let accepted = tokio::select! {
@@ -109,7 +109,7 @@ fn wait_for_turn(directory: &Path) -> io::Result<std::fs::File> {
     }
 }
 
-fn say(text: &str) {
+fn print_line(text: &str) {
     // If writing fails, the server has ended, and this process will end soon.
     let _ = io::stdout().lock().write_all(format!("{text}\n").as_bytes());
 }

@@ -28,7 +28,7 @@ pub fn run(directory: &Path) -> i32 {
     match serve(directory) {
         Ok(()) => 0,
         Err(problems) => {
-            problems.iter().for_each(|problem| say("problem", problem));
+            problems.iter().for_each(|problem| print_line("problem", problem));
             1
         }
     }
@@ -47,7 +47,7 @@ fn serve(directory: &Path) -> Result<(), Vec<String>> {
     // SAFETY: the server passes the socket as standard input, and no other code uses it.
     let listener = UnixListener::from(unsafe { OwnedFd::from_raw_fd(libc::STDIN_FILENO) });
     let engine = Engine::start(&settings, Arc::new(Lines))?;
-    say("ready", "");
+    print_line("ready", "");
     loop {
         match listener.accept() {
             Ok((stream, _)) => {
@@ -56,7 +56,7 @@ fn serve(directory: &Path) -> Result<(), Vec<String>> {
                     .name("nsapi-worker".to_string())
                     .spawn(move || requests(&engine, stream));
                 if let Err(error) = spawned {
-                    say("log", &format!("3 no thread for a connection: {error}"));
+                    print_line("log", &format!("3 no thread for a connection: {error}"));
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -70,11 +70,11 @@ struct Lines;
 
 impl Log for Lines {
     fn write(&self, degree: i32, message: &str) {
-        say("log", &format!("{degree} {message}"));
+        print_line("log", &format!("{degree} {message}"));
     }
 }
 
-fn say(what: &str, text: &str) {
+fn print_line(what: &str, text: &str) {
     let line = format!("{what} {}\n", text.replace('\n', " "));
     // If writing fails, the server has ended, and this process will end soon.
     let _ = io::stdout().lock().write_all(line.as_bytes());

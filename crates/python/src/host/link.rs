@@ -258,7 +258,7 @@ impl Link {
             // A file is taken even if no request needs it, because it does not belong to the next one.
             let file = if frame.kind == Kind::File { Some(self.take_file(&payload)) } else { None };
             if let Some(request_events) = request_events {
-                say(&request_events, &frame, payload, file);
+                pass_event(&request_events, &frame, payload, file);
             }
         }
     }
@@ -292,7 +292,7 @@ impl WakeWorker for Link {
 }
 
 /// Passes an event of the worker to a request.
-fn say(request_events: &RequestEvents, frame: &Frame, payload: Bytes, file: Option<Option<SentFile>>) {
+fn pass_event(request_events: &RequestEvents, frame: &Frame, payload: Bytes, file: Option<Option<SentFile>>) {
     let event = match frame.kind {
         Kind::Whole => Event::Whole(payload),
         Kind::Head => Event::Head(payload),
