@@ -17,7 +17,7 @@
 //! | `log_name` | the name of a request in the log |
 //! | `caller` | a request: tries backends and connections, returns the answer |
 //! | `pump` | the rest of a long answer |
-//! | `gateway` | the handler of FastCGI, SCGI and uwsgi; its `pending_call` sends a plain GET from its buffer |
+//! | `gateway` | the handler of FastCGI, SCGI and uwsgi; `pending_call` sends a plain GET from its buffer |
 
 mod address;
 mod backend_call;
